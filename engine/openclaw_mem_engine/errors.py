@@ -1,0 +1,59 @@
+"""Every error that a caller may meet.
+
+Each message says what happened, to what, and what to do next. ``exit_code`` is what the command line
+returns; README lists the codes, so they are stable.
+"""
+
+from __future__ import annotations
+
+
+class OpenClawMemError(Exception):
+    """Base of all errors raised on purpose by the engine."""
+
+    exit_code = 1
+
+
+class UsageError(OpenClawMemError):
+    """The call itself is wrong: an unknown knob, a value out of range, a blank query."""
+
+    exit_code = 2
+
+
+class ConfigError(OpenClawMemError):
+    """A configuration file or variable holds something that cannot be used; names file, key and range."""
+
+    exit_code = 3
+
+
+class PathRefused(OpenClawMemError):
+    """A path is outside of what counts as memory, or is not a plain Markdown file."""
+
+    exit_code = 4
+
+
+class WorkspaceError(OpenClawMemError):
+    """The workspace is missing or cannot be read: nothing could be looked at."""
+
+    exit_code = 5
+
+
+class IndexUnavailable(OpenClawMemError):
+    """The index cannot be opened, is damaged, or its disk is full; the old content is untouched."""
+
+    exit_code = 6
+
+
+class IndexLocked(IndexUnavailable):
+    """Another process is writing to the index and did not finish in time."""
+
+
+class ProviderError(OpenClawMemError):
+    """An embedding provider could not answer (network, key, quota, malformed reply)."""
+
+    exit_code = 7
+
+
+class Cancelled(OpenClawMemError):
+    """The caller asked a long operation to stop; what was finished before stays."""
+
+    exit_code = 130

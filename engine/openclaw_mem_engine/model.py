@@ -1,0 +1,133 @@
+"""The nouns: what a chunk, a hit and an excerpt are. Nothing here imports anything of ours."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Source = Literal["memory", "sessions"]
+
+#: A snippet is at most this many UTF-16 code units (the limit that agents are used to).
+SNIPPET_UNITS = 700
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSpan:
+    """A piece of one text: ``start_line`` and ``end_line`` are 1-based and inclusive."""
+
+    text: str
+    start_line: int
+    end_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """A file that counts as memory. ``path`` is relative to the workspace, with ``/``."""
+
+    path: str
+    absolute: str
+    source: Source
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedFile:
+    """A file that was met while listing or reading and does not take part, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Lines of one file as ``memory_get`` returns them; a missing file has ``found`` False and no text."""
+
+    path: str
+    text: str
+    start_line: int
+    end_line: int
+    total_lines: int
+    found: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something the user must know about an answer: a fallback, staleness, a limit. ``code`` is stable."""
+
+    code: str
+    text: str
+    level: Literal["info", "warning"] = "info"
+
+
+#: Called as (done, total, label); total 0 means "not known yet". Called often: keep it cheap.
+Progress = Callable[[int, int, str], None]
+
+
+class CancelToken(Protocol):
+    """What a long call asks now and then; ``threading.Event`` fits."""
+
+    def is_set(self) -> bool: ...
+
+
+def text_hash(text: str) -> str:
+    """SHA-256 hex of the UTF-8 text; a lone surrogate counts as U+FFFD (as in the documented schema)."""
+    return hashlib.sha256(utf8(text)).hexdigest()
+
+
+def utf8(text: str) -> bytes:
+    """UTF-8 of any Python string; lone surrogates become U+FFFD instead of raising."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")
+
+
+def snippet_of(text: str, limit: int = SNIPPET_UNITS) -> str:
+    """The first ``limit`` UTF-16 units of a text, one fewer where the cut would split a surrogate pair."""
+    if len(text) <= limit // 2:
+        return text
+    units = 0
+    for index, char in enumerate(text):
+        units += 2 if char > "\uffff" else 1
+        if units > limit:
+            return text[:index]
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """Something else answered than what is configured: ``origin`` could not, because of ``reason``."""
+
+    origin: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How the index compares with the files on disk at the moment of the answer.
+
+    ``changed`` lists workspace-relative paths that are new, edited or gone since the last sync (a prefix
+    of them when there are many; ``changed_count`` is exact). ``synced_at`` is epoch seconds, None before
+    the first sync.
+    """
+
+    state: Literal["fresh", "stale", "partial", "empty"]
+    generation: int
+    synced_at: float | None
+    changed: tuple[str, ...] = ()
+    changed_count: int = 0
+    skipped: tuple[SkippedFile, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "state": self.state,
+            "generation": self.generation,
+            "syncedAt": self.synced_at,
+            "changed": list(self.changed),
+            "changedCount": self.changed_count,
+            "skipped": [{"path": s.path, "reason": s.reason} for s in self.skipped],
+        }

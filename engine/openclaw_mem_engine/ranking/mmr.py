@@ -1,0 +1,123 @@
+"""Maximal Marginal Relevance (Carbonell and Goldstein, 1998) over token sets kept as integer bitsets."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+_ASCII_WORD = re.compile(r"[a-z0-9_]+")
+# Scripts written without spaces: single characters and neighbouring pairs stand for words.
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
+_UNICODE_TOKEN = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]+")
+_CJK_START = re.compile(rf"[{_CJK}]")
+
+
+def ascii_tokens(text: str) -> frozenset[str]:
+    """Words of ``[a-z0-9_]`` in the lower-cased text, as OpenClaw 2026.2 compares them (CJK has none)."""
+    return frozenset(_ASCII_WORD.findall(text.lower()))
+
+
+def unicode_tokens(text: str) -> frozenset[str]:
+    """Words of any script; a CJK run gives its characters and its neighbouring pairs."""
+    found: set[str] = set()
+    for token in _UNICODE_TOKEN.findall(text.lower()):
+        if _CJK_START.match(token):
+            found.update(token)
+            found.update(token[i : i + 2] for i in range(len(token) - 1))
+        else:
+            found.add(token)
+    return frozenset(found)
+
+
+TOKENISERS: dict[str, Callable[[str], frozenset[str]]] = {"ascii": ascii_tokens, "unicode": unicode_tokens}
+
+
+def bitsets(token_sets: Iterable[frozenset[str]]) -> list[int]:
+    """One integer a text, one bit a distinct token: ``|A ∩ B|`` is then ``(a & b).bit_count()``."""
+    places: dict[str, int] = {}
+    result = []
+    for tokens in token_sets:
+        bits = 0
+        for token in tokens:
+            bits |= 1 << places.setdefault(token, len(places))
+        result.append(bits)
+    return result
+
+
+def jaccard(a: int, b: int) -> float:
+    """Similarity of two bitsets, 0 to 1. Two empty sets count as equal (1), as in the original."""
+    shared = (a & b).bit_count()
+    union = a.bit_count() + b.bit_count() - shared
+    return shared / union if union else 1.0
+
+
+class Selection(NamedTuple):
+    """One candidate after selection. ``value`` is ``λ·relevance − (1 − λ)·similarity`` when it was picked (or
+    when selection stopped); ``nearest`` is the position of the picked candidate it resembles most, or -1."""
+
+    position: int
+    picked: bool
+    relevance: float
+    similarity: float
+    nearest: int
+    value: float
+
+
+def mmr_order(
+    scores: Sequence[float],
+    sets: Sequence[int],
+    lam: float,
+    enough: Callable[[int], bool] | None = None,
+) -> list[Selection]:
+    """All candidates in MMR order; ties go to the larger score, then to the earlier candidate.
+
+    ``scores`` and ``sets`` are parallel. ``enough(index)`` is called after each pick and ends the selection
+    when true; the rest follow by their value at that moment. A candidate's value can only fall while picks
+    are made, so a heap of upper bounds finds each maximum without comparing all pairs.
+    """
+    lam = min(1.0, max(0.0, lam))
+    if not scores:
+        return []
+    low, high = min(scores), max(scores)
+    spread = high - low
+    relevance = [(s - low) / spread if spread else 1.0 for s in scores]
+    counts = [bits.bit_count() for bits in sets]
+    similarity = [0.0] * len(scores)
+    nearest = [-1] * len(scores)
+    seen = [0] * len(scores)
+    picked: list[int] = []
+    ordered: list[Selection] = []
+
+    def refresh(index: int) -> float:
+        """Bring a candidate's largest similarity up to date with the picks made since the last look."""
+        bits, count, best = sets[index], counts[index], similarity[index]
+        for other in picked[seen[index] :]:
+            shared = (bits & sets[other]).bit_count()
+            union = count + counts[other] - shared
+            alike = shared / union if union else 1.0
+            if alike > best or nearest[index] < 0:
+                best, nearest[index] = alike, other
+        similarity[index] = best
+        seen[index] = len(picked)
+        return lam * relevance[index] - (1.0 - lam) * best
+
+    heap = [(-lam * rel, -score, i) for i, (rel, score) in enumerate(zip(relevance, scores, strict=True))]
+    heapq.heapify(heap)
+    done = False
+    while heap and not done:
+        bound, tie, index = heap[0]
+        if lam < 1.0 and seen[index] < len(picked):
+            heapq.heapreplace(heap, (-refresh(index), tie, index))
+            continue
+        heapq.heappop(heap)
+        ordered.append(Selection(index, True, relevance[index], similarity[index], nearest[index], -bound))
+        picked.append(index)
+        done = enough is not None and enough(index)
+    rest = [(-refresh(index) if lam < 1.0 else bound, tie, index) for bound, tie, index in heap]
+    ordered.extend(
+        Selection(index, False, relevance[index], similarity[index], nearest[index], -bound)
+        for bound, _, index in sorted(rest)
+    )
+    return ordered

@@ -1,0 +1,1 @@
+"""Themes of the workbench, as TOML package data."""

@@ -1,0 +1,1 @@
+"""The terminal workbench of openclaw-mem."""
