@@ -72,10 +72,8 @@ def _rescue(
         return []
     free = knobs.max_results - len(passing)
     wanted = (knobs.keyword_rescue == "fill" and free > 0) or not passing
-    kept = set(passing_ids := [item.chunk_id for item in passing])
-    saved = [i for i in ranked if wanted and i.chunk_id not in kept and _keyword_place(i) is not None]
-    saved.sort(key=lambda item: _keyword_place(item) or 0)
-    saved = saved[: max(0, free)]
+    kept = {item.chunk_id for item in passing}
+    saved = [i for i in ranked if wanted and i.chunk_id not in kept and _found_by_keyword(i)][: max(0, free)]
     formula = (
         "keyword hits kept when nothing passes"
         if knobs.keyword_rescue == "when-empty"
@@ -86,8 +84,8 @@ def _rescue(
             "rescue",
             formula,
             {"keyword_rescue": knobs.keyword_rescue},
-            len(passing_ids),
-            len(passing_ids) + len(saved),
+            len(passing),
+            len(passing) + len(saved),
             len(saved),
             0.0,
         )
@@ -95,11 +93,6 @@ def _rescue(
     return saved
 
 
-def _keyword_place(item: Ranked) -> int | None:
-    """The bm25 rank of a candidate that keywords found inside the cut, else None."""
-    for operand in item.operands:
-        if operand.label == "text" and "rank" in operand.inputs:
-            return int(operand.inputs["rank"])
-        if operand.label == "text" and operand.inputs:
-            return item.ranks["fusion"]
-    return None
+def _found_by_keyword(item: Ranked) -> bool:
+    """Whether the text leg knows the candidate (an operand without inputs stands for an absence)."""
+    return any(operand.label == "text" and operand.inputs for operand in item.operands)

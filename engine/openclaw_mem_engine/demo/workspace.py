@@ -1,0 +1,159 @@
+"""Writes the demo workspace and its sessions into a folder, moved so that it ends today."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from openclaw_mem_engine.demo.shifting import DATA, dates_in, shift_dates, shift_days_for, shift_epochs
+from openclaw_mem_engine.errors import WorkspaceError
+
+#: Lists what the demo wrote, so that a later run removes exactly that. Lies beside ``workspace/``.
+MANIFEST = ".demo-manifest.json"
+
+_MANIFEST_VERSION = 1
+_ROOTS = ("workspace", "agents")
+_CLOSING_TIME = datetime.time(18, 0, tzinfo=datetime.UTC)
+
+# Undated notes were touched now and then over the months: one step further back for each, within the
+# demo's span, in an order that does not follow the alphabet.
+_NOTE_STEP_DAYS = 37
+_NOTE_SPAN_DAYS = 235
+
+
+@dataclass(frozen=True, slots=True)
+class _DemoFile:
+    """One file to be written: its path under the target, its final bytes, its time of last change."""
+
+    path: str
+    content: bytes
+    modified: datetime.datetime
+
+
+def write_demo(target: Path, today: datetime.date) -> Path:
+    """Write the demo into ``target/workspace`` and ``target/agents``; returns the workspace folder.
+
+    Every ISO date (file names, texts, timestamps) is moved so that the last daily log is of ``today``.
+    Running it again restores the demo: the same day gives the same bytes, another day replaces the dated
+    files. Only files that the demo itself wrote are replaced or removed; edits made to those are lost,
+    everything else in the folder stays.
+
+    Raises WorkspaceError when ``target`` is a file, holds things but no demo, has a manifest that cannot be
+    trusted, or holds a file of somebody else where a demo file must go. Nothing is changed in these cases.
+    """
+    written_before = _previous(target)
+    files = _demo_files(today)
+    _refuse_foreign(target, files, written_before)
+
+    target.mkdir(parents=True, exist_ok=True)
+    hashes = {file.path: hashlib.sha256(file.content).hexdigest() for file in files}
+    # The manifest goes first and names old and new files: a run that breaks off can be repeated.
+    _write_manifest(target, today, {**written_before, **hashes})
+    for path in written_before.keys() - hashes.keys():
+        (target / path).unlink(missing_ok=True)
+    for file in files:
+        _write(target / file.path, file.content)
+        stamp = file.modified.timestamp()
+        os.utime(target / file.path, (stamp, stamp))
+    _write_manifest(target, today, hashes)
+    return target / "workspace"
+
+
+def _demo_files(today: datetime.date) -> list[_DemoFile]:
+    """All files of the demo as they must stand on disk, in path order."""
+    days = shift_days_for(today)
+    authored = sorted(
+        path.relative_to(DATA).as_posix()
+        for root in _ROOTS
+        for path in (DATA / root).rglob("*")
+        if path.suffix in (".md", ".json", ".jsonl")
+    )
+    undated = [name for name in authored if name.endswith(".md") and not _dates_of_name(name)]
+    files = []
+    for name in authored:
+        text = shift_dates((DATA / name).read_text(encoding="utf-8"), days)
+        if not name.endswith(".md"):
+            text = shift_epochs(text, days)
+        moved = shift_dates(name, days)
+        if name in undated:
+            day = today - datetime.timedelta(days=_note_age(undated.index(name)))
+        else:
+            # A log is of the day in its name; a transcript was last touched on the last day it mentions
+            # that has already come.
+            candidates = _dates_of_name(moved) or [day for day in dates_in(text) if day <= today]
+            day = max(candidates, default=today)
+        modified = datetime.datetime.combine(day, _CLOSING_TIME)
+        files.append(_DemoFile(moved, text.encode("utf-8"), modified))
+    return files
+
+
+def _dates_of_name(name: str) -> list[datetime.date]:
+    return list(dates_in(PurePosixPath(name).name))
+
+
+def _note_age(place: int) -> int:
+    """Days since an undated note was last changed, for its place in the list of undated notes."""
+    return 1 + (place * _NOTE_STEP_DAYS) % _NOTE_SPAN_DAYS
+
+
+def _previous(target: Path) -> dict[str, str]:
+    """Path and hash of what an earlier run wrote. Raises WorkspaceError for a foreign or odd folder."""
+    manifest = target / MANIFEST
+    if target.exists() and not target.is_dir():
+        raise WorkspaceError(f"{target} is a file: choose a folder for the demo.")
+    if not manifest.exists():
+        if target.is_dir() and any(target.iterdir()):
+            raise WorkspaceError(
+                f"{target} is not empty and holds no demo ({MANIFEST} is missing): "
+                "choose another folder, so that nothing of yours is touched."
+            )
+        return {}
+    try:
+        listed = json.loads(manifest.read_text(encoding="utf-8"))["files"]
+        files = {str(path): str(digest) for path, digest in listed.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise WorkspaceError(
+            f"{manifest} cannot be read ({error}): delete the demo folder by hand, or choose another one."
+        ) from error
+    for path in files:
+        _check_inside(target, path)
+    return files
+
+
+def _check_inside(target: Path, path: str) -> None:
+    """Refuses a path that does not lie in the demo's own folders, also by way of a link or ``..``."""
+    pure = PurePosixPath(path)
+    plain = pure.parts[:1] in {(root,) for root in _ROOTS} and ".." not in pure.parts
+    if not plain or not (target / path).parent.resolve().is_relative_to(target.resolve()):
+        raise WorkspaceError(f"{target / path} is not inside the demo's own folders: choose another folder.")
+
+
+def _refuse_foreign(target: Path, files: list[_DemoFile], written_before: Mapping[str, str]) -> None:
+    for file in files:
+        _check_inside(target, file.path)
+        if file.path not in written_before and os.path.lexists(target / file.path):
+            raise WorkspaceError(
+                f"{target / file.path} was not written by the demo: move it away, or choose another folder."
+            )
+
+
+def _write_manifest(target: Path, today: datetime.date, hashes: Mapping[str, str]) -> None:
+    content = {
+        "version": _MANIFEST_VERSION,
+        "today": today.isoformat(),
+        "files": dict(sorted(hashes.items())),
+    }
+    _write(target / MANIFEST, (json.dumps(content, indent=1) + "\n").encode("utf-8"))
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Whole or not at all: a watcher that looks meanwhile sees the old file or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.draft")
+    draft.write_bytes(content)
+    draft.replace(path)

@@ -1,0 +1,175 @@
+"""One module that knows apsw: opening SQLite files the way we need them, and naming what went wrong."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
+
+#: How long a writer waits for another process before it says so, milliseconds.
+BUSY_TIMEOUT_MS = 5_000
+#: Address space for memory-mapped reads; halves the time of a vector scan. Not memory that is used up.
+MMAP_BYTES = 1 << 30
+
+
+#: What may be bound to a statement.
+Bound = tuple[Any, ...]
+
+
+def rows(connection: apsw.Connection, sql: str, bound: Bound = ()) -> list[tuple[Any, ...]]:
+    """All rows of one statement."""
+    return connection.execute(sql, bound).fetchall()
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into ours, with what to do next."""
+    try:
+        yield
+    except apsw.InterruptError as error:
+        raise Cancelled("The search was stopped.") from error
+    except apsw.Error as error:
+        # When the disk is full SQLite has rolled back by itself, and the context manager's own rollback
+        # then fails with a second error: the first one is the truth.
+        raise _named(_root(error), path) from error
+
+
+def _root(error: apsw.Error) -> apsw.Error:
+    context = error.__context__
+    while isinstance(context, apsw.Error):
+        error, context = context, context.__context__
+    return error
+
+
+def _named(error: apsw.Error, path: Path) -> IndexUnavailable:
+    if isinstance(error, (apsw.BusyError, apsw.LockedError)):
+        return IndexLocked(
+            f"Another process is writing to the index {path}. Nothing was changed; try again when it is done."
+        )
+    if isinstance(error, apsw.FullError):
+        return IndexUnavailable(
+            f"The disk that holds {path} is full. The index keeps its old content; free some space and run "
+            "`openclaw-mem index` again."
+        )
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
+        return IndexUnavailable(
+            f"The index {path} is damaged ({error}). Your notes are not touched: delete that file and run "
+            "`openclaw-mem index`."
+        )
+    if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
+        return IndexUnavailable(
+            f"The index {path} cannot be opened for writing ({error}). Check its permissions, or set "
+            "OPENCLAW_MEM_HOME to a folder of yours."
+        )
+    return IndexUnavailable(f"The index {path} could not be used: {error}.")
+
+
+class Database:
+    """Connections to one SQLite file: a reader for each thread, one writer behind a lock."""
+
+    def __init__(self, path: Path, *, extension: bool) -> None:
+        """Open or create ``path``. ``extension`` asks for sqlite-vec; ``self.extension`` tells whether it
+        is there, ``self.extension_error`` why not."""
+        self.path = path
+        self.extension = False
+        self.extension_error = "" if extension else "switched off by configuration"
+        self._wanted = extension
+        self._local = threading.local()
+        self._guard = threading.Lock()
+        self._readers: list[apsw.Connection] = []
+        self._write_lock = threading.RLock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise IndexUnavailable(
+                f"The folder {path.parent} for the index cannot be made ({error.strerror}). Set "
+                "OPENCLAW_MEM_HOME to a folder of yours."
+            ) from error
+        with explained(path):
+            self._writer = self._connect()
+            # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
+            # consistency. Each pragma is a call of its own: several in one execute would stop at the first.
+            self._writer.pragma("journal_mode", "wal")
+            self._writer.pragma("synchronous", "normal")
+            self._writer.pragma("wal_autocheckpoint", 20_000)
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+
+    def _connect(self) -> apsw.Connection:
+        connection = apsw.Connection(str(self.path))
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.pragma("mmap_size", MMAP_BYTES)
+        connection.pragma("cache_size", -32_000)
+        if self._wanted:
+            self._load_extension(connection)
+        return connection
+
+    def _load_extension(self, connection: apsw.Connection) -> None:
+        try:
+            import sqlite_vec
+
+            connection.enable_load_extension(True)
+            connection.load_extension(sqlite_vec.loadable_path())
+            connection.enable_load_extension(False)
+            self.extension = True
+        except (ImportError, AttributeError, apsw.Error) as error:
+            # Vectors are then compared in this process, with the same answers; status and notes say so.
+            self.extension_error = str(error) or type(error).__name__
+            self._wanted = False
+
+    def reader(self) -> apsw.Connection:
+        """This thread's connection, for reading."""
+        connection: apsw.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            with explained(self.path):
+                connection = self._connect()
+                connection.pragma("query_only", True)
+            self._local.connection = connection
+            with self._guard:
+                self._readers.append(connection)
+        return connection
+
+    def read(self, sql: str, bound: Bound = ()) -> list[tuple[Any, ...]]:
+        """All rows of one query, on this thread's connection."""
+        with explained(self.path):
+            return rows(self.reader(), sql, bound)
+
+    @contextmanager
+    def transaction(self) -> Iterator[apsw.Connection]:
+        """The writing connection inside BEGIN IMMEDIATE … COMMIT; rolled back when the body raises."""
+        with self._write_lock, explained(self.path):
+            connection = self._writer
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                # A full disk rolls back by itself; a second ROLLBACK would hide the first error.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def exclusive_writer(self) -> Iterator[apsw.Connection]:
+        """The writing connection without a transaction, for what SQLite does on its own (backup, attach)."""
+        with self._write_lock, explained(self.path):
+            yield self._writer
+
+    def interrupt(self) -> None:
+        """Stop the queries that other threads are running; they raise Cancelled."""
+        with self._guard:
+            for connection in self._readers:
+                connection.interrupt()
+
+    def close(self) -> None:
+        with self._guard:
+            readers, self._readers = self._readers, []
+        for connection in [*readers, self._writer]:
+            connection.close()
+        self._local = threading.local()

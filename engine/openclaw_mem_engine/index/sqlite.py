@@ -1,0 +1,376 @@
+"""The index in one SQLite file: chunks, two full-text tables, vectors, and the embedding cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import apsw
+
+from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
+from openclaw_mem_engine.index.database import Bound, Database, rows
+from openclaw_mem_engine.index.full_text import FullTextRows
+from openclaw_mem_engine.index.protocol import (
+    Caps,
+    Counts,
+    FileChange,
+    FileState,
+    Fingerprint,
+    IndexStore,
+    Scored,
+    StoredChunk,
+)
+from openclaw_mem_engine.index.schema import FULL_TEXT, TABLES
+from openclaw_mem_engine.index.vectors import VectorRows
+from openclaw_mem_engine.index.words import LexicalQuery
+from openclaw_mem_engine.model import CancelToken, Note, Source
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.index.protocol import Vector
+
+
+class SqliteIndex:
+    """:class:`IndexStore` over one SQLite file (see there for the contract).
+
+    ``resident`` keeps all vectors in memory between queries: for long-lived processes. ``full_text`` and
+    ``extension`` exist so that the degraded forms can be chosen, and tested, on any machine.
+    """
+
+    def __init__(
+        self, path: Path, *, resident: bool = False, extension: bool = True, full_text: bool = True
+    ) -> None:
+        self.path = path
+        self._db = Database(path, extension=extension)
+        notes: list[Note] = []
+        try:
+            full_text = self._make_tables(full_text, notes)
+        except BaseException:
+            self._db.close()
+            raise
+        if not self._db.extension:
+            why = self._db.extension_error
+            told = f"sqlite-vec is not in use ({why}): vectors are compared in this process."
+            notes.append(Note("no-sqlite-vec", told, "info"))
+        self.caps = Caps(full_text, "sqlite-vec" if self._db.extension else "in-process")
+        self.notes = tuple(notes)
+        self._vectors = VectorRows(self._db, resident=resident)
+        self._text = FullTextRows(self._db)
+        self._bring_derived_up_to_date()
+
+    def _make_tables(self, full_text: bool, notes: list[Note]) -> bool:
+        tables = {row[0] for row in self._db.read("SELECT name FROM sqlite_schema")}
+        wanted = {"meta", "files", "chunks", "embedding_cache"} | ({"chunks_terms"} if full_text else set())
+        if wanted <= tables:
+            return full_text
+        with self._db.transaction() as connection:
+            for statement in TABLES:
+                connection.execute(statement)
+            if full_text:
+                try:
+                    for statement in FULL_TEXT:
+                        connection.execute(statement)
+                except apsw.SQLError as error:
+                    full_text = False
+                    notes.append(Note("no-fts5", f"SQLite has no FTS5 ({error}).", "warning"))
+        return full_text
+
+    def _bring_derived_up_to_date(self) -> None:
+        """Refill full-text or vector rows that a process without FTS5 or sqlite-vec could not write."""
+        flags = self._meta_rows()
+        if self.caps.full_text and flags.get("fts_behind") == "yes":
+            with self._db.transaction() as connection:
+                self._text.clear(connection)
+                self._text.insert(connection, rows(connection, "SELECT seq, text FROM chunks"))
+                self._set_meta(connection, "fts_behind", "no")
+        if self._db.extension and flags.get("vectors_behind") == "yes" and (known := self.fingerprint()):
+            with self._db.transaction() as connection:
+                self._vectors.refill(connection, known)
+                self._set_meta(connection, "vectors_behind", "no")
+
+    # -- what the index is ------------------------------------------------------------------------------
+
+    def _meta_rows(self) -> dict[str, str]:
+        return {row[0]: row[1] for row in self._db.read("SELECT key, value FROM meta")}
+
+    @staticmethod
+    def _set_meta(connection: apsw.Connection, key: str, value: str) -> None:
+        connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", (key, value))
+
+    def fingerprint(self) -> Fingerprint | None:
+        """What the content was built with; None for an index that was never begun. Raises IndexUnavailable
+        for one that a newer program wrote."""
+        text = self._meta_rows().get("fingerprint")
+        if text is None:
+            return None
+        try:
+            return Fingerprint.from_json(text)
+        except (ValueError, TypeError, KeyError) as error:
+            raise IndexUnavailable(
+                f"The index {self.path} was written by another version of this program ({error}). "
+                "Delete it and run `openclaw-mem index`: it is rebuilt from your notes."
+            ) from error
+
+    def generation(self) -> int:
+        """Grows with every change; two equal values mean equal content."""
+        return int(self._meta_rows().get("generation", "0"))
+
+    def synced_at(self) -> float | None:
+        """Epoch seconds of the last completed sync."""
+        value = self._meta_rows().get("synced_at")
+        return float(value) if value else None
+
+    def counts(self) -> Counts:
+        sql = """SELECT (SELECT count(*) FROM files WHERE refusal = ''), (SELECT count(*) FROM chunks),
+            (SELECT count(*) FROM embedding_cache)"""
+        return Counts(*self._db.read(sql)[0])
+
+    def vector_count(self) -> int:
+        """Chunks that have a vector in the present space."""
+        known = self.fingerprint()
+        return self._vectors.count(known) if known else 0
+
+    def files(self) -> dict[str, FileState]:
+        """Known files by path."""
+        sql = "SELECT path, source, hash, mtime_ns, size, inode, checked_ns, refusal FROM files"
+        return {row[0]: FileState(*row) for row in self._db.read(sql)}
+
+    # -- reading ----------------------------------------------------------------------------------------
+
+    def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
+        """Chunks by id; unknown ids are absent."""
+        found = self._db.read(
+            """SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.hash, c.text,
+                coalesce(f.mtime_ns, 0)
+            FROM json_each(?) wanted JOIN chunks c ON c.id = wanted.value
+            LEFT JOIN files f ON f.path = c.path AND f.source = c.source""",
+            (json.dumps(list(ids)),),
+        )
+        return {row[0]: StoredChunk(*row) for row in found}
+
+    def lexical(
+        self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
+    ) -> list[Scored]:
+        """The ``limit`` best full-text matches. For ``keywords`` the union of one search a term, in order of
+        first appearance, each limited by itself."""
+        return self._text.search(query, limit, sources) if self.caps.full_text else []
+
+    def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
+        """Negated bm25 of these chunks; those that do not match are absent."""
+        return self._text.scores(query, ids) if self.caps.full_text and ids else {}
+
+    def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
+        """BM25 of the best line of each text (see ``lines.py``); 0 where no line matches."""
+        return self._text.line_scores(query, texts) if self.caps.full_text and texts else {}
+
+    def vector(self, vector: Vector, limit: int, sources: Sequence[Source] | None = None) -> list[Scored]:
+        """The ``limit`` nearest chunks by cosine; exact, whichever way it is computed."""
+        known = self.fingerprint()
+        if known is None:
+            return []
+        return self._vectors.nearest(known, self.generation(), vector, limit, sources)
+
+    def cosines(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        """Cosine of these chunks; those without an embedding are absent."""
+        known = self.fingerprint()
+        return self._vectors.cosines(known, vector, ids) if known and ids else {}
+
+    # -- writing ----------------------------------------------------------------------------------------
+
+    def begin(self, fingerprint: Fingerprint) -> None:
+        """Declare what an empty index will be built with."""
+        with self._db.transaction() as connection:
+            self._set_meta(connection, "fingerprint", fingerprint.to_json())
+
+    def apply(self, change: FileChange) -> None:
+        """Replace everything known of one file, in one transaction."""
+        state = change.state
+        with self._db.transaction() as connection:
+            self._delete_chunks(connection, state.path, state.source)
+            added: list[tuple[int, str]] = []
+            vectors: list[tuple[int, str, Vector]] = []
+            model, now = self._model(connection), time.time()
+            for chunk, vector in zip(change.chunks, change.vectors, strict=True):
+                row = rows(
+                    connection,
+                    """INSERT INTO chunks(
+                        id, path, source, start_line, end_line, hash, model, text, updated_at)
+                    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO NOTHING RETURNING seq""",
+                    (*chunk[:6], model, chunk.text, now),
+                )
+                if row:  # equal pieces of one over-long line share an id, and one row
+                    added.append((row[0][0], chunk.text))
+                    if vector is not None:
+                        vectors.append((row[0][0], chunk.source, vector))
+            self._insert_text(connection, added)
+            if not self._vectors.insert(connection, vectors):
+                self._set_meta(connection, "vectors_behind", "yes")
+            if change.awaits_vectors:
+                self._set_meta(connection, "vectors_awaited", "yes")
+            self._put_state(connection, state)
+            self._bump(connection)
+
+    def _insert_text(self, connection: apsw.Connection, added: Sequence[Bound]) -> None:
+        if self.caps.full_text:
+            self._text.insert(connection, added)
+        else:
+            self._set_meta(connection, "fts_behind", "yes")
+
+    def _delete_chunks(self, connection: apsw.Connection, path: str, source: str) -> None:
+        found = rows(connection, "SELECT seq FROM chunks WHERE path = ? AND source = ?", (path, source))
+        if not found:
+            return
+        if self.caps.full_text:
+            self._text.delete(connection, found)
+        else:
+            self._set_meta(connection, "fts_behind", "yes")
+        if not self._vectors.delete(connection, found):
+            self._set_meta(connection, "vectors_behind", "yes")
+        connection.execute("DELETE FROM chunks WHERE path = ? AND source = ?", (path, source))
+
+    @staticmethod
+    def _put_state(connection: apsw.Connection, s: FileState) -> None:
+        connection.execute(
+            """INSERT OR REPLACE INTO files(path, source, hash, mtime_ns, size, inode, checked_ns, refusal)
+            VALUES(?, ?, ?, ?, ?, ?, ?, ?)""",
+            (s.path, s.source, s.hash, s.mtime_ns, s.size, s.inode, s.checked_ns, s.refusal),
+        )
+
+    @staticmethod
+    def _bump(connection: apsw.Connection) -> None:
+        connection.execute(
+            """INSERT INTO meta(key, value) VALUES('generation', '1')
+            ON CONFLICT(key) DO UPDATE SET value = CAST(value AS INTEGER) + 1"""
+        )
+
+    def _model(self, connection: apsw.Connection) -> str:
+        found = rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
+        return Fingerprint.from_json(found[0][0]).model if found else ""
+
+    def touch(self, states: Sequence[FileState]) -> None:
+        """Remember new stat values of files whose content is the same."""
+        if states:
+            with self._db.transaction() as connection:
+                for state in states:
+                    self._put_state(connection, state)
+
+    def remove(self, path: str, source: Source) -> None:
+        """Forget a file and all its chunks."""
+        with self._db.transaction() as connection:
+            self._delete_chunks(connection, path, source)
+            connection.execute("DELETE FROM files WHERE path = ? AND source = ?", (path, source))
+            self._bump(connection)
+
+    def finish(self, synced_at: float) -> None:
+        """Record a completed sync."""
+        with self._db.transaction() as connection:
+            self._set_meta(connection, "synced_at", repr(synced_at))
+
+    # -- embeddings -------------------------------------------------------------------------------------
+
+    def cached_vectors(self, hashes: Iterable[str]) -> dict[str, Vector | None]:
+        """Known embeddings of the present space by text hash; None: the text is known to have none."""
+        known = self.fingerprint()
+        return self._vectors.cached(known, hashes) if known else {}
+
+    def cache_vectors(self, vectors: Mapping[str, Vector | None]) -> None:
+        """Remember embeddings of the present space by text hash."""
+        known = self.fingerprint()
+        if known and vectors:
+            with self._db.transaction() as connection:
+                self._vectors.cache(connection, known, vectors)
+
+    def chunks_without_vector(self, limit: int) -> list[StoredChunk]:
+        """Chunks whose text an earlier sync could not embed. Looked for only when there may be some: the
+        search reads all chunks."""
+        known = self.fingerprint()
+        if known is None or self._meta_rows().get("vectors_awaited") != "yes":
+            return []
+        found = self._vectors.missing(known, limit)
+        if not found:
+            with self._db.transaction() as connection:
+                self._set_meta(connection, "vectors_awaited", "no")
+        return found
+
+    def set_vectors(self, vectors: Mapping[str, Vector]) -> None:
+        """Give stored chunks their vectors, by chunk id."""
+        with self._db.transaction() as connection:
+            rows = []
+            for chunk_id, vector in vectors.items():
+                for seq, source in connection.execute(
+                    "SELECT seq, source FROM chunks WHERE id = ?", (chunk_id,)
+                ):
+                    rows.append((seq, source, vector))
+            if not self._vectors.insert(connection, rows):
+                self._set_meta(connection, "vectors_behind", "yes")
+            self._bump(connection)
+
+    # -- rebuilding -------------------------------------------------------------------------------------
+
+    def rebuild(
+        self, fingerprint: Fingerprint, fill: Callable[[IndexStore], None], cancel: CancelToken | None = None
+    ) -> None:
+        """Build a fresh index aside with ``fill`` and put it in this one's place in one step.
+
+        Searches go on against the old content. The embedding cache is carried over, and what is newly
+        embedded is kept even when the rebuild is stopped. SQLite's backup moves the content: all connections
+        of all processes see it at once, and a kill in the middle leaves the old index whole.
+        """
+        aside = self.path.with_name(f"{self.path.name}.tmp-{os.getpid()}")
+        try:
+            fresh = SqliteIndex(aside, extension=self._db.extension, full_text=self.caps.full_text)
+            try:
+                fresh.begin(fingerprint)
+                self._copy_cache(self.path, fresh)
+                try:
+                    fill(fresh)
+                except BaseException:
+                    with suppress(IndexUnavailable, Cancelled):
+                        self._copy_cache(aside, self)
+                    raise
+                if cancel is not None and cancel.is_set():
+                    raise Cancelled("The rebuild was stopped; the old index is as it was.")
+                fresh._continue_generation(self.generation())
+                with fresh._db.exclusive_writer() as source:
+                    source.pragma("wal_checkpoint(TRUNCATE)")
+                    with self._db.exclusive_writer() as target, target.backup("main", source, "main") as copy:
+                        copy.step(-1)
+            finally:
+                fresh.close()
+        finally:
+            for name in (aside.name, f"{aside.name}-wal", f"{aside.name}-shm"):
+                aside.with_name(name).unlink(missing_ok=True)
+        self._vectors.forget()
+
+    def _continue_generation(self, old: int) -> None:
+        """A swapped-in index must not repeat a generation that readers have already seen."""
+        with self._db.transaction() as connection:
+            self._set_meta(connection, "generation", str(old + 1))
+
+    @staticmethod
+    def _copy_cache(source: Path, target: SqliteIndex) -> None:
+        with target._db.exclusive_writer() as connection:
+            connection.execute("ATTACH ? AS other", (str(source),))
+            try:
+                connection.execute(
+                    "INSERT OR IGNORE INTO embedding_cache SELECT * FROM other.embedding_cache"
+                )
+            finally:
+                connection.execute("DETACH other")
+
+    def bytes_on_disk(self) -> int:
+        """Size of the file and of what is still in its write-ahead log."""
+        parts = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        return sum(part.stat().st_size for part in parts if part.exists())
+
+    def interrupt(self) -> None:
+        """Stop queries that other threads are running; they raise Cancelled."""
+        self._db.interrupt()
+
+    def close(self) -> None:
+        """Close all connections. The object cannot be used afterwards."""
+        self._db.close()

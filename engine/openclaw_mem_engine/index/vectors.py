@@ -1,0 +1,178 @@
+"""Vectors in the SQLite index: the embedding cache by text hash, and the vec0 table for KNN."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import apsw
+
+from openclaw_mem_engine.index.database import Database, explained, rows
+from openclaw_mem_engine.index.protocol import Fingerprint, Scored, StoredChunk
+from openclaw_mem_engine.index.schema import vector_table
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.index.protocol import Vector
+    from openclaw_mem_engine.index.resident import ResidentVectors
+    from openclaw_mem_engine.model import Source
+
+# Joined to chunks this gives each chunk's vector: the cache is the one place where vectors are kept for good.
+_JOIN = """chunks c JOIN embedding_cache e ON e.hash = c.hash AND e.embedding IS NOT NULL
+    AND e.provider = ?1 AND e.model = ?2 AND e.provider_key = ?3"""
+#: The largest k that sqlite-vec takes.
+_MAX_K = 4096
+
+
+class VectorRows:
+    """Vector reads and writes of a :class:`SqliteIndex`. KNN runs inside SQLite when sqlite-vec is there and
+    the process is short-lived, else in memory; both are exact."""
+
+    def __init__(self, database: Database, *, resident: bool) -> None:
+        self._db = database
+        self._in_memory = resident or not database.extension
+        self._loaded: ResidentVectors | None = None
+        self._loading = threading.Lock()
+        self._dims: int | None = None
+
+    def forget(self) -> None:
+        """Drop what is held in memory; the next query loads it again."""
+        self._loaded = None
+        self._dims = None
+
+    # -- search -----------------------------------------------------------------------------------------
+
+    def nearest(
+        self,
+        known: Fingerprint,
+        generation: int,
+        vector: Vector,
+        limit: int,
+        sources: Sequence[Source] | None,
+    ) -> list[Scored]:
+        if self._in_memory:
+            return self._resident(known, generation).nearest(vector, limit, sources)
+        with explained(self._db.path):
+            if not self._has_table(self._db.reader()):
+                return []
+        found: list[Scored] = []
+        for source in sources or (None,):
+            # Ties at the border are settled by chunk id, as in memory: look a little further than asked.
+            condition, bound = (" AND source = ?", (source,)) if source else ("", ())
+            near = self._db.read(
+                f"""SELECT c.id, near.distance FROM (
+                    SELECT rowid AS seq, distance FROM chunks_vec
+                    WHERE embedding MATCH ? AND k = ?{condition}) near
+                JOIN chunks c ON c.seq = near.seq""",
+                (vector.tobytes(), min(_MAX_K, limit + 8), *bound),
+            )
+            found.extend(Scored(chunk_id, 1.0 - distance) for chunk_id, distance in near)
+        found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
+        return found[:limit]
+
+    def _resident(self, known: Fingerprint, generation: int) -> ResidentVectors:
+        from openclaw_mem_engine.index.resident import ResidentVectors
+
+        with self._loading:
+            if self._loaded is None or self._loaded.generation != generation:
+                sql = f"SELECT c.id, c.source, e.embedding FROM {_JOIN} ORDER BY c.seq"
+                self._loaded = ResidentVectors.from_rows(generation, self._db.read(sql, _space(known)))
+            return self._loaded
+
+    def cosines(self, known: Fingerprint, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        import numpy as np
+
+        found = self._db.read(
+            f"SELECT c.id, e.embedding FROM {_JOIN} WHERE c.id IN (SELECT value FROM json_each(?4))",
+            (*_space(known), json.dumps(list(ids))),
+        )
+        if not found:
+            return {}
+        matrix = np.frombuffer(b"".join(row[1] for row in found), dtype=np.float32).reshape(len(found), -1)
+        return {row[0]: float(score) for row, score in zip(found, matrix @ vector, strict=True)}
+
+    def count(self, known: Fingerprint) -> int:
+        """Chunks that have a vector in the present space."""
+        return int(self._db.read(f"SELECT count(*) FROM {_JOIN}", _space(known))[0][0])
+
+    # -- the vec0 table ---------------------------------------------------------------------------------
+
+    @staticmethod
+    def _has_table(connection: apsw.Connection) -> bool:
+        return bool(rows(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'chunks_vec'"))
+
+    def insert(self, connection: apsw.Connection, added: Sequence[tuple[int, str, Vector]]) -> bool:
+        """Add (seq, source, vector) rows; False when sqlite-vec is missing and they could not be written."""
+        if not added:
+            return True
+        if not self._db.extension:
+            return False
+        if self._dims is None:
+            connection.execute(vector_table(len(added[0][2])))
+            self._dims = len(added[0][2])
+        connection.executemany(
+            "INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)",
+            [(seq, source, vector.tobytes()) for seq, source, vector in added],
+        )
+        return True
+
+    def delete(self, connection: apsw.Connection, seqs: Sequence[tuple[int, ...]]) -> bool:
+        """Remove rows by seq; False when sqlite-vec is missing and the table could not be reached."""
+        if not self._has_table(connection):
+            return True
+        if not self._db.extension:
+            return False
+        connection.executemany("DELETE FROM chunks_vec WHERE rowid = ?", seqs)
+        return True
+
+    def refill(self, connection: apsw.Connection, known: Fingerprint) -> None:
+        """Make the vec0 table anew from the cache."""
+        connection.execute("DROP TABLE IF EXISTS chunks_vec")
+        found = rows(connection, f"SELECT c.seq, c.source, e.embedding FROM {_JOIN}", _space(known))
+        if found:
+            connection.execute(vector_table(len(found[0][2]) // 4))
+            connection.executemany("INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)", found)
+
+    # -- the cache --------------------------------------------------------------------------------------
+
+    def cached(self, known: Fingerprint, hashes: Iterable[str]) -> dict[str, Vector | None]:
+        import numpy as np
+
+        found = self._db.read(
+            """SELECT hash, embedding FROM embedding_cache WHERE provider = ? AND model = ?
+            AND provider_key = ? AND hash IN (SELECT value FROM json_each(?))""",
+            (*_space(known), json.dumps(list(hashes))),
+        )
+        return {h: None if blob is None else np.frombuffer(blob, dtype=np.float32) for h, blob in found}
+
+    @staticmethod
+    def cache(connection: apsw.Connection, known: Fingerprint, vectors: Mapping[str, Vector | None]) -> None:
+        now = time.time()
+        connection.executemany(
+            "INSERT OR REPLACE INTO embedding_cache VALUES(?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    *_space(known),
+                    text_hash,
+                    None if v is None else v.tobytes(),
+                    0 if v is None else len(v),
+                    now,
+                )
+                for text_hash, v in vectors.items()
+            ],
+        )
+
+    def missing(self, known: Fingerprint, limit: int) -> list[StoredChunk]:
+        found = self._db.read(
+            """SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.hash, c.text FROM chunks c
+                WHERE NOT EXISTS (SELECT 1 FROM embedding_cache e WHERE e.provider = ?1 AND e.model = ?2
+                    AND e.provider_key = ?3 AND e.hash = c.hash) LIMIT ?4""",
+            (*_space(known), limit),
+        )
+        return [StoredChunk(*row) for row in found]
+
+
+def _space(known: Fingerprint) -> tuple[str, str, str]:
+    return known.provider, known.model, known.provider_key

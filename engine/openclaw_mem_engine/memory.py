@@ -1,0 +1,293 @@
+"""``Memory``: one agent's memory, opened from settings. What ``import openclaw_mem_engine`` offers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from openclaw_mem_engine.backends.builtin import BuiltinBackend
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import ProviderError
+from openclaw_mem_engine.index.sqlite import SqliteIndex
+from openclaw_mem_engine.model import (
+    CancelToken,
+    Excerpt,
+    Fallback,
+    Freshness,
+    Note,
+    Progress,
+    Source,
+    snippet_of,
+)
+from openclaw_mem_engine.providers.base import EmbedderSpec
+from openclaw_mem_engine.providers.select import make_embedder
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.profiles import profile
+from openclaw_mem_engine.ranking.rank import rank
+from openclaw_mem_engine.ranking.trace import Trace
+from openclaw_mem_engine.sync.indexer import SyncReport
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.providers.base import Embedder
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One returned passage; ``text`` is the whole chunk, ``rank`` counts from 1."""
+
+    rank: int
+    chunk_id: str
+    path: str
+    start_line: int
+    end_line: int
+    score: float
+    text: str
+    source: Source
+    rescued: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The documented result object."""
+        return {
+            "path": self.path,
+            "startLine": self.start_line,
+            "endLine": self.end_line,
+            "score": self.score,
+            "snippet": snippet_of(self.text),
+            "source": self.source,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A search and its explanation."""
+
+    pool: Pool
+    trace: Trace
+
+    @property
+    def hits(self) -> tuple[Hit, ...]:
+        """What is returned, best first."""
+        found = []
+        for row in self.trace.returned:
+            candidate = self.pool.candidates[row.chunk_id]
+            found.append(
+                Hit(
+                    row.outcome.rank or 0,
+                    row.chunk_id,
+                    row.path,
+                    row.start_line,
+                    row.end_line,
+                    row.scores["final"],
+                    candidate.text,
+                    row.source,
+                    row.outcome.rescued,
+                )
+            )
+        return tuple(found)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What makes this answer less than it could be."""
+        return tuple(note.text for note in self.trace.notes if note.level == "warning")
+
+    def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
+        """The stable answer of ``openclaw-mem search --json``; with ``explain`` it carries the trace."""
+        pool = self.pool
+        told: dict[str, Any] = {
+            "query": pool.query,
+            "profile": self.trace.knobs.profile,
+            "backend": pool.backend,
+            "provider": pool.provider,
+            "model": pool.model,
+            "fallback": _fallback_dict(pool.fallback),
+            "freshness": pool.freshness.to_dict() if pool.freshness else None,
+            "results": [hit.to_dict() | ({"rescued": True} if hit.rescued else {}) for hit in self.hits],
+            "notes": [{"code": n.code, "level": n.level, "text": n.text} for n in self.trace.notes],
+        }
+        if explain:
+            told["trace"] = self.trace.to_dict()
+        return told
+
+
+def _fallback_dict(fallback: Fallback | None) -> dict[str, str] | None:
+    return None if fallback is None else {"from": fallback.origin, "reason": fallback.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What is configured, what is there, and what is not well."""
+
+    agent: str
+    workspace: str
+    backend: str
+    provider: str
+    requested_provider: str
+    model: str
+    languages: str
+    profile: str
+    files: int
+    chunks: int
+    vectors: int
+    cached: int
+    index_path: str
+    index_bytes: int
+    full_text: bool
+    vector_search: str
+    fallback: Fallback | None
+    freshness: Freshness
+    notes: tuple[Note, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable answer of ``openclaw-mem status --json``."""
+        return {
+            "agent": self.agent,
+            "workspace": self.workspace,
+            "backend": self.backend,
+            "provider": self.provider,
+            "requestedProvider": self.requested_provider,
+            "model": self.model,
+            "languages": self.languages,
+            "profile": self.profile,
+            "files": self.files,
+            "chunks": self.chunks,
+            "vectors": self.vectors,
+            "cache": self.cached,
+            "indexPath": self.index_path,
+            "indexBytes": self.index_bytes,
+            "fullText": self.full_text,
+            "vectorSearch": self.vector_search,
+            "fallback": _fallback_dict(self.fallback),
+            "freshness": self.freshness.to_dict(),
+            "notes": [{"code": n.code, "level": n.level, "text": n.text} for n in self.notes],
+        }
+
+
+class Memory:
+    """One agent's memory: search, read, keep the index up to date. Thread-safe; use it as a context manager.
+
+    Errors are those of ``openclaw_mem_engine.errors``; each method's backend says which.
+    """
+
+    def __init__(self, backend: BuiltinBackend, knobs: Knobs, notes: tuple[Note, ...]) -> None:
+        self._backend = backend
+        self.settings = backend.settings
+        #: The configured ranking: a profile with the configuration's own values over it.
+        self.knobs = knobs
+        self._notes = notes
+
+    @classmethod
+    def open(
+        cls,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.time,
+        resident: bool = False,
+    ) -> Memory:
+        """Open the index (made empty when there is none). ``clock`` gives epoch seconds for decay;
+        ``resident`` keeps vectors in memory, for processes that search more than once.
+
+        Raises ConfigError or UsageError for settings that cannot be used, IndexUnavailable.
+        """
+        knobs = profile(settings.query.profile).set(settings.query.overrides)
+        embedder, notes = _embedder_of(settings)
+        store = SqliteIndex(settings.index_path, resident=resident, extension=settings.vector_extension)
+        return cls(BuiltinBackend(settings, store, embedder, clock), knobs, (*settings.warnings, *notes))
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def sync(
+        self, progress: Progress | None = None, cancel: CancelToken | None = None, *, force: bool = False
+    ) -> SyncReport:
+        """Make the index match the files on disk; ``force`` rebuilds it aside and swaps it in."""
+        return self._backend.sync(progress, cancel, force=force)
+
+    def freshness(self) -> Freshness:
+        """How the index compares with the files on disk at this moment."""
+        return self._backend.freshness()
+
+    def retrieve(self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None) -> Pool:
+        """All candidates of a query with their raw signals, ready for any number of ``rank()`` calls with
+        knobs of the same ``retrieval_key``."""
+        return self._backend.retrieve(query, knobs or self.knobs, cancel)
+
+    def search(self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None) -> Answer:
+        """Retrieve and rank."""
+        knobs = knobs or self.knobs
+        pool = self.retrieve(query, knobs, cancel)
+        return Answer(pool, rank(pool, knobs))
+
+    def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
+        """Lines of one memory file. Raises PathRefused."""
+        return self._backend.get(path, start, lines)
+
+    def paths(self) -> tuple[str, ...]:
+        """All indexed files, for suggestions."""
+        return tuple(sorted(path for path, state in self._backend.store.files().items() if not state.refusal))
+
+    def status(self) -> Status:
+        """Sizes, capabilities, freshness and everything that is not as it should be."""
+        store, embedder = self._backend.store, self._backend.embedder
+        counts = store.counts()
+        freshness = self.freshness()
+        return Status(
+            self.settings.agent,
+            str(self.settings.workspace),
+            self._backend.name,
+            embedder.id if embedder else "none",
+            self.settings.provider.provider,
+            embedder.model if embedder else "",
+            embedder.languages if embedder else "any",
+            self.knobs.profile,
+            counts.files,
+            counts.chunks,
+            store.vector_count(),
+            counts.cached,
+            str(store.path),
+            store.bytes_on_disk(),
+            store.caps.full_text,
+            store.caps.vector_search,
+            None,
+            freshness,
+            (*self._notes, *store.notes),
+        )
+
+    def interrupt(self) -> None:
+        """Stop a search that runs in another thread; it raises Cancelled there."""
+        self._backend.interrupt()
+
+    def close(self) -> None:
+        """Close the index. The object cannot be used afterwards."""
+        self._backend.close()
+
+
+def _embedder_of(settings: Settings) -> tuple[Embedder | None, list[Note]]:
+    """The configured embedder. One that this release does not have is replaced by the built-in one, aloud."""
+    provider = settings.provider
+    if provider.provider in ("gemini", "voyage", "mistral", "local"):
+        told = (
+            f"Provider {provider.provider} is not available in this release: the built-in static embedder "
+            "(English) answers instead. Choose `static`, `openai` or `none` to make this note go away."
+        )
+        return make_embedder(EmbedderSpec("static")), [Note("provider-unavailable", told, "warning")]
+    if provider.provider == "openai":
+        key = provider.api_key.reveal() if provider.api_key else ""
+        spec = EmbedderSpec(
+            "openai", provider.model or "", provider.base_url or "", key, dict(provider.headers)
+        )
+    else:
+        spec = EmbedderSpec("none" if provider.provider == "none" else "static")
+    try:
+        return make_embedder(spec), []
+    except ProviderError as error:
+        told = f"{error} Until then keywords answer alone."
+        return None, [Note("provider-unavailable", told, "warning")]

@@ -1,0 +1,75 @@
+"""What changed on disk since the index was written: stat first, content only where stat cannot tell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from openclaw_mem_engine.index.protocol import FileState
+from openclaw_mem_engine.model import MemoryFile, text_hash
+from openclaw_mem_engine.workspace.listing import UNREADABLE, Listing
+from openclaw_mem_engine.workspace.opening import NoteRefused
+from openclaw_mem_engine.workspace.reading import read_note
+
+#: A file written this shortly before it was last read may have been written again in the same clock tick.
+_RACY_NS = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """``changed``: new or edited files, to be read again; ``touched``: same content, new stat values;
+    ``removed``: states of files that are gone."""
+
+    changed: tuple[MemoryFile, ...]
+    touched: tuple[FileState, ...]
+    removed: tuple[FileState, ...]
+    unchanged: int
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(sorted([f.path for f in self.changed] + [s.path for s in self.removed]))
+
+
+def compare(
+    listing: Listing,
+    known: Mapping[str, FileState],
+    *,
+    root: str,
+    max_bytes: int,
+) -> Changes:
+    """Compare a listing with what the index knows.
+
+    A file whose size, time and inode are as recorded is unchanged, unless it was written within two seconds
+    of its last check; then, and where only the time differs, its content decides. What may not be read
+    just now is not removed: its old text stays searchable.
+    """
+    changed, touched, seen = [], [], set()
+    for file in listing.files:
+        seen.add(file.path)
+        state = known.get(file.path)
+        if state is None or state.source != file.source or state.size != file.size:
+            changed.append(file)
+            continue
+        same_stat = state.mtime_ns == file.mtime_ns and state.inode == file.inode
+        if same_stat and state.mtime_ns < state.checked_ns - _RACY_NS:
+            continue
+        try:
+            content = text_hash(read_note(file.absolute, root, max_bytes).text)
+        except NoteRefused:
+            changed.append(file)  # reading it again will tell why, in one place
+            continue
+        if content == state.hash:
+            touched.append(
+                replace(state, mtime_ns=file.mtime_ns, inode=file.inode, checked_ns=time.time_ns())
+            )
+        else:
+            changed.append(file)
+    unreadable = [skipped.path for skipped in listing.skipped if skipped.reason == UNREADABLE]
+    removed = [
+        state
+        for path, state in known.items()
+        if path not in seen and not any(path == u or path.startswith(f"{u}/") for u in unreadable)
+    ]
+    unchanged = len(listing.files) - len(changed) - len(touched)
+    return Changes(tuple(changed), tuple(touched), tuple(removed), unchanged)

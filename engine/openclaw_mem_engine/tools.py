@@ -1,0 +1,141 @@
+"""What the agent sees: snippets, citations, and the answers of ``memory_search`` and ``memory_get``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from openclaw_mem_engine.errors import OpenClawMemError, PathRefused, UsageError
+from openclaw_mem_engine.model import snippet_of
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.memory import Answer, Hit, Memory
+
+CitationMode = Literal["auto", "on", "off"]
+
+
+def shows_citation(mode: CitationMode, session_key: str | None = None) -> bool:
+    """Whether answers carry a source footer. ``auto`` shows it except in groups and channels: keys of the
+    form ``agent:<id>:<rest>`` whose rest has a part ``group`` or ``channel``."""
+    if mode != "auto":
+        return mode == "on"
+    parts = (session_key or "").strip().lower().split(":")
+    if len(parts) < 3 or parts[0] != "agent":
+        return True
+    return not {"group", "channel"} & set(parts[2:])
+
+
+def citation(path: str, start_line: int, end_line: int) -> str:
+    """``path#L12`` or ``path#L12-L31``."""
+    lines = f"L{start_line}" if start_line == end_line else f"L{start_line}-L{end_line}"
+    return f"{path}#{lines}"
+
+
+def present_snippet(text: str, path: str, start_line: int, end_line: int, cite: bool) -> str:
+    """The snippet of a chunk exactly as the agent receives it: at most 700 UTF-16 units of the chunk, and
+    with ``cite`` trimmed and followed by a footer that names its source."""
+    snippet = snippet_of(text)
+    if not cite:
+        return snippet
+    return f"{snippet.strip()}\n\nSource: {citation(path, start_line, end_line)}"
+
+
+def memory_search(
+    memory: Memory, arguments: Mapping[str, Any], session_key: str | None = None
+) -> dict[str, Any]:
+    """The ``memory_search`` tool: ``{query, maxResults?, minScore?}`` to the documented answer.
+
+    A failure to search is an answer too (``disabled``, ``error``, ``action``): an agent must be able to say
+    that its memory could not be looked at. Raises UsageError for a missing query.
+    """
+    query = arguments.get("query")
+    if not isinstance(query, str) or not query.strip():
+        raise UsageError("query required")
+    settings: dict[str, Any] = {}
+    for argument, knob in (("maxResults", "max_results"), ("minScore", "min_score")):
+        number = _number(arguments.get(argument))
+        if number is not None:
+            settings[knob] = max(1, int(number)) if knob == "max_results" else min(1.0, max(0.0, number))
+    try:
+        answer = memory.search(query, memory.knobs.set(settings))
+    except OpenClawMemError as error:
+        return unavailable(str(error))
+    mode = memory.settings.citations
+    cite = shows_citation(mode, session_key)
+    reply: dict[str, Any] = {
+        "results": [_result(hit, cite) for hit in answer.hits],
+        "provider": answer.pool.provider,
+    }
+    if answer.pool.model:
+        reply["model"] = answer.pool.model
+    if answer.pool.fallback is not None:
+        reply["fallback"] = {"from": answer.pool.fallback.origin, "reason": answer.pool.fallback.reason}
+    reply["citations"] = mode
+    reply["mode"] = _mode(answer)
+    if answer.warnings:
+        reply["warning"] = " ".join(answer.warnings)
+    return reply
+
+
+def _mode(answer: Answer) -> str:
+    kinds = {leg.kind for leg in answer.pool.legs}
+    if kinds == {"lexical"}:
+        return "fts-only"
+    return "vector-only" if kinds == {"vector"} else "hybrid"
+
+
+def _result(hit: Hit, cite: bool) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        **hit.to_dict(),
+        "snippet": present_snippet(hit.text, hit.path, hit.start_line, hit.end_line, cite),
+    }
+    if cite:
+        result["citation"] = citation(hit.path, hit.start_line, hit.end_line)
+    return result
+
+
+def unavailable(error: str) -> dict[str, Any]:
+    """The answer of a search that could not be made; quota trouble gets its own advice."""
+    reason = error.strip() or "memory search unavailable"
+    quota = any(word in reason.lower() for word in ("quota", "429"))
+    if quota:
+        warning = "Memory search is unavailable: the embedding provider's quota is used up."
+        action = "Top up the provider or choose another one, then retry memory_search."
+    else:
+        warning = "Memory search is unavailable: nothing was looked at, so nothing can be concluded from it."
+        action = "Run `openclaw-mem status` to see why, then retry memory_search."
+    return {
+        "results": [],
+        "disabled": True,
+        "unavailable": True,
+        "error": reason,
+        "warning": warning,
+        "action": action,
+    }
+
+
+def memory_get(memory: Memory, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``memory_get`` tool: ``{path, from?, lines?}`` to ``{text, path}``. A missing file has empty text;
+    a refusal carries ``disabled`` and the reason. Raises UsageError for a missing path."""
+    path = arguments.get("path")
+    if not isinstance(path, str) or not path.strip():
+        raise UsageError("path required")
+    start, lines = _number(arguments.get("from")), _number(arguments.get("lines"))
+    try:
+        excerpt = memory.get(
+            path, None if start is None else int(start), None if lines is None else int(lines)
+        )
+    except PathRefused as refusal:
+        return {"path": path, "text": "", "disabled": True, "error": str(refusal)}
+    return {"text": excerpt.text, "path": excerpt.path}
+
+
+def _number(value: object) -> float | None:
+    """A number or numeric text; anything else is as if it were absent."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if number == number and abs(number) != float("inf") else None
