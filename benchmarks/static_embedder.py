@@ -1,0 +1,193 @@
+"""Speed of the built-in embedder: start, first indexing, lines of a query, queries.
+
+    uv run python benchmarks/static_embedder.py [--megabytes 9] [--text FILE] [--blas-threads 1]
+
+Prints a table against a baseline measured in the same run: the same table applied plainly, with nothing
+remembered between words, lines or texts, and one sum of rows per text. Times are CPU time of the process.
+Without --text the notes are generated from a fixed seed: words of the vocabulary by Zipf's law, one in twenty
+from 20,000 made-up names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+CHUNK_CHARS, OVERLAP_CHARS = 1600, 320
+QUERY_LINES = 2000
+QUERIES = 500
+BASELINE_CHUNKS = 300
+
+LOAD = """
+import json, time
+start = time.process_time()
+import numpy
+numpy_s = time.process_time() - start
+from openclaw_mem_engine.providers.static import StaticEmbedder
+StaticEmbedder().embed_query("tea")
+print(json.dumps([numpy_s, time.process_time() - start]))
+"""
+
+
+def cpu_s(call: Callable[[], object]) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def generated_notes(words: Sequence[str], size: int) -> str:
+    """About ``size`` characters of lines of 3 to 40 words."""
+    draw = random.Random(7)
+    weights = list(accumulate(1 / rank for rank in range(1, len(words) + 1)))
+    names = [f"{draw.choice(words)}{draw.choice(words)}{draw.randint(0, 99)}" for _ in range(20_000)]
+    lines, total = [], 0
+    while total < size:
+        picked = draw.choices(words, cum_weights=weights, k=draw.randint(3, 40))
+        for place in range(0, len(picked), 20):
+            picked[place] = draw.choice(names)
+        line = " ".join(picked).capitalize() + "."
+        lines.append(line)
+        total += len(line) + 1
+    return "\n".join(lines)
+
+
+def chunked(text: str) -> list[str]:
+    """Chunks of whole lines with overlap, close to those of the index."""
+    pieces = [
+        line[at : at + CHUNK_CHARS]
+        for line in text.split("\n")
+        for at in range(0, max(1, len(line)), CHUNK_CHARS)
+    ]
+    chunks: list[str] = []
+    current: list[str] = []
+    size = 0
+    for piece in pieces:
+        if current and size + len(piece) + 1 > CHUNK_CHARS:
+            chunks.append("\n".join(current))
+            kept: list[str] = []
+            size = 0
+            for line in reversed(current):
+                kept.insert(0, line)
+                size += len(line) + 1
+                if size >= OVERLAP_CHARS:
+                    break
+            current = kept
+        current.append(piece)
+        size += len(piece) + 1
+    return [*chunks, "\n".join(current)]
+
+
+def load_times() -> tuple[float, float]:
+    """Best of five fresh processes: CPU seconds of (numpy, numpy + table + first query)."""
+    runs = [
+        json.loads(subprocess.run([sys.executable, "-c", LOAD], capture_output=True, check=True).stdout)
+        for _ in range(5)
+    ]
+    return min(run[0] for run in runs), min(run[1] for run in runs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--megabytes", type=float, default=9.0, help="size of the generated notes")
+    parser.add_argument("--text", type=Path, help="use this file instead of generated notes")
+    parser.add_argument("--blas-threads", type=int, default=1, help="0 leaves the choice to the library")
+    options = parser.parse_args()
+    if options.blas_threads:
+        # Read when numpy is imported. Waiting BLAS threads spin: CPU time that helps nobody here.
+        for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+            os.environ[name] = str(options.blas_threads)
+
+    import numpy as np
+
+    from openclaw_mem_engine.providers.static import TABLE_FILE, StaticEmbedder
+    from openclaw_mem_engine.providers.wordpiece import WordPiece
+
+    with np.load(TABLE_FILE, allow_pickle=False) as file:
+        rows, scale = file["table"], file["scale"]
+        vocabulary = bytes(file["vocab"]).decode().split("\n")
+
+    shared = WordPiece(vocabulary)
+
+    def plain(text: str) -> object:
+        shared._words.clear()
+        ids = np.array(shared.ids(text), dtype=np.intp)
+        total = (rows[ids] * scale[ids, np.newaxis]).sum(axis=0)
+        return total / (np.linalg.norm(total) or 1.0)
+
+    words = [word for word in vocabulary[1996:] if word.isascii() and word.isalpha()]
+    notes = (
+        options.text.read_text("utf-8")
+        if options.text
+        else generated_notes(words, int(options.megabytes * 1e6))
+    )
+    chunks = chunked(notes)
+    lines = [line for line in notes.split("\n") if line.strip()]
+    per_query = [random.Random(seed).sample(lines, min(QUERY_LINES, len(lines))) for seed in range(3)]
+    queries = [line[:60] for line in lines[:QUERIES]]
+
+    embedder = StaticEmbedder()
+    embedder.embed_query("tea")
+    cold_lines = cpu_s(lambda: embedder.embed_documents(per_query[0]))
+    embedder.close()
+    embedder.embed_query("tea")
+    first_index = cpu_s(lambda: embedder.embed_documents(chunks))
+    second_index = cpu_s(lambda: embedder.embed_documents(chunks))
+    tokens = sum(map(len, map(embedder.token_ids, chunks)))
+    warm_lines = min(cpu_s(lambda part=part: embedder.embed_documents(part)) for part in per_query[1:])  # type: ignore[misc]
+    per_text = cpu_s(lambda: [embedder.embed_query(query) for query in queries]) / len(queries)
+
+    sample = chunks[:: max(1, len(chunks) // BASELINE_CHUNKS)]
+    plain_chunk = cpu_s(lambda: [plain(chunk) for chunk in sample]) / len(sample)
+    plain_lines = cpu_s(lambda: [plain(line) for line in per_query[0][:500]]) / len(per_query[0][:500])
+    plain_query = cpu_s(lambda: [plain(query) for query in queries]) / len(queries)
+    numpy_s, load_s = load_times()
+
+    print(
+        f"{len(notes) / 1e6:.1f} M characters, {len(chunks):,} chunks, {tokens:,} tokens; "
+        f"numpy {np.__version__}, BLAS threads {options.blas_threads or 'default'}\n"
+    )
+    table = [
+        ("start: numpy, table, first query", "ms", load_s * 1e3, None),
+        ("  of which numpy", "ms", numpy_s * 1e3, None),
+        ("all chunks, first time", "s", first_index, plain_chunk * len(chunks)),
+        ("all chunks, words known", "s", second_index, plain_chunk * len(chunks)),
+        ("chunks per second, first time", "1/s", len(chunks) / first_index, 1 / plain_chunk),
+        (
+            "tokens per second, words known",
+            "M/s",
+            tokens / second_index / 1e6,
+            tokens / len(chunks) / plain_chunk / 1e6,
+        ),
+        (
+            f"{len(per_query[0]):,} lines, first call",
+            "ms",
+            cold_lines * 1e3,
+            plain_lines * len(per_query[0]) * 1e3,
+        ),
+        (
+            f"{len(per_query[0]):,} lines, words known",
+            "ms",
+            warm_lines * 1e3,
+            plain_lines * len(per_query[0]) * 1e3,
+        ),
+        ("one query", "ms", per_text * 1e3, plain_query * 1e3),
+    ]
+    print(f"{'':34} {'unit':>5} {'here':>10} {'plain':>10}")
+    for name, unit, here, baseline in table:
+        print(
+            f"{name:34} {unit:>5} {here:10,.3f} {'' if baseline is None else format(baseline, '10,.3f'):>10}"
+        )
+
+
+if __name__ == "__main__":
+    main()

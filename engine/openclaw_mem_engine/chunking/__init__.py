@@ -1,0 +1,1 @@
+"""From a text to its chunks: pure functions, no files."""

@@ -1,0 +1,98 @@
+"""What a configured value may be: one small rule per key, used by every reader and by the listing."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from openclaw_mem_engine.config.secret import shown
+from openclaw_mem_engine.errors import ConfigError
+
+Kind = Literal["switch", "int", "number", "text", "texts", "path", "secret", "headers", "url"]
+
+_KIND_NAMES: Mapping[Kind, str] = {
+    "switch": "true or false",
+    "int": "a whole number",
+    "number": "a number",
+    "text": "a text",
+    "texts": "a list of texts",
+    "path": "a path",
+    "secret": "a text (kept secret)",
+    "headers": "a table of texts",
+    "url": "a URL",
+}
+
+#: Beyond this, numbers of JSON are not exact any more.
+_LARGEST = 2**53
+
+
+class Rule(NamedTuple):
+    """``low`` and ``high`` are inclusive; ``choices`` limits a text (or each text of a list)."""
+
+    kind: Kind
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    unit: str = ""
+
+    @property
+    def secret(self) -> bool:
+        """True when a message must not repeat the value, not even a refused one."""
+        return self.kind in ("secret", "headers")
+
+    @property
+    def allowed(self) -> str:
+        """The range in words, for messages and for the listing."""
+        if self.choices:
+            words = ", ".join(self.choices)
+            return f"a list of: {words}" if self.kind == "texts" else f"one of: {words}"
+        name = _KIND_NAMES[self.kind] + (f" ({self.unit})" if self.unit else "")
+        if self.low is not None and self.high is not None:
+            return f"{name}, {self.low:g} to {self.high:g}"
+        if self.low is not None:
+            return f"{name}, {self.low:g} or more"
+        return name
+
+    def fits(self, value: object) -> bool:
+        if self.kind == "switch":
+            return isinstance(value, bool)
+        if self.kind in ("int", "number"):
+            return self._fits_number(value)
+        if self.kind == "texts":
+            return isinstance(value, list) and all(self._fits_text(item) for item in value)
+        if self.kind == "headers":
+            return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+        return self._fits_text(value)
+
+    def _fits_text(self, value: object) -> bool:
+        if not isinstance(value, str) or (self.choices and value not in self.choices):
+            return False
+        try:
+            # What the operating system would refuse later, with less to say about it: NUL, lone surrogates.
+            return b"\0" not in os.fsencode(value)
+        except UnicodeEncodeError:
+            return False
+
+    def _fits_number(self, value: object) -> bool:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return False
+        # The first comparison also keeps whole numbers away that no float can hold.
+        if abs(value) > _LARGEST or not math.isfinite(value):
+            return False
+        if self.kind == "int" and value != int(value):
+            return False
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    def check(self, value: object, where: str) -> object:
+        """The value, with a whole ``4.0`` turned into 4 where a whole number is asked for.
+
+        Raises ConfigError naming ``where`` (file and key), the value and what is allowed.
+        """
+        if not self.fits(value):
+            raise ConfigError(f"{where} is {shown(value, secret=self.secret)}; allowed: {self.allowed}.")
+        if self.kind == "int":
+            assert isinstance(value, (int, float))
+            return int(value)
+        return value

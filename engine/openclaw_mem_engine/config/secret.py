@@ -1,0 +1,107 @@
+"""Values that must never be shown, and how other values are shown in messages."""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from openclaw_mem_engine.errors import ConfigError
+
+#: The longest piece of a refused value that a message repeats, in characters.
+SHOWN_CHARS = 60
+
+# Key shapes of well-known services: a key pasted under the wrong name must not end up in a message.
+_KEY_SHAPE = re.compile(
+    r"(sk-|ghp_|gho_|github_pat_|xox[abprs]-|xapp-|gsk_|AIza|pplx-|npm_|pa-|Bearer\s)\S{6,}|[A-Za-z0-9_\-+/=]{32,}"
+)
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+_URL_QUERY = re.compile(r"\?\S*")
+
+
+class Secret:
+    """A text that ``repr``, ``str``, ``format``, copies of dataclasses and pickles never show.
+
+    A secret may also be known to be unobtainable (it names an environment variable that is not set). That
+    is only an error when somebody needs it: ``available`` is False then, and :meth:`reveal` raises.
+    """
+
+    __slots__ = ("_problem", "_value")
+
+    def __init__(self, value: str, *, problem: str | None = None) -> None:
+        self._value = value
+        self._problem = problem
+
+    @classmethod
+    def missing(cls, problem: str) -> Secret:
+        """A secret that cannot be had; ``problem`` is the message of the later ConfigError."""
+        return cls("", problem=problem)
+
+    @property
+    def available(self) -> bool:
+        return self._problem is None
+
+    @property
+    def problem(self) -> str | None:
+        """Why it cannot be had, or None."""
+        return self._problem
+
+    def reveal(self) -> str:
+        """The text itself, for the one place that sends it. Raises ConfigError when it cannot be had."""
+        if self._problem is not None:
+            raise ConfigError(self._problem)
+        return self._value
+
+    def __repr__(self) -> str:
+        return "Secret(set)" if self.available else "Secret(missing)"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return (self._value, self._problem) == (other._value, other._problem)
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._value, self._problem))
+
+    def __copy__(self) -> Secret:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Secret:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Secret cannot be pickled")
+
+
+def shown(value: object, *, secret: bool = False) -> str:
+    """A refused value as a message may repeat it: short, on one line, and nothing that looks like a key."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and abs(value) > 10**30:
+        return "a very large number"  # Python refuses to write out the largest ones
+    if secret:
+        return f"a hidden {'text' if isinstance(value, str) else 'number'}"
+    text = repr(without_credentials(value)) if isinstance(value, str) else repr(value)
+    if isinstance(value, str) and _KEY_SHAPE.search(value):
+        return "a hidden text (it looks like a key)"
+    return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
+
+
+def without_credentials(url: str) -> str:
+    """A URL without ``user:password@`` and without the value of its query string, which often holds a key."""
+    return _URL_QUERY.sub("?…", _USERINFO.sub("…@", url)) if "://" in url else url
+
+
+def printable(text: str) -> str:
+    """Text that is safe to show: control and other invisible characters become ``\\x1b`` and the like."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,0 +1,177 @@
+"""The settings as people read them: one row per key, as JSON, and as a piece of OpenClaw configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openclaw_mem_engine.config.keys import QUERY_RULES, RULES
+from openclaw_mem_engine.config.openclaw_keys import MEMORY_SEARCH
+from openclaw_mem_engine.config.secret import Secret, printable, without_credentials
+from openclaw_mem_engine.config.settings import Origin, Settings
+
+#: Version of :func:`to_dict`; a change that breaks readers raises it.
+DICT_VERSION = 1
+
+#: Where the name of a key differs from the path of attributes that leads to its value.
+_ATTRIBUTES: Mapping[str, str] = {"provider.name": "provider.provider"}
+
+_UNSET = Origin("default", "built in")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One setting: safe to print as it is. ``allowed`` is the range in words."""
+
+    key: str
+    value_text: str
+    origin: Origin
+    allowed: str
+
+
+def describe(settings: Settings) -> list[Row]:
+    """Every key that can be configured, in the order of the reference. A secret reads ``set``."""
+    rows = []
+    for key, rule in RULES.items():
+        found = settings.origins.get(key, _UNSET)
+        origin = Origin(found.kind, printable(found.where))
+        rows.append(Row(key, _text(_safe_value(settings, key)), origin, rule.allowed))
+    return rows
+
+
+def to_dict(settings: Settings) -> dict[str, Any]:
+    """The same for ``--json``: plain values, no secrets. ``null`` stands for a value that is not set, and for
+    a knob that the profile decides."""
+    facts = settings.openclaw
+    return {
+        "version": DICT_VERSION,
+        "indexPath": str(settings.index_path),
+        "settings": {
+            key: {
+                "value": _safe_value(settings, key),
+                "origin": {"kind": origin.kind, "where": origin.where},
+                "allowed": rule.allowed,
+            }
+            for key, rule in RULES.items()
+            for origin in [settings.origins.get(key, _UNSET)]
+        },
+        "openclaw": {
+            "configFile": str(facts.config_file) if facts.config_file else None,
+            "stateDir": str(facts.state_dir),
+            "storePath": str(facts.store_path),
+            "sessionsDir": str(facts.sessions_dir),
+            "backend": facts.backend,
+            "agents": list(facts.agents),
+        },
+        "warnings": [
+            {"code": note.code, "text": note.text, "level": note.level} for note in settings.warnings
+        ],
+    }
+
+
+def fragment(overrides: Mapping[str, object]) -> str:
+    """What a user pastes into ``openclaw.json`` to get these knobs: JSON5 with the full path of keys.
+
+    Knobs that OpenClaw has no key for, or not with this value, follow in a comment as our own TOML. A single
+    weight gets its complement beside it, for OpenClaw would pair it with its default otherwise.
+    """
+    theirs: dict[str, object] = {}
+    ours: dict[str, object] = {}
+    for name, value in _with_both_weights(overrides).items():
+        key = _openclaw_key(name, value)
+        if key is not None:
+            theirs[key] = value == "hybrid" if name == "mode" else value
+        else:
+            ours[name] = value
+    lines: list[str] = []
+    if theirs:
+        tree: dict[str, Any] = {}
+        for key, value in theirs.items():
+            _plant(tree, f"agents.defaults.memorySearch.{key}".split("."), value)
+        lines += _json5(tree, 0)
+    if ours:
+        lines.append("// Without a key in OpenClaw; for the config.toml of openclaw-mem:")
+        lines.append("// [query]")
+        lines += [f"// {name} = {_toml(value)}" for name, value in ours.items()]
+    return "\n".join(lines)
+
+
+def _safe_value(settings: Settings, key: str) -> Any:
+    """The value of a key as plain data, with nothing in it that must stay hidden."""
+    if key.startswith("query.") and key != "query.profile":
+        return settings.query.overrides.get(key.removeprefix("query."))
+    value: object = settings
+    for name in _ATTRIBUTES.get(key, key).split("."):
+        value = getattr(value, name)
+    if isinstance(value, Secret):
+        return "set" if value.available else "missing"
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        # Header texts may be credentials; their names are enough to see what is sent.
+        return dict.fromkeys(value, "set")
+    if isinstance(value, tuple):
+        return list(value)
+    return without_credentials(value) if isinstance(value, str) else value
+
+
+def _text(value: object) -> str:
+    if value is None or value in ({}, []):
+        return "–"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, dict):
+        return printable(", ".join(value))
+    if isinstance(value, list):
+        return printable(", ".join(str(item) for item in value))
+    return f"{value:g}" if isinstance(value, float) else printable(str(value))
+
+
+def _with_both_weights(overrides: Mapping[str, object]) -> dict[str, object]:
+    knobs = dict(overrides)
+    for one, other in (("vector_weight", "text_weight"), ("text_weight", "vector_weight")):
+        weight = knobs.get(one)
+        if isinstance(weight, (int, float)) and other not in knobs:
+            knobs[other] = round(1.0 - weight, 10)
+    return knobs
+
+
+def _openclaw_key(name: str, value: object) -> str | None:
+    """The key below ``memorySearch`` for a knob with this value, or None."""
+    if name == "mode":
+        return "query.hybrid.enabled" if value in ("hybrid", "vector") else None
+    if name not in QUERY_RULES:
+        return None
+    for key, known in MEMORY_SEARCH.items():
+        if known.ours == f"query.{name}":
+            return key if known.rule.fits(value) else None
+    return None
+
+
+def _plant(tree: dict[str, Any], path: list[str], value: object) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = value
+
+
+def _json5(tree: Mapping[str, Any], depth: int) -> list[str]:
+    """Lines of an object. The keys are ours and all plain names, so they need no quotes."""
+    pad = "  " * (depth + 1)
+    lines = ["{"]
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            first, *rest = _json5(value, depth + 1)
+            lines += [f"{pad}{name}: {first}", *rest]
+            lines[-1] += ","
+        else:
+            lines.append(f"{pad}{name}: {json.dumps(value)},")
+    lines.append("  " * depth + "}")
+    return lines
+
+
+def _toml(value: object) -> str:
+    """A knob as a TOML value; JSON's escapes are also TOML's, so a text cannot leave its comment line."""
+    return json.dumps(value if isinstance(value, (bool, int, float)) else str(value))

@@ -1,0 +1,167 @@
+"""BERT's uncased WordPiece tokenisation, in pure Python, made for many lines at once.
+
+The rules are those of the BERT-uncased tokenizer without special tokens and without a length limit:
+
+* text that is not ASCII is decomposed (NFD) and loses combining marks (category Mn); then every character is
+  lower-cased by itself;
+* U+0000, U+FFFD and control, format, surrogate and unassigned characters disappear, except tab, LF and CR,
+  which separate words, as do the separators (categories Zs, Zl, Zp);
+* each ASCII symbol, each character of category P* and each CJK ideograph is a word of its own;
+* a word is cut into pieces by the longest match first; one without a match, or of more than 100 characters,
+  is the unknown token.
+
+Word pieces are remembered per word as packed 16-bit ids, so that a text is one regex scan, one dictionary
+look-up per word and one join of bytes.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from collections.abc import Iterable, Sequence
+
+#: Stands between the ids of two lines; no token has it (a vocabulary holds fewer than 65,535 entries).
+LINE_END = 0xFFFF
+
+_MAX_WORD = 100
+#: Words to remember before starting afresh: some 25 MB at most.
+_MAX_REMEMBERED = 131_072
+_MAX_CODE_POINTS = 65_536
+
+_SYMBOLS = r"!-/:-@\[-`{-~"
+_WORD = re.compile(rf"[{_SYMBOLS}\n]|[^ \n{_SYMBOLS}]+")
+_ASCII_CLEANED: dict[int, str | None] = {
+    **dict.fromkeys((*range(32), 127)),
+    **dict.fromkeys(map(ord, "\t\n\r"), " "),
+}
+_IDEOGRAPHS = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+class WordPiece:
+    """Tokens of text for one vocabulary: ``vocabulary[id]`` is the token; inner pieces begin with ``##``.
+
+    Raises ValueError for a vocabulary that is too large for 16-bit ids or lacks the unknown token.
+    """
+
+    def __init__(self, vocabulary: Sequence[str], unknown: str = "[UNK]") -> None:
+        if len(vocabulary) >= LINE_END:
+            raise ValueError(
+                f"the vocabulary has {len(vocabulary)} tokens; fewer than {LINE_END} are possible"
+            )
+        if unknown not in vocabulary:
+            raise ValueError(f"the vocabulary has no token {unknown!r}")
+        self._words = _Words(vocabulary, unknown)
+
+    def ids(self, text: str) -> list[int]:
+        """The token ids of one text; line breaks are just white space."""
+        packed = array("H")
+        packed.frombytes(self.pack_lines([text.replace("\n", " ")]))
+        return packed.tolist()[:-1]
+
+    def pack_lines(self, lines: Iterable[str]) -> bytes:
+        """The ids of many lines as native unsigned 16-bit numbers, ``LINE_END`` after each line.
+
+        No line may hold a line feed. Tokens never cross lines, so the ids of a text are those of its lines.
+        """
+        # isprintable() is False for every control character: the cheapest test for "nothing to clean".
+        cleaned = [
+            line.lower() if line.isascii() and line.isprintable() else _clean_line(line) for line in lines
+        ]
+        cleaned.append("")
+        return b"".join(map(self._words.__getitem__, _WORD.findall("\n".join(cleaned))))
+
+
+class _Words(dict[str, bytes]):
+    """word -> its packed ids; a word that is asked for the first time is cut into pieces."""
+
+    def __init__(self, vocabulary: Sequence[str], unknown: str) -> None:
+        super().__init__()
+        ids = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
+        self._whole = ids
+        self._inner = {token[2:]: number for token, number in ids.items() if token.startswith("##")}
+        self._longest = max(map(len, vocabulary))
+        self._unknown = self._pack([ids[unknown]])
+        self._line_end = self._pack([LINE_END])
+        self["\n"] = self._line_end
+
+    @staticmethod
+    def _pack(ids: list[int]) -> bytes:
+        return array("H", ids).tobytes()
+
+    def __missing__(self, word: str) -> bytes:
+        if len(word) > _MAX_WORD:
+            return self._unknown  # not remembered: one blob of base64 may be megabytes long
+        if len(self) >= _MAX_REMEMBERED:
+            self.clear()
+        if word == "\n":  # only after a clear
+            packed = self._line_end
+        else:
+            whole = self._whole.get(word)
+            packed = self._pack([whole]) if whole is not None else self._pieces(word)
+        self[word] = packed
+        return packed
+
+    def _pieces(self, word: str) -> bytes:
+        pieces: list[int] = []
+        known = self._whole
+        start = 0
+        while start < len(word):
+            for end in range(min(len(word), start + self._longest), start, -1):
+                piece = known.get(word[start:end])
+                if piece is not None:
+                    pieces.append(piece)
+                    start = end
+                    break
+            else:
+                return self._unknown
+            known = self._inner
+        return self._pack(pieces)
+
+
+class _Characters(dict[int, str]):
+    """code point -> what stands for it in the cleaned text (for ``str.translate``); filled as met."""
+
+    def __missing__(self, code: int) -> str:
+        if len(self) >= _MAX_CODE_POINTS:
+            self.clear()
+        self[code] = cleaned = _clean_character(chr(code))
+        return cleaned
+
+
+def _clean_character(char: str) -> str:
+    category = unicodedata.category(char)
+    if char in "\t\n\r" or category[0] == "Z":
+        return " "
+    if category[0] == "C" or category == "Mn" or char == "\ufffd":
+        return ""
+    if category[0] == "P" or _is_ascii_symbol(char) or _is_ideograph(ord(char)):
+        return f" {char} "
+    return char.lower()
+
+
+def _is_ascii_symbol(char: str) -> bool:
+    return "!" <= char <= "~" and not char.isalnum()
+
+
+def _is_ideograph(code: int) -> bool:
+    return any(low <= code <= high for low, high in _IDEOGRAPHS)
+
+
+_CHARACTERS = _Characters()
+
+
+def _clean_line(line: str) -> str:
+    """A line as lower-case words; what must be a word of its own has spaces round it."""
+    if line.isascii():
+        return line.translate(_ASCII_CLEANED).lower()
+    return unicodedata.normalize("NFD", line).translate(_CHARACTERS)

@@ -1,0 +1,1 @@
+"""Which files are memory, safe reading of them, their dates. Knows nothing of indexes."""

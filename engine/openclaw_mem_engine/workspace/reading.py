@@ -1,0 +1,187 @@
+"""Reading notes: whole for the index, by lines for ``memory_get``, and the locations that people write."""
+
+# Paths are strings here, as in the listing that they come from.
+# ruff: noqa: PTH118, PTH206
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.model import Excerpt
+from openclaw_mem_engine.workspace.opening import NoteRefused, printable, read_bytes
+from openclaw_mem_engine.workspace.rules import (
+    MAX_NOTE_BYTES,
+    MEMORY_FOLDER,
+    NOTE_SUFFIX,
+    ROOT_FILES,
+    ExtraPath,
+    Workspace,
+    absolute_path,
+    below,
+    is_ignored_folder,
+    open_workspace,
+    resolve_extras,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NoteText:
+    """The text of a note and what its file was when the reading began, taken from the same descriptor.
+
+    ``settled`` is False when the file changed while it was read; size and time are those from before, so that
+    the next scan sees a difference and reads it again. A byte order mark stays in the text.
+    """
+
+    text: str
+    size: int
+    mtime_ns: int
+    inode: int
+    device: int
+    settled: bool
+
+
+class Location(NamedTuple):
+    """A path with the lines meant, 1-based and inclusive; both None for the whole file."""
+
+    path: str
+    start_line: int | None
+    end_line: int | None
+
+
+def read_note(path: str, root: str | None = None, max_bytes: int = MAX_NOTE_BYTES) -> NoteText:
+    """Read a listed note (``MemoryFile.absolute``) for indexing.
+
+    The file itself is never opened through a link; with ``root``, a folder above it (the real path of the
+    workspace), no folder between the two may be a link either, not even one planted since the listing.
+
+    Raises ``NoteRefused`` with kind link, not-regular, too-large (over ``max_bytes``), unreadable, missing,
+    binary (it holds NUL bytes) or not-utf8 (the message names the first bad byte).
+    """
+    tail = below(root, path) if root else None
+    base, tail = (root, tail) if root and tail else os.path.split(path)
+    read = read_bytes(base or ".", tail, max_bytes, path)
+    data = read.data
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise NoteRefused("not-utf8", path, "not UTF-8 at byte 0 (it looks like UTF-16); save it as UTF-8")
+    if (nul := data.find(b"\0")) >= 0:
+        raise NoteRefused("binary", path, f"binary: NUL at byte {nul}")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise NoteRefused("not-utf8", path, f"not UTF-8 at byte {error.start}; save it as UTF-8") from None
+    return NoteText(text, read.size, read.mtime_ns, read.inode, read.device, read.settled)
+
+
+def get_excerpt(
+    root: Path,
+    path: str,
+    start: int | None = None,
+    lines: int | None = None,
+    extra_paths: Sequence[str] = (),
+    max_bytes: int = MAX_NOTE_BYTES,
+    home: str | None = None,
+) -> Excerpt:
+    """Lines of one memory file, by the rules of the ``memory_get`` tool.
+
+    ``path`` is relative to the workspace or absolute; blanks around it and ``..`` in it are taken out as
+    text. The path that comes back is relative to the workspace. ``start`` counts from 1 (less is 1),
+    ``lines`` is a count (less than 1 is 1; None is all). Neither given, or both 0, is the whole file. Text
+    is split at ``\\n`` only; bytes that are not UTF-8 come back as U+FFFD. ``end_line`` is ``start_line -
+    1`` when no line was there. A file that does not exist is an empty excerpt with ``found=False``: agents
+    ask for the note of a day before it is written.
+
+    Raises ``NoteRefused`` (a ``PathRefused``) with kind outside, not-memory, not-markdown, link (it or any
+    folder on the way to it), not-regular, too-large or unreadable; ``UsageError`` for a blank path;
+    ``WorkspaceError`` when the workspace cannot be opened.
+    """
+    asked = path.strip()
+    if not asked:
+        raise UsageError("A path is required, for example MEMORY.md or memory/2026-02-20.md.")
+    workspace = open_workspace(root)
+    if "\0" in asked:
+        raise NoteRefused("outside", path, "holds a NUL character, which no path can")
+    place = _locate(workspace, asked, resolve_extras(workspace, extra_paths, home))
+    try:
+        data = read_bytes(place.base, place.tail, max_bytes, asked).data
+    except NoteRefused as refusal:
+        if refusal.kind == "missing":
+            return Excerpt(place.path, "", 1, 0, 0, found=False)
+        raise
+    all_lines = data.decode("utf-8", "replace").split("\n")
+    if not start and not lines:
+        return Excerpt(place.path, "\n".join(all_lines), 1, len(all_lines), len(all_lines), found=True)
+    first = max(1, start or 1)
+    chosen = all_lines[first - 1 :] if lines is None else all_lines[first - 1 :][: max(1, lines)]
+    return Excerpt(place.path, "\n".join(chosen), first, first + len(chosen) - 1, len(all_lines), found=True)
+
+
+_LOCATION = re.compile(
+    r"(?P<path>.+?)(?::(?P<line>[0-9]{1,9})(?:-(?P<to>[0-9]{1,9})|:[0-9]{1,9})?"
+    r"|#L(?P<mark>[0-9]{1,9})(?:-L?(?P<mark_to>[0-9]{1,9}))?)",
+    re.DOTALL,
+)
+
+
+def parse_location(text: str) -> Location:
+    """Split ``memory/x.md:12``, ``:12-20``, ``:12:5`` (column ignored), ``#L12`` or ``#L12-L20`` from a path.
+
+    Anything else is a path as a whole. Line 0 counts as 1, and an end before the start as the start.
+    """
+    match = _LOCATION.fullmatch(text.strip())
+    if match is None:
+        return Location(text.strip(), None, None)
+    start = max(1, int(match["line"] or match["mark"]))
+    end = match["to"] or match["mark_to"]
+    return Location(match["path"], start, max(start, int(end)) if end else start)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An allowed path: ``path`` is reported, ``tail`` below the real folder ``base`` is opened."""
+
+    path: str
+    base: str
+    tail: str
+
+
+def _locate(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> _Place:
+    """Decide from the text alone whether a path may be read; the disk is looked at when it is opened."""
+    # A relative path may come from a listing (relative to the real folder) or from the user's own view of it.
+    spellings = [absolute_path(base, asked) for base in (workspace.real, workspace.given)]
+    ignored = ""
+    for place, parts in _allowed(workspace, spellings, extras):
+        if not place.path.endswith(NOTE_SUFFIX):
+            raise NoteRefused("not-markdown", asked, "only files that end in .md (lower case) are memory")
+        ignored = next(filter(is_ignored_folder, parts[:-1]), "")
+        if not ignored:
+            return place
+    if ignored:
+        raise NoteRefused("not-memory", asked, f"lies in {printable(ignored)}, which is no memory folder")
+    if workspace.inside(spellings[0]) is None and workspace.inside(spellings[1]) is None:
+        raise NoteRefused("outside", asked, "lies outside of the workspace and of the extra paths")
+    reason = "is not memory: only MEMORY.md, memory.md, files below memory/ and the extra paths are"
+    raise NoteRefused("not-memory", asked, reason)
+
+
+def _allowed(
+    workspace: Workspace, spellings: Sequence[str], extras: Sequence[ExtraPath]
+) -> Iterator[tuple[_Place, list[str]]]:
+    """Each rule that allows a path: the place, and the parts below the folder that the rule names."""
+    for absolute in spellings:
+        inner = workspace.inside(absolute) or ""
+        parts = inner.split(os.sep)
+        if inner in ROOT_FILES or (parts[0] == MEMORY_FOLDER and len(parts) > 1):
+            yield _Place("/".join(parts), workspace.real, inner), parts[1:]
+        for extra in extras:
+            for spelled in (extra.lexical, extra.absolute):
+                rest = below(spelled, absolute)
+                if rest is not None and not extra.refusal:
+                    tail = os.path.join(extra.tail, rest) if rest else extra.tail
+                    path = workspace.relative(os.path.join(extra.base, tail))
+                    yield _Place(path, extra.base, tail), rest.split(os.sep)

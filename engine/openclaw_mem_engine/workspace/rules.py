@@ -1,0 +1,146 @@
+"""Which paths are memory: the names and folders that count, and where configured extra paths lie.
+
+Listing and reading share these rules, so that what is listed can be read and nothing else can.
+"""
+
+# Paths are strings here: the rules are about their text, and thousands pass at a time.
+# ruff: noqa: PTH100, PTH111, PTH118, PTH120
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from openclaw_mem_engine.errors import WorkspaceError
+
+#: Top-level files that are memory by name, the preferred spelling first.
+ROOT_FILES = ("MEMORY.md", "memory.md")
+#: The folder that is memory with everything below it.
+MEMORY_FOLDER = "memory"
+#: The only ending that counts; other spellings of it are reported, never read.
+NOTE_SUFFIX = ".md"
+#: Folders of tools and packages: what lies in them was not written as memory.
+IGNORED_FOLDERS = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", ".pnpm-store"})
+#: No note is this large; a file that is would fill the index and the memory of the machine.
+MAX_NOTE_BYTES = 4 * 2**20
+
+
+def is_ignored_folder(name: str) -> bool:
+    """Whether a folder met below a memory folder is left out: hidden ones and those of tools."""
+    return name.startswith(".") or name in IGNORED_FOLDERS
+
+
+def is_note_name(name: str) -> bool:
+    """Whether a file name ends in ``.md`` in some spelling (``x.MD`` too)."""
+    return name[-3:].lower() == NOTE_SUFFIX
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A workspace folder that exists: ``given`` as the caller wrote it, ``real`` without links."""
+
+    given: str
+    real: str
+
+    def relative(self, absolute: str) -> str:
+        """A path relative to the workspace with ``/``; ``../…`` when it lies outside."""
+        relative = os.path.relpath(absolute, self.real)
+        return relative if os.sep == "/" else relative.replace(os.sep, "/")
+
+    def inside(self, absolute: str) -> str | None:
+        """The part of a normalised absolute path below the workspace (``""`` for itself), or None outside."""
+        rest = below(self.given, absolute)
+        return below(self.real, absolute) if rest is None else rest
+
+
+def absolute_path(base: str, path: str) -> str:
+    """A path as an absolute one without ``.``, ``..`` and doubled separators; no link is looked at."""
+    absolute = os.path.normpath(os.path.join(base, path))
+    return absolute[1:] if absolute.startswith("//") else absolute  # POSIX lets exactly two slashes stand
+
+
+def below(folder: str, path: str) -> str | None:
+    """The part of a normalised absolute path below a folder ("" for the folder itself), or None outside."""
+    if path == folder:
+        return ""
+    start = folder if folder.endswith(os.sep) else folder + os.sep
+    return path[len(start) :] if path.startswith(start) else None
+
+
+def open_workspace(root: Path | str) -> Workspace:
+    """Find the real folder of a workspace (which may be configured as a link).
+
+    Raises ``WorkspaceError`` when it is missing, not a folder, or cannot be entered.
+    """
+    given = os.path.abspath(root)  # takes `..` out as text, as the rules want
+    hint = "Create it, or point the workspace setting at the folder that holds MEMORY.md or memory/."
+    try:
+        real = os.path.realpath(given, strict=True)
+        os.scandir(real).close()
+    except FileNotFoundError:
+        raise WorkspaceError(f"The workspace {given} does not exist. {hint}") from None
+    except NotADirectoryError:
+        raise WorkspaceError(f"The workspace {given} is not a folder. {hint}") from None
+    except PermissionError:
+        raise WorkspaceError(f"The workspace {given} may not be read. Change its permissions.") from None
+    except (OSError, ValueError) as error:
+        raise WorkspaceError(f"The workspace {given!r} cannot be opened: {error}. {hint}") from error
+    return Workspace(given, real)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraPath:
+    """A configured extra path: ``base`` is a real folder, ``tail`` the rest, where no part may be a link."""
+
+    configured: str
+    #: The absolute path as the user spelled it; ``base`` and ``tail`` together are where it really lies.
+    lexical: str
+    base: str
+    tail: str
+    #: Why it is not taken, or "" when it is; what it is on the disk is for the caller to see.
+    refusal: str
+
+    @property
+    def absolute(self) -> str:
+        """Real path, as long as no part of ``tail`` is a link."""
+        return os.path.join(self.base, self.tail) if self.tail else self.base
+
+
+def resolve_extra(workspace: Workspace, configured: str, home: str | None = None) -> ExtraPath:
+    """Where a configured extra path lies: absolute, ``~``, ``~/…`` or relative to the workspace.
+
+    Inside of the workspace every part of it is left in ``tail``, to be checked for links, since an agent that
+    writes there could plant one. Outside, the user's own folder layout is trusted but for the last part.
+    ``home`` stands for ``~`` (default: the home folder of the process).
+    """
+    home = os.path.abspath(home or os.path.expanduser("~"))
+    text = configured.strip()
+    if not text or "\0" in text:
+        reason = "holds a NUL character" if text else "is blank"
+        return ExtraPath(configured, configured, workspace.real, "", reason)
+    if text == "~" or text.startswith("~/"):
+        text = home + text[1:]
+    lexical = absolute_path(workspace.given, text)
+    base, tail = workspace.real, workspace.inside(lexical)
+    if tail is None:
+        parent, tail = os.path.split(lexical)
+        base = os.path.realpath(parent)
+    place = os.path.join(base, tail) if tail else base
+    too_wide = place == os.path.realpath(home) or place == os.path.dirname(
+        place
+    )  # only `/` is its own parent
+    refusal = "the whole home folder or disk is not taken as memory; name a folder in it" if too_wide else ""
+    return ExtraPath(configured, lexical, base, tail, refusal)
+
+
+def resolve_extras(
+    workspace: Workspace, configured: Sequence[str], home: str | None = None
+) -> list[ExtraPath]:
+    """``resolve_extra`` for each, in order, without those that are written the same way again."""
+    found: dict[str, ExtraPath] = {}
+    for text in configured:
+        extra = resolve_extra(workspace, text, home)
+        found.setdefault(extra.lexical, extra)
+    return list(found.values())

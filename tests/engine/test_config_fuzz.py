@@ -1,0 +1,123 @@
+"""Whatever stands in the files: settings, or an error of ours; never a crash, never a file written."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_config_world import World
+
+from openclaw_mem_engine.config.keys import RULES
+from openclaw_mem_engine.config.openclaw_keys import MEMORY_SEARCH
+from openclaw_mem_engine.config.show import describe, to_dict
+from openclaw_mem_engine.errors import ConfigError, OpenClawMemError
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=12),
+    st.sampled_from(
+        ["openai", "auto", "${X}", "~/a", "../..", "none", 10**400, -1, 0, 1, 0.5, "http://h/v1"]
+    ),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+DOTTED = [
+    *(f"agents.defaults.memorySearch.{key}" for key in MEMORY_SEARCH),
+    *(f"memory.search.{key}" for key in MEMORY_SEARCH),
+    "agents",
+    "agents.list",
+    "agents.entries",
+    "agents.defaults.workspace",
+    "agents.defaults.memorySearch",
+    "memory.citations",
+    "memory.backend",
+    "models.providers.openai",
+    "models.providers.openai.apiKey",
+    "models.providers.google.headers",
+    "env",
+    "env.vars",
+    "plugins.slots",
+    "$include",
+]
+
+
+def planted(tree: dict[str, Any], dotted: str, value: object) -> None:
+    *above, last = dotted.split(".")
+    for name in above:
+        if not isinstance(tree.get(name), dict):
+            tree[name] = {}
+        tree = tree[name]
+    tree[last] = value
+
+
+def settings_or_our_error(world: World) -> None:
+    before = sorted(world.root.rglob("*"))
+    try:
+        found = world.load()
+    except OpenClawMemError as error:
+        assert str(error)
+    else:
+        assert found.workspace.is_absolute() and found.index_path.is_absolute()
+        assert 0 <= found.chunking.overlap < found.chunking.tokens
+        assert all(row.value_text.isprintable() for row in describe(found))
+        json.dumps(to_dict(found))
+    assert sorted(world.root.rglob("*")) == before
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.tuples(st.sampled_from(DOTTED), VALUES), max_size=6))
+def test_any_openclaw_file(pairs: list[tuple[str, object]]) -> None:
+    tree: dict[str, Any] = {}
+    for dotted, value in pairs:
+        planted(tree, dotted, value)
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder))
+        world.openclaw(tree)
+        settings_or_our_error(world)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text(max_size=40) | st.text("{}[]:,'\"\\ab1./*\n", max_size=30))
+def test_any_text_as_either_file(text: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder))
+        world.openclaw_file.write_text(text, encoding="utf-8")
+        settings_or_our_error(world)
+        world.openclaw_file.unlink()
+        world.own(text)
+        settings_or_our_error(world)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.sampled_from(sorted(RULES)), SCALARS.filter(lambda value: value is not None))
+def test_any_value_of_our_own(key: str, value: Any) -> None:
+    text = repr(value) if isinstance(value, float) else json.dumps(value)
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder))
+        world.own(f"{key} = {text}\n")
+        settings_or_our_error(world)
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "9" * 5000, "0x" + "f" * 5000])
+def test_numbers_beyond_all_bounds(number: str, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.openclaw(f"{{agents: {{defaults: {{memorySearch: {{cache: {{maxEntries: {number}}}}}}}}}}}")
+    with pytest.raises(ConfigError) as caught:
+        world.load()
+    assert len(str(caught.value)) < 400
+    world.openclaw_file.unlink()
+    world.own(f"[cache]\nmax_entries = {number}")
+    with pytest.raises(ConfigError) as caught:
+        world.load()
+    assert len(str(caught.value)) < 400

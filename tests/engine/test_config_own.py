@@ -1,0 +1,213 @@
+"""Our own settings file: strict about names and types, and where it is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_config_world import World, world
+
+from openclaw_mem_engine.config.keys import RULES
+from openclaw_mem_engine.config.rules import Rule
+from openclaw_mem_engine.errors import ConfigError
+
+__all__ = ["world"]
+
+FULL = """
+workspace = "notes"
+data_dir = "~/indexes-here"
+sources = ["memory", "sessions"]
+extra_paths = ["more"]
+citations = "off"
+max_file_bytes = 1000
+vector_extension = false
+editor = "hx"
+theme = "paper"
+
+[provider]
+name = "voyage"
+model = "voyage-4"
+base_url = "https://proxy.example/v1/"
+api_key = "${MY_KEY}"
+headers = { "X-Team" = "a" }
+fallback = "static"
+
+[provider.batch]
+enabled = true
+
+[chunking]
+tokens = 100
+overlap = 10
+
+[cache]
+enabled = false
+
+[sync]
+watch = false
+debounce_ms = 10
+
+[query]
+profile = "workbench"
+fusion = "rrf"
+rrf_k = 20
+min_score = 0
+decay = true
+keyword_rescue = "fill"
+"""
+
+
+def test_every_table_is_read(world: World) -> None:
+    world.environ["MY_KEY"] = "k-1"
+    path = world.own(FULL)
+    settings = world.load()
+    assert settings.workspace == path.parent / "notes"
+    assert settings.data_dir == world.home / "indexes-here"
+    assert settings.sources == ("memory", "sessions") and settings.extra_paths == ("more",)
+    assert (settings.citations, settings.max_file_bytes, settings.vector_extension) == ("off", 1000, False)
+    assert (settings.editor, settings.theme) == ("hx", "paper")
+    provider = settings.provider
+    assert (provider.provider, provider.model, provider.fallback) == ("voyage", "voyage-4", "static")
+    assert provider.base_url == "https://proxy.example/v1" and dict(provider.headers) == {"X-Team": "a"}
+    assert provider.api_key is not None and provider.api_key.reveal() == "k-1"
+    assert provider.batch.enabled and provider.batch.concurrency == 2
+    assert (settings.chunking.tokens, settings.chunking.overlap) == (100, 10)
+    assert not settings.cache.enabled and not settings.sync.watch and settings.sync.debounce_ms == 10
+    assert settings.query.profile == "workbench"
+    assert dict(settings.query.overrides) == {
+        "fusion": "rrf",
+        "rrf_k": 20,
+        "min_score": 0,
+        "decay": True,
+        "keyword_rescue": "fill",
+    }
+    assert settings.origins["query.rrf_k"].where == f"{path}: query.rrf_k"
+    assert settings.origins["query.rrf_k"].kind == "toml"
+
+
+def test_a_named_file_must_exist_and_wins_over_the_usual_one(world: World) -> None:
+    world.own('theme = "usual"')
+    world.environ["OPENCLAW_MEM_CONFIG"] = "mine.toml"
+    with pytest.raises(ConfigError, match=r"mine\.toml does not exist"):
+        world.load()
+    (world.cwd / "mine.toml").write_text('theme = "mine"')
+    assert world.load().theme == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("[query]\nmin_scor = 0.1", "query.min_score"),
+        ("min_score = 0.1", "query.min_score"),
+        ('themes = "x"', "theme"),
+        ("[chunks]\ntokens = 5", "chunking.tokens"),
+        ('[provider]\nkey = "x"', "provider.api_key"),
+        ("[provider.batch]\nenable = true", "provider.batch.enabled"),
+        ("[chunking.deep.er.still]\na = 1", "chunking"),
+        ("[empty]", "openclaw-mem config"),
+        ("[quite]\nother = 1", "openclaw-mem config"),
+    ],
+)
+def test_an_unknown_key_names_the_nearest_known_one(world: World, text: str, near: str) -> None:
+    path = world.own(text)
+    with pytest.raises(ConfigError, match="is not a known key") as caught:
+        world.load()
+    assert str(path) in str(caught.value) and near in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[query]\nmin_score = '0.3'", "query.min_score is '0.3'; allowed: a number"),
+        ("[query]\nmmr = 1", "query.mmr is 1; allowed: true or false"),
+        ("[query]\nrrf_k = 1.5", "query.rrf_k is 1.5; allowed: a whole number"),
+        ("[query]\nmin_score = nan", "query.min_score is nan"),
+        ("[chunking]\ntokens = 0", "chunking.tokens is 0; allowed: a whole number (tokens), 1 or more"),
+        ('citations = "maybe"', "citations is 'maybe'; allowed: one of: auto, on, off"),
+        ('sources = "memory"', "sources is 'memory'; allowed: a list of: memory, sessions"),
+        ("extra_paths = [1]", "extra_paths is a list"),
+        ("workspace = 5", "workspace is 5; allowed: a path"),
+        ("query = 5", "query is not a known key"),
+        ("[theme]", "theme is an object; allowed: a text"),
+        ("[provider]\nheaders = {a = 1}", "provider.headers is an object"),
+        ("[provider]\nname = 'ollama'", "provider.name is 'ollama'; allowed: one of: auto, static, openai"),
+        ("when = 2026-01-01", "when is not a known key"),
+        ("theme = 2026-01-01", "theme is datetime.date(2026, 1, 1)"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused(world: World, text: str, said: str) -> None:
+    world.own(text)
+    with pytest.raises(ConfigError) as caught:
+        world.load()
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("a = 1\nb = = 2", "line 2, column 5"), ("[query", "line 1"), ("a = 1\na = 2", "line 2")],
+)
+def test_a_broken_file_gives_line_and_column(world: World, text: str, place: str) -> None:
+    path = world.own(text)
+    with pytest.raises(ConfigError, match="not valid TOML") as caught:
+        world.load()
+    assert place in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_deep_nesting_is_not_a_crash(world: World) -> None:
+    world.own("a = " + "[" * 5000)
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        world.load()
+
+
+def test_our_own_url_must_be_one(world: World) -> None:
+    world.own('[provider]\nname = "openai"\nbase_url = "file:///etc/passwd"')
+    with pytest.raises(ConfigError, match="not a usable URL"):
+        world.load()
+
+
+@pytest.mark.parametrize(
+    "header", ["'X' = 'a\\nEvil: 1'", '"X" = "a\\r\\nEvil: 1"', '"X Y" = "a"', '"" = "a"']
+)
+def test_headers_cannot_smuggle(world: World, header: str) -> None:
+    world.own(f'[provider]\nname = "openai"\nheaders = {{ {header} }}')
+    if "'" in header:
+        # A literal TOML string: the backslash is an ordinary character.
+        assert world.load().provider.headers["X"] == "a\\nEvil: 1"
+        return
+    with pytest.raises(ConfigError, match="cannot be sent"):
+        world.load()
+
+
+def test_the_knobs_are_those_of_the_ranking() -> None:
+    """The names are declared here once more, for the settings cannot see the ranking; they must agree."""
+    from dataclasses import fields
+
+    from openclaw_mem_engine.ranking.knobs import Knobs
+
+    ours = {key.removeprefix("query.") for key in RULES if key.startswith("query.")}
+    assert ours == {field.name for field in fields(Knobs)}
+
+
+def test_an_overlap_that_does_not_fit_is_clamped_and_told(world: World) -> None:
+    world.own("[chunking]\ntokens = 50")
+    settings = world.load()
+    assert (settings.chunking.tokens, settings.chunking.overlap) == (50, 49)
+    assert [note.code for note in settings.warnings] == ["overlap-clamped"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (Rule("int", low=1, high=5), "a whole number, 1 to 5"),
+        (Rule("number", unit="days"), "a number (days)"),
+        (Rule("text", choices=("a", "b")), "one of: a, b"),
+        (Rule("switch"), "true or false"),
+    ],
+)
+def test_a_rule_says_what_it_allows(rule: Rule, words: str) -> None:
+    assert rule.allowed == words
+
+
+@pytest.mark.parametrize("text", ["", "# nothing", "[query]\n# min_score = 0.3\n[provider.batch]\n"])
+def test_a_file_that_sets_nothing(world: World, text: str) -> None:
+    world.own(text)
+    assert world.load().workspace == Path(world.state / "workspace")

@@ -1,0 +1,137 @@
+"""A made-up home, environment and current folder for the tests of the settings; settings without any file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw_mem_engine.config.env import user_config_dir, user_data_dir
+from openclaw_mem_engine.config.keys import RULES
+from openclaw_mem_engine.config.load import load_settings
+from openclaw_mem_engine.config.settings import Settings
+
+
+@dataclass
+class World:
+    """Everything that settings depend on, below one scratch folder."""
+
+    root: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.home = self.root / "home"
+        self.cwd = self.root / "here"
+        self.state = self.home / ".openclaw"
+        for folder in (self.state, self.cwd):
+            folder.mkdir(parents=True)
+        self.openclaw_file = self.state / "openclaw.json"
+        self.own_file = self.home / ".config" / "openclaw-mem" / "config.toml"
+
+    def openclaw(self, content: object) -> Path:
+        text = content if isinstance(content, str) else json.dumps(content)
+        self.openclaw_file.write_text(text, encoding="utf-8")
+        return self.openclaw_file
+
+    def memory_search(self, content: object, **others: object) -> Path:
+        return self.openclaw({"agents": {"defaults": {"memorySearch": content}}, **others})
+
+    def own(self, text: str) -> Path:
+        self.own_file.parent.mkdir(parents=True, exist_ok=True)
+        self.own_file.write_text(text, encoding="utf-8")
+        return self.own_file
+
+    def load(self, **flags: Any) -> Settings:
+        return load_settings(environ=self.environ, home=self.home, cwd=self.cwd, **flags)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_without_any_file_everything_is_the_documented_default(world: World) -> None:
+    settings = world.load()
+    assert settings.workspace == world.home / ".openclaw" / "workspace"
+    assert settings.agent == "main"
+    assert settings.data_dir == world.home / ".local" / "share" / "openclaw-mem"
+    assert settings.index_path.is_relative_to(settings.data_dir / "indexes")
+    assert settings.index_path.name == "main.sqlite"
+    assert (settings.provider.provider, settings.provider.fallback) == ("auto", "none")
+    assert settings.provider.api_key is None and settings.provider.key_provider is None
+    assert (settings.chunking.tokens, settings.chunking.overlap) == (400, 80)
+    assert settings.query.profile == "documented" and dict(settings.query.overrides) == {}
+    assert settings.cache.max_entries == 50_000
+    assert settings.sources == ("memory",) and settings.enabled
+    assert settings.openclaw.config_file is None
+    assert settings.warnings == ()
+
+
+def test_every_key_has_an_origin_and_it_is_the_default(world: World) -> None:
+    settings = world.load()
+    assert set(settings.origins) == set(RULES)
+    assert {origin.kind for origin in settings.origins.values()} == {"default"}
+
+
+def test_nothing_is_written(world: World) -> None:
+    world.memory_search({"provider": "openai"})
+    world.own('theme = "dark"\n')
+    before = sorted((path, path.stat().st_mtime_ns) for path in world.root.rglob("*"))
+    world.load()
+    assert sorted((path, path.stat().st_mtime_ns) for path in world.root.rglob("*")) == before
+
+
+def test_settings_cannot_be_changed(world: World) -> None:
+    settings = world.load()
+    with pytest.raises(AttributeError):
+        settings.agent = "other"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        settings.query.overrides["mmr"] = True  # type: ignore[index]
+
+
+@pytest.mark.parametrize("variables", [{}, {"XDG_DATA_HOME": "/x/data", "XDG_CONFIG_HOME": "/x/conf"}])
+def test_our_folders_are_those_of_platformdirs(variables: dict[str, str], tmp_path: Path) -> None:
+    """platformdirs asks the process, we ask our parameters: compare in a process where both are the same."""
+    environ = {**os.environ, "HOME": str(tmp_path), **variables}
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        if name not in variables:
+            environ.pop(name, None)
+    program = (
+        "import platformdirs as p\n"
+        "print(p.user_data_dir('openclaw-mem', False))\n"
+        "print(p.user_config_dir('openclaw-mem', False))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True
+    )
+    ours = [str(user_data_dir(environ, tmp_path)), str(user_config_dir(environ, tmp_path))]
+    assert done.stdout.splitlines() == ours
+
+
+def test_a_relative_xdg_folder_is_ignored() -> None:
+    home = Path("/home/u")
+    assert user_data_dir({"XDG_DATA_HOME": "data"}, home, "linux") == home / ".local/share/openclaw-mem"
+
+
+def test_folders_on_other_platforms() -> None:
+    home = Path("/home/u")
+    assert user_config_dir({}, home, "darwin") == home / "Library/Application Support/openclaw-mem"
+    assert user_data_dir({"LOCALAPPDATA": "/l"}, home, "win32") == Path("/l/openclaw-mem")
+
+
+def test_loading_without_files_imports_no_parser() -> None:
+    program = (
+        "import sys\nfrom pathlib import Path\n"
+        "from openclaw_mem_engine.config.load import load_settings\n"
+        "load_settings(environ={}, home=Path('/nonexistent'), cwd=Path('/'))\n"
+        "heavy = {'json5', 'tomllib', 'difflib', 'platformdirs', 'json', 'numpy', 'apsw'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

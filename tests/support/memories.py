@@ -1,0 +1,46 @@
+"""Memories over real folders, for tests: settings without a home, real SQLite files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from openclaw_mem_engine.config.load import load_settings
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.memory import Memory
+
+
+def settings_for(workspace: Path, home: Path, **environ: str) -> Settings:
+    """Settings of a workspace, with everything of ours below ``home`` and no other environment."""
+    home.mkdir(parents=True, exist_ok=True)
+    return load_settings(
+        workspace=workspace,
+        environ={"OPENCLAW_MEM_HOME": str(home / "data"), **environ},
+        home=home,
+        cwd=workspace if workspace.exists() else home,
+    )
+
+
+def open_memory(
+    workspace: Path,
+    home: Path,
+    *,
+    provider: str = "static",
+    clock: Callable[[], float] | None = None,
+    resident: bool = False,
+    **environ: str,
+) -> Memory:
+    """A memory over a workspace; index it with ``sync()``."""
+    settings = settings_for(workspace, home, OPENCLAW_MEM_PROVIDER=provider, **environ)
+    options: dict[str, Any] = {"clock": clock} if clock else {}
+    return Memory.open(settings, resident=resident, **options)
+
+
+def write_notes(workspace: Path, notes: dict[str, str]) -> Path:
+    """Files by workspace-relative path."""
+    for path, text in notes.items():
+        target = workspace / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, "utf-8")
+    return workspace
