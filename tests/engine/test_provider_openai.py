@@ -24,8 +24,6 @@ from openclaw_mem_engine.providers.openai_wire import (
     rows_of_answer,
 )
 from openclaw_mem_engine.providers.retry import RetryPolicy, retry_after_s
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from support import embed_server as faulty
 from support.embed_server import Fault, Server, bag_of_words, running_server
 

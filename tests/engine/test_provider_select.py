@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import ConfigError, ProviderError
 from openclaw_mem_engine.providers import EmbedderSpec, make_embedder
-from openclaw_mem_engine.providers.redact import mask, redact
+from openclaw_mem_engine.redact import mask, redact
 
 CASES: list[dict[str, str]] = json.loads(
     (Path(__file__).parents[1] / "data" / "openclaw" / "sessions.json").read_text(encoding="utf-8")

@@ -127,6 +127,18 @@ def test_long_and_repeated_texts_agree_with_the_plain_sum() -> None:
     np.testing.assert_allclose(vector(text), plain / np.linalg.norm(plain), atol=1e-4)
 
 
+def test_long_texts_keep_their_bits_in_company_and_in_any_order_of_words() -> None:
+    words = f"{' '.join(f'pump{number} valve sensor' for number in range(3000))} tea".split()
+    text = " ".join(words)
+    alone = EMBEDDER.embed_documents([text])[0]
+    assert alone is not None
+    others = EMBEDDER.embed_documents(["tea", " ".join(sorted(words)), text, "!", "\n".join(words)])
+    for place in (1, 2, 4):
+        found = others[place]
+        assert found is not None
+        assert found.tobytes() == alone.tobytes()
+
+
 def test_blocks_keep_the_order_and_report_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(static, "_BLOCK_CHARS", 20)
     texts = [f"note {number} about tea" for number in range(9)]
@@ -248,7 +260,7 @@ def test_wordpiece_refuses_an_unusable_vocabulary() -> None:
 def test_naming_a_provider_imports_neither_numpy_nor_openai() -> None:
     code = (
         "import sys\n"
-        "import openclaw_mem_engine.providers.base, openclaw_mem_engine.providers.redact\n"
+        "import openclaw_mem_engine.providers.base, openclaw_mem_engine.redact\n"
         "from openclaw_mem_engine.providers import EmbedderSpec, make_embedder\n"
         "assert make_embedder(EmbedderSpec('none')) is None\n"
         "make_embedder(EmbedderSpec('auto')).key\n"

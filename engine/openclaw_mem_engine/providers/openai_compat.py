@@ -37,7 +37,7 @@ from openclaw_mem_engine.providers.openai_wire import (
     rows_of_answer,
     sendable,
 )
-from openclaw_mem_engine.providers.redact import redact
+from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.providers.retry import RetryPolicy, is_worth_retrying, retry_after_s
 
 if TYPE_CHECKING:

@@ -53,8 +53,8 @@ _BLOCK_CHARS = 500_000
 _QUERY_TOKENS = 512
 #: Texts per matrix product: enough to share the rows of frequent words, few enough to keep the counts dense.
 _PRODUCT_TEXTS = 16
-#: Distinct tokens per matrix product. 16 x 32 x 256 multiplications are what one thread does at once: BLAS wakes
-#: its other threads for larger products only, and those then spin between ours, doubling the CPU time for nothing.
+#: Distinct tokens per matrix product. OpenBLAS does 16 x 32 x 256 multiplications in the calling thread; for
+#: larger products it wakes others, which then spin between ours and double the CPU time for nothing.
 _SLICE = 32
 
 

@@ -1,0 +1,121 @@
+"""The demo teaches: every suggested query must really show what its lesson says, with the real engine."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+
+import pytest
+from support.memories import open_memory
+
+from openclaw_mem_engine.demo import ANCHOR, load_queries, write_demo
+from openclaw_mem_engine.demo.queries import SuggestedQuery
+from openclaw_mem_engine.memory import Answer, Memory
+from openclaw_mem_engine.ranking.knobs import parse_settings
+
+NOON = datetime.datetime.combine(ANCHOR, datetime.time(12), datetime.UTC).timestamp()
+SUGGESTED = {item.title: item for item in load_queries(0).suggested}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    base = tmp_path_factory.mktemp("lessons")
+    with open_memory(write_demo(base / "demo", ANCHOR), base / "home", clock=lambda: NOON) as memory:
+        memory.sync()
+        yield memory
+
+
+def both_runs(memory: Memory, lesson: SuggestedQuery) -> tuple[Answer, Answer]:
+    shown, against = (
+        memory.search(lesson.query, memory.knobs.set(parse_settings(list(settings))))
+        for settings in (lesson.settings, lesson.against)
+    )
+    return shown, against
+
+
+def paths(answer: Answer) -> list[str]:
+    return [hit.path.removeprefix("memory/") for hit in answer.hits]
+
+
+def test_every_lesson_is_checked_here() -> None:
+    tested = {name for name in globals() if name.startswith("test_lesson_")}
+    assert len(tested) == len(SUGGESTED)
+
+
+def test_lesson_exact_id(demo: Memory) -> None:
+    lost, saved = both_runs(demo, SUGGESTED["An exact id, lost and saved"])
+    assert not lost.hits
+    row = next(r for r in lost.trace.rows if r.path == "memory/2025-09-18.md")
+    assert row.outcome.stage == "min_score"
+    assert [(h.path, h.rescued) for h in saved.hits] == [("memory/2025-09-18.md", True)]
+
+
+def test_lesson_decay(demo: Memory) -> None:
+    decayed, plain = both_runs(demo, SUGGESTED["Decay buries an old truth"])
+    assert paths(plain)[0] == "2025-08-19.md"
+    assert "2025-08-19.md" not in paths(decayed)
+
+
+def test_lesson_mmr(demo: Memory) -> None:
+    diverse, plain = both_runs(demo, SUGGESTED["Eight times the same morning"])
+    status = [hit for hit in plain.hits if "tatus" in hit.text]
+    assert len(status) == 6
+    assert sum(hit.path in {h.path for h in status} for hit in diverse.hits) == 1
+    assert any(row.outcome.stage == "mmr" for row in diverse.trace.dropped)
+
+
+def test_lesson_japanese(demo: Memory) -> None:
+    hybrid, vector = both_runs(demo, SUGGESTED["A question in Japanese"])
+    assert "people/minato-seiko.md" in paths(hybrid)
+    assert not vector.hits
+    assert {"no-embedding", "leg-missing"} <= {note.code for note in vector.trace.notes}
+
+
+def test_lesson_french(demo: Memory) -> None:
+    words, vectors = both_runs(demo, SUGGESTED["French without accents"])
+    assert paths(words)[0] == "people/fromagerie-notes-fr.md"
+    assert len(vectors.hits) == 2 < len(words.hits)
+
+
+def test_lesson_paraphrase(demo: Memory) -> None:
+    meaning, words = both_runs(demo, SUGGESTED["The right note shares no word with the question"])
+    assert paths(meaning)[0] == "2026-03-12.md"
+    assert not words.hits
+
+
+def test_lesson_cut(demo: Memory) -> None:
+    cut, uncut = both_runs(demo, SUGGESTED["The cut hides the right answer"])
+    assert "2026-03-05.md" in paths(uncut)
+    assert len(cut.hits) == 2
+    assert "2026-03-05.md" not in paths(cut)
+
+
+def test_lesson_rrf(demo: Memory) -> None:
+    places, scores = both_runs(demo, SUGGESTED["Places instead of scores"])
+    assert paths(places)[0] == "2026-01-13.md"
+    assert not scores.hits
+
+
+def test_lesson_workbench(demo: Memory) -> None:
+    workbench, documented = both_runs(demo, SUGGESTED["Documented against workbench"])
+    assert "2025-11-03.md" in paths(workbench)
+    assert "2025-11-03.md" not in paths(documented)
+
+
+def test_lesson_old_fact(demo: Memory) -> None:
+    decayed, plain = both_runs(demo, SUGGESTED["An old fact against the new one"])
+    assert paths(plain)[0] == "2025-08-06.md"
+    assert paths(decayed)[0] == "MEMORY.md"
+
+
+def test_lesson_error_string(demo: Memory) -> None:
+    words, vectors = both_runs(demo, SUGGESTED["An error string, letter by letter"])
+    assert paths(words) == ["2025-10-07.md"]
+    assert "2025-10-07.md" not in paths(vectors)
+
+
+def test_lesson_noise(demo: Memory) -> None:
+    noise, silence = both_runs(demo, SUGGESTED["What noise looks like"])
+    assert len(noise.hits) == 6
+    assert max(hit.score for hit in noise.hits) < 0.15
+    assert not silence.hits
