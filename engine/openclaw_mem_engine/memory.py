@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.backends.builtin import BuiltinBackend
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import ProviderError
+from openclaw_mem_engine.errors import ConfigError, ProviderError, UsageError
 from openclaw_mem_engine.index.sqlite import SqliteIndex
 from openclaw_mem_engine.model import (
     CancelToken,
@@ -192,7 +192,7 @@ class Memory:
 
         Raises ConfigError or UsageError for settings that cannot be used, IndexUnavailable.
         """
-        knobs = profile(settings.query.profile).set(settings.query.overrides)
+        knobs = _knobs_of(settings)
         embedder, notes = _embedder_of(settings)
         store = SqliteIndex(settings.index_path, resident=resident, extension=settings.vector_extension)
         return cls(BuiltinBackend(settings, store, embedder, clock), knobs, (*settings.warnings, *notes))
@@ -268,6 +268,20 @@ class Memory:
     def close(self) -> None:
         """Close the index. The object cannot be used afterwards."""
         self._backend.close()
+
+
+def _knobs_of(settings: Settings) -> Knobs:
+    """The configured ranking. A value out of range is a ConfigError that says where it stands."""
+    try:
+        return profile(settings.query.profile).set(settings.query.overrides)
+    except UsageError:
+        for name, value in {"profile": settings.query.profile, **settings.query.overrides}.items():
+            try:
+                Knobs().set({name: value})
+            except UsageError as error:
+                origin = settings.origins.get(f"query.{name}")
+                raise ConfigError(f"{origin.where}: {error}" if origin else str(error)) from error
+        raise
 
 
 def _embedder_of(settings: Settings) -> tuple[Embedder | None, list[Note]]:

@@ -53,6 +53,7 @@ class BuiltinBackend:
         self._freshness: Freshness | None = None
         self._line_cosines: dict[tuple[str, str], Vector | None] = {}
         self._guard = threading.Lock()
+        self._searching: set[int] = set()
 
     # -- keeping up -------------------------------------------------------------------------------------
 
@@ -95,6 +96,14 @@ class BuiltinBackend:
     def retrieve(self, query: str, knobs: Knobs, cancel: CancelToken | None = None) -> Pool:
         """Both legs, over-fetched, with every signal that these knobs need. Raises UsageError for a blank
         query, IndexUnavailable, Cancelled."""
+        thread = threading.get_ident()
+        self._searching.add(thread)
+        try:
+            return self._retrieve(query, knobs, cancel)
+        finally:
+            self._searching.discard(thread)
+
+    def _retrieve(self, query: str, knobs: Knobs, cancel: CancelToken | None) -> Pool:
         query = query.strip()
         if not query:
             raise UsageError("A query is required.")
@@ -281,8 +290,8 @@ class BuiltinBackend:
         )
 
     def interrupt(self) -> None:
-        """Stop a retrieval that another thread is waiting for; it raises Cancelled."""
-        self.store.interrupt()
+        """Stop the retrievals that other threads are waiting for; they raise Cancelled. A sync goes on."""
+        self.store.interrupt(tuple(self._searching))
 
     def close(self) -> None:
         """Close index and embedder."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ class Database:
         self._wanted = extension
         self._local = threading.local()
         self._guard = threading.Lock()
-        self._readers: list[apsw.Connection] = []
+        self._readers: dict[int, apsw.Connection] = {}
         self._write_lock = threading.RLock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -132,7 +132,7 @@ class Database:
                 connection.pragma("query_only", True)
             self._local.connection = connection
             with self._guard:
-                self._readers.append(connection)
+                self._readers[threading.get_ident()] = connection
         return connection
 
     def read(self, sql: str, bound: Bound = ()) -> list[tuple[Any, ...]]:
@@ -161,15 +161,16 @@ class Database:
         with self._write_lock, explained(self.path):
             yield self._writer
 
-    def interrupt(self) -> None:
-        """Stop the queries that other threads are running; they raise Cancelled."""
+    def interrupt(self, threads: Collection[int]) -> None:
+        """Stop the queries that these threads are running; they raise Cancelled."""
         with self._guard:
-            for connection in self._readers:
-                connection.interrupt()
+            for thread in threads:
+                if thread in self._readers:
+                    self._readers[thread].interrupt()
 
     def close(self) -> None:
         with self._guard:
-            readers, self._readers = self._readers, []
-        for connection in [*readers, self._writer]:
+            readers, self._readers = self._readers, {}
+        for connection in [*readers.values(), self._writer]:
             connection.close()
         self._local = threading.local()

@@ -7,7 +7,7 @@ Tokenising and query building are ours (``words.py``), so that every store finds
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
@@ -180,6 +180,6 @@ class IndexStore(Protocol):
 
     def bytes_on_disk(self) -> int: ...
 
-    def interrupt(self) -> None: ...
+    def interrupt(self, threads: Collection[int]) -> None: ...
 
     def close(self) -> None: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -367,9 +367,9 @@ class SqliteIndex:
         parts = (self.path, self.path.with_name(f"{self.path.name}-wal"))
         return sum(part.stat().st_size for part in parts if part.exists())
 
-    def interrupt(self) -> None:
-        """Stop queries that other threads are running; they raise Cancelled."""
-        self._db.interrupt()
+    def interrupt(self, threads: Collection[int]) -> None:
+        """Stop the reads of these threads (``threading.get_ident``); they raise Cancelled."""
+        self._db.interrupt(threads)
 
     def close(self) -> None:
         """Close all connections. The object cannot be used afterwards."""

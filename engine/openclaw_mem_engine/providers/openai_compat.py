@@ -37,8 +37,8 @@ from openclaw_mem_engine.providers.openai_wire import (
     rows_of_answer,
     sendable,
 )
-from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.providers.retry import RetryPolicy, is_worth_retrying, retry_after_s
+from openclaw_mem_engine.redact import redact
 
 if TYPE_CHECKING:
     from openai import APIStatusError, OpenAI
