@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.backends.builtin import BuiltinBackend
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import ConfigError, ProviderError, UsageError
+from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.index.sqlite import SqliteIndex
 from openclaw_mem_engine.model import (
     CancelToken,
@@ -172,12 +172,11 @@ class Memory:
     Errors are those of ``openclaw_mem_engine.errors``; each method's backend says which.
     """
 
-    def __init__(self, backend: BuiltinBackend, knobs: Knobs, notes: tuple[Note, ...]) -> None:
+    def __init__(self, backend: BuiltinBackend, knobs: Knobs) -> None:
         self._backend = backend
         self.settings = backend.settings
         #: The configured ranking: a profile with the configuration's own values over it.
         self.knobs = knobs
-        self._notes = notes
 
     @classmethod
     def open(
@@ -195,7 +194,7 @@ class Memory:
         knobs = _knobs_of(settings)
         embedder, notes = _embedder_of(settings)
         store = SqliteIndex(settings.index_path, resident=resident, extension=settings.vector_extension)
-        return cls(BuiltinBackend(settings, store, embedder, clock), knobs, (*settings.warnings, *notes))
+        return cls(BuiltinBackend(settings, store, embedder, clock, tuple(notes)), knobs)
 
     def __enter__(self) -> Memory:
         return self
@@ -256,9 +255,9 @@ class Memory:
             store.bytes_on_disk(),
             store.caps.full_text,
             store.caps.vector_search,
-            None,
+            self._backend.fallback,
             freshness,
-            (*self._notes, *store.notes),
+            (*self.settings.warnings, *self._backend.notes),
         )
 
     def interrupt(self) -> None:
@@ -293,15 +292,12 @@ def _embedder_of(settings: Settings) -> tuple[Embedder | None, list[Note]]:
             "(English) answers instead. Choose `static`, `openai` or `none` to make this note go away."
         )
         return make_embedder(EmbedderSpec("static")), [Note("provider-unavailable", told, "warning")]
-    if provider.provider == "openai":
-        key = provider.api_key.reveal() if provider.api_key else ""
-        spec = EmbedderSpec(
-            "openai", provider.model or "", provider.base_url or "", key, dict(provider.headers)
-        )
-    else:
-        spec = EmbedderSpec("none" if provider.provider == "none" else "static")
-    try:
-        return make_embedder(spec), []
-    except ProviderError as error:
-        told = f"{error} Until then keywords answer alone."
-        return None, [Note("provider-unavailable", told, "warning")]
+    if provider.provider != "openai":
+        return make_embedder(EmbedderSpec("none" if provider.provider == "none" else "static")), []
+    notes, key = [], ""
+    if provider.api_key is not None and provider.api_key.available:
+        key = provider.api_key.reveal()
+    elif provider.api_key is not None:
+        notes.append(Note("provider-key-missing", str(provider.api_key.problem), "warning"))
+    spec = EmbedderSpec("openai", provider.model or "", provider.base_url or "", key, dict(provider.headers))
+    return make_embedder(spec), notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,15 @@ def test_auto_is_the_static_table_and_none_is_nothing() -> None:
 
 
 def test_openai_needs_a_key_only_at_openai() -> None:
-    with pytest.raises(ProviderError, match=r"OPENAI_API_KEY.*remote\.apiKey"):
-        make_embedder(EmbedderSpec("openai"))
-    with pytest.raises(ProviderError, match="No API key"):
-        make_embedder(EmbedderSpec("openai", api_key=" ", base_url="https://API.openai.com/v1/"))
+    for spec in (
+        EmbedderSpec("openai"),
+        EmbedderSpec("openai", api_key=" ", base_url="https://API.openai.com/v1/"),
+    ):
+        keyless = make_embedder(spec)
+        assert keyless is not None
+        assert keyless.key == make_embedder(replace(spec, api_key=KEY)).key  # type: ignore[union-attr]
+        with pytest.raises(ProviderError, match=r"OPENAI_API_KEY.*remote\.apiKey"):
+            keyless.embed_query("anything")
     local = make_embedder(EmbedderSpec("openai", base_url="http://127.0.0.1:11434/v1", model="nomic"))
     remote = make_embedder(EmbedderSpec("openai", api_key=KEY))
     by_header = make_embedder(EmbedderSpec("openai", headers={"authorization": f"Bearer {KEY}"}))

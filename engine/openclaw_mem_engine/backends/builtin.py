@@ -15,7 +15,7 @@ from openclaw_mem_engine.index.words import LexicalQuery, build_keyword_query, b
 from openclaw_mem_engine.model import CancelToken, Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, Leg, LegRow, Pool, Signals
-from openclaw_mem_engine.sync.indexer import SyncReport, fingerprint_of, scan, sync
+from openclaw_mem_engine.sync.indexer import SyncReport, fingerprint_of, other_dims, scan, sync
 from openclaw_mem_engine.workspace.dates import note_date
 from openclaw_mem_engine.workspace.reading import get_excerpt
 
@@ -44,16 +44,29 @@ class BuiltinBackend:
     name = "builtin"
 
     def __init__(
-        self, settings: Settings, store: IndexStore, embedder: Embedder | None, clock: Callable[[], float]
+        self,
+        settings: Settings,
+        store: IndexStore,
+        embedder: Embedder | None,
+        clock: Callable[[], float],
+        notes: tuple[Note, ...] = (),
     ) -> None:
         self.settings = settings
         self.store = store
         self.embedder = embedder
+        self._notes = notes
+        #: Why the last search was answered by something else than configured; None when it was not.
+        self.fallback: Fallback | None = None
         self._clock = clock
         self._freshness: Freshness | None = None
         self._line_cosines: dict[tuple[str, str], Vector | None] = {}
         self._guard = threading.Lock()
         self._searching: set[int] = set()
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What makes every answer less than it could be, at this moment."""
+        return (*self._notes, *self.store.notes)
 
     # -- keeping up -------------------------------------------------------------------------------------
 
@@ -107,9 +120,10 @@ class BuiltinBackend:
         query = query.strip()
         if not query:
             raise UsageError("A query is required.")
-        notes: list[Note] = [*self.store.notes]
+        notes: list[Note] = [*self.notes]
         timings: dict[str, float] = {}
         vector, fallback = self._embed(query, notes, timings)
+        self.fallback = fallback
         _stop_if_asked(cancel)
         # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
         # network, which both would have to wait for anyway.
@@ -176,6 +190,12 @@ class BuiltinBackend:
             name = f"{self.embedder.id} ({self.embedder.languages})"
             told = f"This query has no embedding with {name}: keywords alone."
             notes.append(Note("no-embedding", told))
+            return None, None
+        held = self.store.vector_dims()
+        if held is not None and held != vector.size:
+            reason = other_dims(self.embedder, vector.size, held)
+            notes.append(Note("other-vectors", f"Keywords alone: {reason}", "warning"))
+            return None, Fallback(self.embedder.id, reason)
         return vector, None
 
     def _lexical_query(self, query: str, knobs: Knobs, notes: list[Note]) -> LexicalQuery | None:
@@ -241,6 +261,8 @@ class BuiltinBackend:
             return {}
         import numpy as np
 
+        from openclaw_mem_engine.index.resident import products
+
         lines = {c.chunk_id: [line for line in c.text.split("\n") if line.strip()] for c in members}
         with self._guard:
             model = self.embedder.key
@@ -261,7 +283,7 @@ class BuiltinBackend:
         filled = [(chunk_id, found) for chunk_id, found in vectors.items() if found]
         if not filled:
             return {}
-        scores = np.stack([v for _, found in filled for v in found]) @ vector
+        scores = products(np.stack([v for _, found in filled for v in found]), vector)
         starts = np.cumsum([0, *(len(found) for _, found in filled[:-1])])
         best = np.maximum.reduceat(scores, starts)
         return {chunk_id: float(score) for (chunk_id, _), score in zip(filled, best, strict=True)}

@@ -15,7 +15,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.providers.base import (
     BATCH_TIMEOUT_S,
     QUERY_TIMEOUT_S,
@@ -283,6 +285,13 @@ class OpenAICompatEmbedder:
         return client
 
     def _connect(self) -> OpenAI:
+        # Local servers want no key; OpenAI always does, and saying so beats its 401.
+        if not self._is_authorized and urlsplit(self._base_url).hostname == OPENAI_HOST:
+            raise ProviderError(
+                f"No API key for {OPENAI_HOST}: set the environment variable OPENAI_API_KEY or "
+                "agents.defaults.memorySearch.remote.apiKey in OpenClaw's configuration, "
+                'or choose provider "static" (built in, no key) or "none".'
+            )
         import openai
 
         client = openai.OpenAI(

@@ -1,0 +1,212 @@
+"""What can be typed: commands, options and their help. Parsing only; nothing is loaded for it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import NoReturn
+
+from openclaw_mem_engine import __version__
+from openclaw_mem_engine.cli.terminal import visible
+from openclaw_mem_engine.errors import UsageError
+
+_FIRST_STEPS = """\
+first steps:
+  openclaw-mem demo                      see it work on a workspace of its own
+  openclaw-mem search "vpn certificate"  search the workspace of your agent
+  openclaw-mem search gateway --explain  ... and see why each passage is where it is
+  openclaw-mem tui                       the same, live, in a full-screen workbench
+
+Without options the workspace is the one of OpenClaw's configuration (~/.openclaw/openclaw.json),
+or ~/.openclaw/workspace. `openclaw-mem config` shows every value and where it came from.
+
+exit codes: 0 done (also when nothing is relevant), 2 wrong usage, 3 configuration, 4 refused path,
+5 workspace, 6 index, 7 provider, 130 stopped, 1 anything unexpected
+"""
+
+FORMATS = ("table", "json", "csv", "md", "files")
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse whose complaints are our own errors, so that they leave by the same door."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{visible(message)}. See `{self.prog} --help`.")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = _Parser(
+        prog="openclaw-mem",
+        description="Search the Markdown memory of AI agents, and see why every passage is,\n"
+        "or is not, in the answer.",
+        epilog=_FIRST_STEPS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"openclaw-mem {__version__}")
+    _common(parser, first=True)
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands", parser_class=_Parser
+    )
+    _index(commands)
+    _search(commands)
+    _get(commands)
+    _command(commands, "status", "what is indexed, with what, and whether it is up to date", "status")
+    _command(
+        commands,
+        "config",
+        "every setting, where its value came from, and what is allowed",
+        "config --agent ops",
+    )
+    _demo(commands)
+    _tui(commands)
+    return parser
+
+
+def _common(parser: argparse.ArgumentParser, *, first: bool = False) -> None:
+    """The options that stand before or after the command. The command's own default must not undo what
+    stood before it, hence SUPPRESS."""
+    absent = None if first else argparse.SUPPRESS
+    group = parser.add_argument_group("common options (before or after the command)")
+    group.add_argument(
+        "--workspace", metavar="DIR", default=absent, help="the folder that holds MEMORY.md and memory/"
+    )
+    group.add_argument(
+        "--config",
+        metavar="FILE",
+        default=absent,
+        help="an OpenClaw configuration (JSON5) instead of the usual one",
+    )
+    group.add_argument(
+        "--agent", metavar="ID", default=absent, help="whose memory (default: the default agent)"
+    )
+    group.add_argument(
+        "--provider", metavar="NAME", default=absent, help="embeddings: static (built in), openai, none, auto"
+    )
+    group.add_argument(
+        "--json",
+        action="store_true",
+        default=False if first else argparse.SUPPRESS,
+        help="the answer as JSON on stdout",
+    )
+
+
+_Commands = argparse._SubParsersAction  # its public name does not exist
+
+
+def _command(
+    commands: _Commands[_Parser], name: str, summary: str, example: str, details: str = ""
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.{details}",
+        epilog=f"example:\n  openclaw-mem {example}\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _common(parser)
+    return parser
+
+
+def _index(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "index",
+        "bring the index up to date with the notes on disk",
+        "index --workspace ~/.openclaw/workspace",
+        " Only what changed is read\nagain. It may be stopped at any time: what is done stays.",
+    )
+    parser.add_argument("--force", action="store_true", help="build it anew (searches go on meanwhile)")
+
+
+def _search(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "search",
+        "find passages, best first",
+        'search "when does the certificate expire" --explain\n'
+        "  openclaw-mem search GRN-40417 --profile workbench --max-results 10\n"
+        "  openclaw-mem search backup --set decay=on --set half_life_days=90 --json",
+        "",
+    )
+    parser.add_argument("words", nargs="*", metavar="QUERY", help="what to look for")
+    parser.add_argument(
+        "--query", metavar="Q", help="the same as an option; it wins over the positional form"
+    )
+    parser.add_argument("--profile", metavar="P", help="ranking: documented, openclaw-2026.2, workbench")
+    parser.add_argument("--max-results", metavar="N", help="how many passages (default 6)")
+    parser.add_argument("--min-score", metavar="X", help="cut below this score (default 0.35)")
+    parser.add_argument(
+        "--explain", action="store_true", help="also every stage, operand, and what was left out"
+    )
+    parser.add_argument(
+        "--set",
+        metavar="KNOB=VALUE",
+        action="append",
+        default=[],
+        help="change one ranking knob; may be repeated",
+    )
+    parser.add_argument(
+        "--no-sync", action="store_true", help="answer from the index as it is, without looking for changes"
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, help="table (default), json, csv, md, or files: paths alone"
+    )
+
+
+def _get(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "get",
+        "print a note, or some lines of it",
+        "get memory/2026-02-20.md:12 --lines 5",
+        " A file that does not exist is\nempty and no error, as agents see it.",
+    )
+    parser.add_argument(
+        "location", metavar="PATH[:LINE]", help="as search prints it, for example MEMORY.md:3-8"
+    )
+    parser.add_argument("--from", dest="start", metavar="N", help="first line, from 1")
+    parser.add_argument("--lines", metavar="N", help="how many lines")
+
+
+def _demo(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "demo",
+        "a bundled workspace with lessons, needs no network and no settings",
+        'demo\n  openclaw-mem search restore --workspace "$(openclaw-mem demo --print-workspace)"',
+        " On a terminal it\nopens the workbench; otherwise it runs every lesson and prints it.",
+    )
+    parser.add_argument(
+        "--print-workspace", action="store_true", help="write it and print its path, nothing else"
+    )
+    parser.add_argument("--query", metavar="TEXT", help="ask this instead of the lessons")
+    parser.add_argument("--dir", metavar="DIR", help="write it there (default: in the data folder)")
+
+
+def _tui(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "tui",
+        "the workbench: search as you type, with every score explained",
+        'tui "print spooler"',
+    )
+    parser.add_argument("words", nargs="*", metavar="QUERY", help="what to look for first")
+    parser.add_argument("--theme", metavar="T", help="claw-dark, claw-light, claw-contrast")
+
+
+def whole_number(text: str | None, option: str, least: int) -> int | None:
+    """The number that an option holds. Raises UsageError."""
+    if text is None:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least or number > sys.maxsize:
+        raise UsageError(
+            f"{option} cannot be {visible(text)[:60]!r}: allowed is a whole number, {least} or more."
+        )
+    return number

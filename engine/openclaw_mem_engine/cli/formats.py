@@ -1,0 +1,73 @@
+"""Answers for programs: JSON, CSV, Markdown, bare paths."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from openclaw_mem_engine.cli.terminal import out, speaks_utf8, visible
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.memory import Answer
+
+CSV_COLUMNS = ("rank", "score", "path", "start_line", "end_line", "source", "rescued", "snippet")
+
+# A spreadsheet takes a cell that begins so for a formula, and runs it.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def print_json(value: Any) -> None:
+    """The value as JSON, indented. Readable characters stay as they are where stdout can hold them; lone
+    surrogates, which UTF-8 cannot hold, become JSON escapes by way of the stream's ``backslashreplace``."""
+    out(json.dumps(value, ensure_ascii=not speaks_utf8(sys.stdout), indent=2))
+
+
+def csv_text(answer: Answer) -> str:
+    """One row a hit below a header; cells that a spreadsheet would run are guarded with an apostrophe."""
+    import csv
+    import io
+
+    made = io.StringIO()
+    writer = csv.writer(made, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for hit in answer.hits:
+        writer.writerow(
+            (
+                hit.rank,
+                f"{hit.score:.6f}",
+                guarded(hit.path),
+                hit.start_line,
+                hit.end_line,
+                hit.source,
+                "yes" if hit.rescued else "no",
+                guarded(hit.to_dict()["snippet"]),
+            )
+        )
+    return made.getvalue()
+
+
+def guarded(text: str) -> str:
+    """A text as a cell that no spreadsheet takes for a formula and no terminal for a command."""
+    text = visible(text)
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+
+
+def files_text(answer: Answer) -> str:
+    """Each path once, best first, one a line: for ``xargs -d '\\n'`` and editors."""
+    paths = dict.fromkeys(hit.path for hit in answer.hits)
+    return "".join(f"{visible(path)}\n" for path in paths)
+
+
+def markdown_text(answer: Answer) -> str:
+    """The hits as a Markdown list to paste into a chat or a note."""
+    from openclaw_mem_engine.report import digits_of, fenced, inline
+
+    digits = digits_of(answer.trace.knobs)
+    lines = [f"# {inline(visible(answer.trace.query))}"]
+    for hit in answer.hits:
+        where = inline(visible(f"{hit.path}:{hit.start_line}-{hit.end_line}"))
+        rescued = " (kept by keyword rescue)" if hit.rescued else ""
+        lines += ["", f"## {hit.rank}. {where} · {hit.score:.{digits}f}{rescued}", ""]
+        lines += fenced(visible(hit.to_dict()["snippet"]))
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,57 @@
+"""``openclaw-mem index``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.cli.formats import print_json
+from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.progress import ProgressLine, duration
+from openclaw_mem_engine.cli.stopping import stoppable
+from openclaw_mem_engine.cli.terminal import one_line, out
+from openclaw_mem_engine.errors import ProviderError
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.sync.indexer import SyncReport
+
+
+def run(arguments: Namespace) -> int:
+    """Bring the index up to date and print what was done."""
+    settings = settings_of(arguments)
+    say_warnings(settings)
+    with open_memory(settings) as memory, stoppable() as token, ProgressLine() as progress:
+        report = memory.sync(progress, token, force=arguments.force)
+    if arguments.json:
+        print_json(report.to_dict())
+    else:
+        for line in report_lines(report):
+            out(line)
+    # Keywords find the new text already, but what was asked for is not done.
+    failed = any(note.code == "embedding-failed" for note in report.notes)
+    return ProviderError.exit_code if failed else 0
+
+
+def report_lines(report: SyncReport) -> list[str]:
+    """What a sync did, for people."""
+    made = "Built anew" if report.rebuilt else "Indexed" if report.changed or report.removed else "Up to date"
+    lines = [
+        f"{made}: {count(report.files, 'file')}, {count(report.chunks, 'chunk')} "
+        f"in {duration(report.seconds)}."
+    ]
+    if not report.rebuilt and (report.changed or report.removed):
+        lines.append(f"  {len(report.changed):,} new or changed, {len(report.removed):,} gone")
+    if report.embedded or report.cache_hits:
+        lines.append(
+            f"  {count(report.embedded, 'text')} embedded, {report.cache_hits:,} taken from the cache"
+        )
+    lines += [f"  {note.level}: {one_line(note.text)}" for note in report.notes]
+    if report.skipped:
+        lines.append(f"{count(len(report.skipped), 'file or folder', 'files or folders')} left out:")
+        lines += [f"  {one_line(skipped.path)}: {one_line(skipped.reason)}" for skipped in report.skipped]
+    return lines
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """``1 file``, ``1,904 chunks``"""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

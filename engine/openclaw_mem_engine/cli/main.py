@@ -1,0 +1,93 @@
+"""The way in: parse, run one command, and turn whatever happens into a line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.cli.terminal import prepare_streams, say
+from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    Command = Callable[[Namespace], int]
+
+UNEXPECTED = 1
+#: Set to 1 to see the traceback of what was not expected.
+DEBUG_VARIABLE = "OPENCLAW_MEM_DEBUG"
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code (``errors.py`` lists them). Never raises."""
+    prepare_streams()
+    try:
+        code = _dispatch(sys.argv[1:] if argv is None else list(argv))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (`head`, a pager) has seen enough: that is its right, and no error of ours.
+        _give_up_stdout()
+        return 0
+    except KeyboardInterrupt:
+        say("Stopped. What was finished before is kept.")
+        return _leave(Cancelled.exit_code)
+    except OpenClawMemError as error:
+        say(str(error))
+        return _leave(error.exit_code)
+    except Exception as error:  # noqa: BLE001 - the last door: a person must not meet a traceback
+        return _leave(_unexpected(error))
+    return code
+
+
+def _dispatch(argv: list[str]) -> int:
+    from openclaw_mem_engine.cli.arguments import build_parser
+
+    parser = build_parser()
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as done:  # --help and --version have printed their text
+        return int(done.code or 0)
+    if arguments.command is None:
+        parser.print_help()
+        return 0
+    return _command(arguments.command)(arguments)
+
+
+def _command(name: str) -> Command:
+    """The function of a command. Each module is loaded alone, so that no command pays for the others."""
+    command: Command = import_module(f"openclaw_mem_engine.cli.{name}").run
+    return command
+
+
+def _unexpected(error: Exception) -> int:
+    if os.environ.get(DEBUG_VARIABLE, "") not in ("", "0"):
+        import traceback
+
+        traceback.print_exception(error, file=sys.stderr)
+        return UNEXPECTED
+    reason = " ".join(str(error).split())[:300]
+    told = f"unexpected {type(error).__name__}" + (f": {reason}" if reason else "")
+    say(f"{told}. Run with {DEBUG_VARIABLE}=1 for the traceback.")
+    return UNEXPECTED
+
+
+def _leave(code: int) -> int:
+    """Flush what was printed before the trouble; a stdout that cannot take it must not complain again at the
+    end of the process."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        _give_up_stdout()
+    return code
+
+
+def _give_up_stdout() -> None:
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        pass

@@ -1,0 +1,79 @@
+"""From options to settings to an open memory."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.cli.terminal import say
+from openclaw_mem_engine.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.memory import Memory
+
+
+def settings_of(arguments: Namespace) -> Settings:
+    """The settings in effect for these options and this process. Raises ConfigError, UsageError."""
+    from openclaw_mem_engine.config.load import load_settings
+
+    return load_settings(
+        workspace=_path(arguments.workspace, "--workspace"),
+        config=_path(arguments.config, "--config"),
+        agent=arguments.agent,
+        provider=arguments.provider,
+        environ=os.environ,
+        home=home_folder(),
+        cwd=_current_folder(),
+    )
+
+
+def _path(text: str | None, option: str) -> Path | None:
+    # An unset variable in a script (`--workspace "$NOTES"`) must not mean the current folder.
+    if text is not None and not text.strip():
+        raise UsageError(f"{option} is empty: give it a path.")
+    return None if text is None else Path(text)
+
+
+def home_folder() -> Path:
+    """The user's home. Raises ConfigError when the system cannot tell."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise ConfigError("Your home folder cannot be determined: set the variable HOME.") from None
+
+
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ConfigError(
+            f"The current folder cannot be used ({error.strerror}): go to another one."
+        ) from error
+
+
+def open_memory(settings: Settings) -> Memory:
+    """Open the index of a workspace that exists: a mistyped path must not leave an empty index behind.
+
+    Raises what ``Memory.open`` raises, and WorkspaceError.
+    """
+    if not settings.index_path.exists():
+        from openclaw_mem_engine.workspace.rules import open_workspace
+
+        open_workspace(settings.workspace)
+
+    from openclaw_mem_engine.memory import Memory
+
+    return Memory.open(settings)
+
+
+def say_warnings(settings: Settings) -> None:
+    """Tell on stderr what is odd about the configuration; ``status`` tells it in its report instead."""
+    for note in settings.warnings:
+        if note.level == "warning":
+            say(note.text)
+    if not settings.enabled:
+        where = settings.origins["enabled"].where
+        say(f"{where} switches memory search off for the agent; this command works all the same.")

@@ -1,0 +1,73 @@
+"""A progress line on stderr: bar, count, rate, time left. Nothing at all when stderr is not a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TextIO
+
+from openclaw_mem_engine.cli.terminal import crop, is_terminal, one_line, width
+
+#: What takes less is not worth a flicker; in seconds.
+_PATIENCE_S = 0.3
+_PAUSE_S = 0.1
+_CELLS = 24
+_CLEAR = "\r\x1b[K"
+
+
+class ProgressLine:
+    """Call it as ``Progress`` says; as a context manager it takes its line away at the end."""
+
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream or sys.stderr
+        self._on = is_terminal(self._stream)
+        self._clock = clock
+        self._began = self._next = clock()
+        self._next += _PATIENCE_S
+        self._drawn = False
+
+    def __enter__(self) -> ProgressLine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drawn:
+            self._stream.write(_CLEAR)
+            self._stream.flush()
+
+    def __call__(self, done: int, total: int, label: str) -> None:
+        if not self._on:
+            return
+        now = self._clock()
+        if now < self._next:
+            return
+        self._next, self._drawn = now + _PAUSE_S, True
+        text = progress_text(done, total, label, now - self._began)
+        self._stream.write(_CLEAR + crop(text, width(self._stream) - 1))
+        self._stream.flush()
+
+
+def progress_text(done: int, total: int, label: str, seconds: float) -> str:
+    """``[####----] 12/40 files  31/s  1 s left  memory/x.md``"""
+    rate = done / seconds if seconds > 0 else 0.0
+    told = f"{done:,} files" if total <= 0 else f"{done:,}/{total:,} files"
+    parts = [told, f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"]
+    if total > 0:
+        filled = min(_CELLS, _CELLS * done // total)
+        parts.insert(0, f"[{'#' * filled}{'-' * (_CELLS - filled)}]")
+        if rate > 0:
+            parts.append(f"{duration((total - done) / rate)} left")
+    return "  ".join([*parts, one_line(label)])
+
+
+def duration(seconds: float) -> str:
+    """``0.4 s``, ``12 s``, ``3 min``, ``5 h``, ``12 days``"""
+    if seconds < 10:
+        return f"{max(0.0, seconds):.1f} s"
+    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (36 * 3600, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds / 86400:.0f} days"

@@ -1,0 +1,159 @@
+"""``openclaw-mem search``."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import threading
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.stopping import stoppable
+from openclaw_mem_engine.cli.terminal import Style, out, say, width
+from openclaw_mem_engine.errors import IndexUnavailable, OpenClawMemError, UsageError, WorkspaceError
+from openclaw_mem_engine.model import Freshness, Note, utf8
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.memory import Answer, Memory
+    from openclaw_mem_engine.ranking.knobs import Knobs
+
+
+def run(arguments: Namespace) -> int:
+    """Bring the index up to date, search, print."""
+    kind = format_of(arguments)
+    query = query_of(arguments)
+    settings = settings_of(arguments)
+    say_warnings(settings)
+    with open_memory(settings) as memory, stoppable() as token:
+        knobs = knobs_of(memory, arguments)
+        syncs = settings.sync.on_search and not arguments.no_sync
+        failure = bring_up_to_date(memory, token) if syncs else look_only(memory)
+        answer = memory.search(query, knobs, token)
+    if failure is not None:
+        answer = outdated(answer, failure)
+    show(answer, kind, explain=arguments.explain)
+    return 0
+
+
+def query_of(arguments: Namespace) -> str:
+    """The query of either form; bytes of the command line that are no UTF-8 count as unknown characters."""
+    query = arguments.query if arguments.query is not None else " ".join(arguments.words)
+    if not query.strip():
+        raise UsageError('A query is required, for example: openclaw-mem search "vpn certificate".')
+    return utf8(query.encode("utf-8", "surrogateescape").decode("utf-8", "replace")).decode("utf-8")
+
+
+def format_of(arguments: Namespace) -> str:
+    """The output format. Raises UsageError for options that contradict each other."""
+    kind = arguments.format or ("json" if arguments.json else "table")
+    if arguments.json and kind != "json":
+        raise UsageError(f"--json and --format {kind} contradict each other: leave one out.")
+    if arguments.explain and kind in ("csv", "files"):
+        raise UsageError(f"--explain does not fit into --format {kind}: choose table, md or json.")
+    return str(kind)
+
+
+def knobs_of(memory: Memory, arguments: Namespace) -> Knobs:
+    """The configured ranking with the options over it. ``--profile`` means that profile as it is, without
+    the configuration's own values. Raises UsageError."""
+    from openclaw_mem_engine.ranking.knobs import parse_settings
+
+    changes = parse_settings(arguments.set)
+    if arguments.profile is not None:
+        changes.setdefault("profile", arguments.profile)
+    if arguments.max_results is not None:
+        changes["max_results"] = arguments.max_results
+    if arguments.min_score is not None:
+        changes["min_score"] = arguments.min_score
+    return memory.knobs.set(changes)
+
+
+def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError | None:
+    """Sync, with a word on stderr about what was done. When that fails and there is an index to answer from,
+    the error is told and returned; otherwise it is raised."""
+    from openclaw_mem_engine.cli.index import count
+    from openclaw_mem_engine.cli.progress import ProgressLine, duration
+
+    try:
+        with ProgressLine() as progress:
+            report = memory.sync(progress, token)
+    except (WorkspaceError, IndexUnavailable) as error:
+        if not memory.paths():
+            raise
+        if _matches_disk(memory):
+            return None  # somebody else writes, but nothing was to be written
+        say(f"{error} The answer comes from the index as it was.")
+        return error
+    if report.changed or report.removed:
+        gone = f" and {len(report.removed):,} gone" if report.removed else ""
+        told = count(len(report.changed), "new or changed file", "new or changed files")
+        say(f"indexed {told}{gone} in {duration(report.seconds)}.")
+    for note in report.notes:
+        say(note.text)
+    return None
+
+
+def look_only(memory: Memory) -> OpenClawMemError | None:
+    """Compare index and disk, so that the answer can say how fresh it is; change nothing."""
+    try:
+        memory.freshness()
+    except WorkspaceError as error:
+        if not memory.paths():
+            raise
+        say(f"{error} The answer comes from the index as it was.")
+        return error
+    return None
+
+
+def _matches_disk(memory: Memory) -> bool:
+    try:
+        return memory.freshness().state in ("fresh", "partial")
+    except WorkspaceError:
+        return False
+
+
+def outdated(answer: Answer, failure: OpenClawMemError) -> Answer:
+    """The answer marked as one that could not be brought up to date."""
+    pool, trace = answer.pool, answer.trace
+    # Where not even the workspace can be looked at, nobody knows what changed: unknown counts as stale.
+    fresh = pool.freshness or Freshness("stale", 0, None)
+    note = Note("sync-failed", str(failure), "warning")
+    return dataclasses.replace(
+        answer,
+        pool=dataclasses.replace(pool, freshness=fresh),
+        trace=dataclasses.replace(trace, notes=(*trace.notes, note)),
+    )
+
+
+def show(answer: Answer, kind: str, *, explain: bool) -> None:
+    """Print an answer; what a program-friendly format has no place for goes to stderr."""
+    if kind == "json":
+        from openclaw_mem_engine.cli.formats import print_json
+
+        print_json(answer.to_dict(explain=explain))
+        return
+    if kind == "table":
+        from openclaw_mem_engine.cli.tables import answer_lines, explained_lines
+
+        style = Style.of(sys.stdout)
+        lines = explained_lines if explain else answer_lines
+        for line in lines(answer, style, width()):
+            out(line)
+        return
+    from openclaw_mem_engine.cli import formats
+
+    if kind == "md" and explain:
+        from openclaw_mem_engine.report import trace_markdown
+
+        text = trace_markdown(answer)
+    else:
+        make = {"csv": formats.csv_text, "md": formats.markdown_text, "files": formats.files_text}[kind]
+        text = make(answer)
+    sys.stdout.write(text)
+    if not answer.hits:
+        from openclaw_mem_engine.cli.tables import nothing_found
+
+        say(nothing_found(answer))
+    for warning in answer.warnings:
+        say(warning)

@@ -1,0 +1,95 @@
+"""``openclaw-mem status``."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import tempfile
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.cli.formats import print_json
+from openclaw_mem_engine.cli.index import count
+from openclaw_mem_engine.cli.opening import open_memory, settings_of
+from openclaw_mem_engine.cli.progress import duration
+from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.memory import Status
+
+_NAMED = 3
+
+
+def run(arguments: Namespace) -> int:
+    """Print what is configured and what is there. Changes nothing, makes nothing."""
+    status = status_of(settings_of(arguments))
+    if arguments.json:
+        print_json(status.to_dict())
+        return 0
+    style = Style.of(sys.stdout)
+    for line in status_lines(status, style, time.time()):
+        out(line)
+    return 0
+
+
+def status_of(settings: Settings) -> Status:
+    """The state of a memory. One that was never indexed is asked by way of an index that is thrown away,
+    so that looking leaves nothing behind."""
+    if settings.index_path.exists():
+        with open_memory(settings) as memory:
+            return memory.status()
+    with tempfile.TemporaryDirectory(prefix="openclaw-mem-") as folder:
+        elsewhere = dataclasses.replace(settings, index_path=Path(folder) / settings.index_path.name)
+        with open_memory(elsewhere) as memory:
+            status = memory.status()
+    return dataclasses.replace(status, index_path=str(settings.index_path), index_bytes=0)
+
+
+def status_lines(status: Status, style: Style, now: float) -> list[str]:
+    """The report for people; ``now`` is epoch seconds."""
+    fresh = status.freshness
+    synced = "never" if fresh.synced_at is None else f"{duration(now - fresh.synced_at)} ago"
+    asked = status.requested_provider
+    provider = status.provider if asked == status.provider else f"{status.provider} (configured: {asked})"
+    rows = [
+        ("agent", one_line(status.agent)),
+        ("workspace", one_line(status.workspace)),
+        ("index", f"{one_line(status.index_path)} ({_size(status.index_bytes)})"),
+        ("state", f"{fresh.state}, last brought up to date: {synced}"),
+        *([("", _changes(status))] if fresh.changed_count else []),
+        ("files", f"{status.files:,}" + (f", {len(fresh.skipped):,} left out" if fresh.skipped else "")),
+        ("chunks", f"{status.chunks:,}, {status.vectors:,} with a vector"),
+        ("provider", provider),
+        ("model", f"{status.model or '–'} · languages: {status.languages}"),
+        ("cache", count(status.cached, "embedding")),
+        ("keywords", "ready" if status.full_text else "not available: SQLite has no FTS5"),
+        ("vectors", "keywords only" if status.provider == "none" else status.vector_search),
+        ("backend", status.backend),
+        ("profile", status.profile),
+    ]
+    if status.fallback is not None:
+        rows.append(("fallback", f"from {status.fallback.origin}: {one_line(status.fallback.reason)}"))
+    lines = aligned(rows)
+    lines += [f"{style.mark(note.level)}: {one_line(note.text)}" for note in status.notes]
+    if fresh.skipped:
+        lines.append("left out:")
+        lines += [f"  {one_line(skipped.path)}: {one_line(skipped.reason)}" for skipped in fresh.skipped]
+    if fresh.state in ("empty", "stale"):
+        lines.append(style.dim("`openclaw-mem index` brings it up to date; so does the next search."))
+    return lines
+
+
+def _changes(status: Status) -> str:
+    fresh = status.freshness
+    named = ", ".join(one_line(path) for path in fresh.changed[:_NAMED])
+    more = fresh.changed_count - min(_NAMED, len(fresh.changed))
+    return f"{count(fresh.changed_count, 'change')}: {named}" + (f" and {more:,} more" if more else "")
+
+
+def _size(size: int) -> str:
+    if not size:
+        return "not there yet"
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"

@@ -1,0 +1,24 @@
+"""``openclaw-mem tui``."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+
+from openclaw_mem_engine.cli.opening import settings_of
+from openclaw_mem_engine.cli.terminal import is_terminal
+from openclaw_mem_engine.errors import UsageError
+
+
+def run(arguments: Namespace) -> int:
+    """Open the workbench on the user's workspace. Raises UsageError without a terminal."""
+    if arguments.json or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+        raise UsageError(
+            "The workbench needs a terminal. In a script use `openclaw-mem search QUERY --json`."
+        )
+    from openclaw_mem_engine.cli.workbench import open_workbench
+    from openclaw_mem_engine.workspace.rules import open_workspace
+
+    settings = settings_of(arguments)
+    open_workspace(settings.workspace)  # before the screen is taken: its absence is said in plain text
+    return open_workbench(settings, query=" ".join(arguments.words), theme=arguments.theme)

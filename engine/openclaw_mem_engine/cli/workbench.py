@@ -1,0 +1,40 @@
+"""The door to the workbench: the only module of the engine that knows it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.cli.opening import home_folder
+from openclaw_mem_engine.config.env import user_config_dir
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.demo import SuggestedQuery
+    from openclaw_mem_engine.memory import Memory
+
+
+def open_workbench(
+    settings: Settings,
+    *,
+    lessons: Sequence[SuggestedQuery] = (),
+    query: str = "",
+    theme: str | None = None,
+) -> int:
+    """Run the workbench on these settings until the user leaves it; returns its exit code."""
+    from openclaw_mem_tui.app import run
+    from openclaw_mem_tui.guide import DemoGuide
+
+    def memory() -> Memory:
+        from openclaw_mem_engine.memory import Memory
+
+        return Memory.open(settings, resident=True)
+
+    return run(
+        memory,
+        demo=DemoGuide(lessons) if lessons else None,
+        initial_query=query,
+        theme=theme or settings.theme,
+        theme_folder=user_config_dir(os.environ, home_folder()) / "themes",
+    )

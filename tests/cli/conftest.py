@@ -1,0 +1,58 @@
+"""Worlds to run the command in, and the command called in this process (a new one costs 0.3 s each)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from openclaw_mem_engine.cli.main import run
+from support.commands import Call, Said, World, new_world
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Four small notes, nothing indexed."""
+    return new_world(tmp_path / "world")
+
+
+@pytest.fixture
+def call(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """``call("search", "x")`` runs the command in this process on ``world``."""
+    return _caller(world, monkeypatch, capsys, ["--workspace", str(world.workspace)])
+
+
+@pytest.fixture
+def bare(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """The same without naming a workspace."""
+    return _caller(world, monkeypatch, capsys, [])
+
+
+def _caller(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], first: list[str]
+) -> Call:
+    for name in set(os.environ) - set(world.environ):
+        monkeypatch.delenv(name)
+    for name, value in world.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(world.root)
+
+    def called(*argv: str) -> Said:
+        capsys.readouterr()
+        code = run([*first, *argv])
+        said = capsys.readouterr()
+        return Said(code, said.out, said.err)
+
+    return called
+
+
+@pytest.fixture(scope="session")
+def demo_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world with the demo written and indexed; tests only look at it."""
+    world = new_world(tmp_path_factory.mktemp("demo") / "world")
+    workspace = world.run("demo", "--print-workspace").stdout.decode().strip()
+    done = world.run("index", "--workspace", workspace)
+    assert done.returncode == 0, done.stderr
+    yield world

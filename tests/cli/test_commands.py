@@ -1,0 +1,285 @@
+"""``index``, ``get``, ``status``, ``config``, ``demo``, ``tui`` and the bare command."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from openclaw_mem_engine import __version__
+from support.commands import NOTES, Call, World
+from support.embed_server import running_server, unauthorized
+
+# index
+
+
+def test_index_json_is_the_documented_contract(call: Call, world: World) -> None:
+    world.write("memory/binary.md", b"a\0b")
+    said = call("index", "--json")
+    assert said.code == 0
+    report = said.json
+    assert report["files"] == report["chunks"] == report["embedded"] == 4
+    assert report["cacheHits"] == 0
+    assert [skipped["path"] for skipped in report["skipped"]] == ["memory/binary.md"]
+    assert "binary" in report["skipped"][0]["reason"]
+    assert report["seconds"] >= 0
+    again = call("index", "--json").json
+    assert (again["changed"], again["embedded"]) == ([], 0)
+    assert again["skipped"] == report["skipped"]
+
+
+def test_index_tells_people_what_it_left_out(call: Call, world: World) -> None:
+    world.write("memory/latin1.md", "caf\xe9".encode("latin-1"))
+    (world.workspace / "memory" / "link.md").symlink_to("/etc/passwd")
+    said = call("index")
+    assert said.out.startswith("Indexed: 4 files, 4 chunks in")
+    assert "2 files or folders left out:" in said.out
+    assert "memory/latin1.md: not UTF-8 at byte 3" in said.out
+    assert "memory/link.md: is a link" in said.out
+    assert call("index").out.startswith("Up to date: 4 files")
+    forced = call("index", "--force").out
+    assert forced.startswith("Built anew: 4 files")
+    assert "0 texts embedded, 4 taken from the cache" in forced
+
+
+def test_an_unreadable_note_is_named(call: Call, world: World) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may read everything")
+    world.write("memory/secret.md", "x").chmod(0)
+    assert "memory/secret.md: may not be read" in call("index").out
+
+
+def test_index_exits_7_when_embedding_failed_and_keywords_still_answer(bare: Call, world: World) -> None:
+    with running_server(forever=unauthorized()) as server:
+        config = world.root / "openclaw.json"
+        remote = {"baseUrl": server.base_url, "apiKey": "sk-secret-secret"}
+        search = {"provider": "openai", "model": "m", "remote": remote}
+        config.write_text(
+            json.dumps({"agents": {"defaults": {"workspace": str(world.workspace), "memorySearch": search}}})
+        )
+        said = bare("index", "--config", str(config))
+        assert said.code == 7
+        assert "Embedding failed" in said.out
+        found = bare("search", "router", "--config", str(config), "--json")
+        assert found.code == 0
+        assert found.json["fallback"]["from"] == "openai"
+        assert found.json["results"][0]["path"] == "memory/2026-02-20.md"
+        assert "sk-secret" not in said.out + said.err + found.out + found.err
+
+
+# get
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["MEMORY.md"], NOTES["MEMORY.md"]),
+        (["MEMORY.md:3"], "The gateway is a grey box behind the door.\nCoffee is bought on Mondays.\n"),
+        (["MEMORY.md:3", "--lines", "1"], "The gateway is a grey box behind the door."),
+        (["MEMORY.md:1-3"], "# Facts\n\nThe gateway is a grey box behind the door."),
+        (["MEMORY.md#L3-L3"], "The gateway is a grey box behind the door."),
+        (["MEMORY.md", "--from", "4", "--lines", "9"], "Coffee is bought on Mondays.\n"),
+        (["memory/../MEMORY.md", "--lines", "1"], "# Facts"),
+    ],
+)
+def test_get_prints_exactly_the_text(call: Call, argv: list[str], text: str) -> None:
+    said = call("get", *argv)
+    assert said == (0, text, "")
+
+
+def test_get_is_exact_also_where_utf8_is_not_spoken(world: World) -> None:
+    world.write("memory/fr.md", "crème\r\nbrûlée\x1b[31m\n")
+    done = world.run(
+        "get", "memory/fr.md", "--workspace", str(world.workspace), env={"PYTHONIOENCODING": "ascii"}
+    )
+    assert done.stdout == "crème\r\nbrûlée\x1b[31m\n".encode()
+
+
+def test_get_makes_no_index(call: Call, world: World) -> None:
+    call("get", "MEMORY.md")
+    assert not world.data.exists()
+
+
+def test_get_of_a_missing_file_is_empty_and_suggests(call: Call) -> None:
+    said = call("get", "memory/projects/grenhouse.md")
+    assert (said.code, said.out) == (0, "")
+    assert (
+        "no such memory file: memory/projects/grenhouse.md. Did you mean memory/projects/greenhouse.md"
+        in said.err
+    )
+    assert call("get", "memory/qqqqqqqq.md").err.endswith("no such memory file: memory/qqqqqqqq.md.\n")
+
+
+def test_get_past_the_end_says_how_long_the_file_is(call: Call) -> None:
+    said = call("get", "MEMORY.md:99")
+    assert (said.code, said.out) == (0, "")
+    assert "MEMORY.md has 5 lines" in said.err
+
+
+def test_get_json(call: Call) -> None:
+    assert call("get", "MEMORY.md:1-1", "--json").json == {
+        "path": "MEMORY.md",
+        "text": "# Facts",
+        "startLine": 1,
+        "endLine": 1,
+        "totalLines": 5,
+        "found": True,
+    }
+    missing = call("get", "memory/none.md", "--json")
+    assert missing.json["found"] is False
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../outside.md", "notes.md", "memory/x.txt", "memory/link.md", "memory/dir/x.md"]
+)
+def test_get_refuses_with_exit_4(call: Call, world: World, path: str) -> None:
+    (world.workspace / "memory" / "link.md").symlink_to("/etc/passwd")
+    (world.workspace / "memory" / "dir").symlink_to("/etc")
+    said = call("get", path)
+    assert (said.code, said.out) == (4, "")
+    assert said.err.startswith(f"openclaw-mem: {path}: ")
+
+
+# status
+
+
+def test_status_leaves_nothing_behind(call: Call, world: World) -> None:
+    said = call("status", "--json")
+    assert said.code == 0
+    status = said.json
+    assert (status["files"], status["freshness"]["state"]) == (0, "empty")
+    assert status["freshness"]["changedCount"] == 4
+    assert status["indexPath"].startswith(str(world.data))
+    assert status["indexBytes"] == 0
+    assert not world.data.exists()
+
+
+def test_status_tells_what_is_there_and_does_not_sync(call: Call, world: World) -> None:
+    call("index")
+    world.write("memory/new.md", "new")
+    status = call("status", "--json").json
+    assert (status["files"], status["vectors"], status["provider"]) == (4, 4, "static")
+    assert status["freshness"]["state"] == "stale"
+    said = call("status")
+    assert "stale, last brought up to date:" in said.out
+    assert "1 change: memory/new.md" in said.out
+    assert "static (configured: auto)" in said.out
+
+
+# config
+
+
+def test_config_names_origin_and_range_and_hides_secrets(bare: Call, world: World) -> None:
+    folder = world.home / ".openclaw"
+    folder.mkdir()
+    key = "sk-abcdefghijklmnopqrstuv"
+    (folder / "openclaw.json").write_text(
+        f"""{{ // as OpenClaw writes it
+        agents: {{ defaults: {{ memorySearch: {{ provider: "openai", remote: {{ apiKey: "{key}" }},
+            query: {{ maxResults: 9 }} }} }} }} }}"""
+    )
+    said = bare("config")
+    assert said.code == 0
+    line = next(line for line in said.out.splitlines() if line.startswith("query.max_results"))
+    assert line.split()[1] == "9"
+    assert "openclaw.json" in line
+    assert "a whole number" in line
+    as_json = bare("config", "--json")
+    assert as_json.json["settings"]["provider.api_key"]["value"] == "set"
+    assert key not in said.out + said.err + as_json.out
+
+
+def test_flags_show_up_as_origins(call: Call) -> None:
+    settings = call("config", "--json", "--provider", "none").json["settings"]
+    assert settings["provider.name"]["origin"] == {"kind": "flag", "where": "--provider"}
+    assert settings["workspace"]["origin"]["kind"] == "flag"
+
+
+# demo
+
+
+def test_demo_prints_only_the_path(bare: Call, world: World) -> None:
+    said = bare("demo", "--print-workspace")
+    assert (said.code, said.err) == (0, "")
+    workspace = Path(said.out.removesuffix("\n"))
+    assert workspace == world.data / "demo" / "workspace"
+    assert (workspace / "MEMORY.md").exists()
+    assert bare("demo", "--print-workspace") == said
+
+
+def test_demo_without_a_terminal_runs_every_lesson(demo_world: World) -> None:
+    done = demo_world.run("demo")
+    text = done.stdout.decode()
+    assert done.returncode == 0
+    assert "Lesson 1 of 12:" in text
+    assert "Lesson 12 of 12:" in text
+    assert text.count("--set ") >= 24
+    assert text.count("stage ") >= 24
+    assert "GRN-40417" in text
+    assert b"Traceback" not in done.stderr
+
+
+def test_demo_hears_nothing_of_the_users_settings(demo_world: World) -> None:
+    config = demo_world.root / "broken.toml"
+    config.write_text("[[[")
+    env = {
+        "OPENCLAW_MEM_CONFIG": str(config),
+        "OPENCLAW_CONFIG_PATH": str(config),
+        "OPENCLAW_MEM_PROVIDER": "openai",
+        "OPENAI_API_KEY": "sk-none",
+        "OPENCLAW_MEM_WORKSPACE": "/nowhere",
+        "OPENCLAW_MEM_AGENT": "somebody",
+    }
+    done = demo_world.run("demo", "--query", "GRN-40417", "--json", env=env)
+    answer = json.loads(done.stdout)
+    assert answer["provider"] == "static"
+    assert "GRN-40417" in answer["results"][0]["snippet"]
+
+
+def test_demo_json_holds_both_runs(bare: Call) -> None:
+    lessons = bare("demo", "--json").json["lessons"]
+    assert len(lessons) == 12
+    for lesson in lessons:
+        assert len(lesson["runs"]) == 2
+        assert lesson["runs"][0]["answer"]["trace"]["rows"]
+
+
+def test_demo_goes_to_a_named_folder_and_touches_no_other(bare: Call, world: World) -> None:
+    said = bare("demo", "--print-workspace", "--dir", "mine")
+    assert said.out == f"{world.root / 'mine' / 'workspace'}\n"
+    refused = bare("demo", "--print-workspace", "--dir", str(world.workspace))
+    assert refused.code == 5
+    assert "choose another folder" in refused.err
+    beneath = bare("demo", "--print-workspace", "--dir", str(world.workspace / "MEMORY.md" / "x"))
+    assert beneath.code == 5
+
+
+# tui, bare, version
+
+
+def test_tui_without_a_terminal_says_what_to_use(call: Call) -> None:
+    said = call("tui", "router")
+    assert said.code == 2
+    assert "needs a terminal" in said.err
+    assert "search QUERY --json" in said.err
+
+
+def test_bare_prints_help_with_first_steps(bare: Call) -> None:
+    said = bare()
+    assert said.code == 0
+    assert "first steps:" in said.out
+    assert "openclaw-mem demo" in said.out
+
+
+@pytest.mark.parametrize("command", ["index", "search", "get", "status", "config", "demo", "tui"])
+def test_every_command_has_help_with_an_example(bare: Call, command: str) -> None:
+    said = bare(command, "--help")
+    assert said.code == 0
+    assert f"openclaw-mem {command}" in said.out.partition("example:")[2]
+    assert "--workspace DIR" in said.out
+
+
+def test_version(bare: Call) -> None:
+    assert bare("--version").out == f"openclaw-mem {__version__}\n"

@@ -1,0 +1,230 @@
+"""``search``: every format, the knobs, empty answers, and keeping up with the notes."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from openclaw_mem_engine.cli.matching import Matches, stem
+from openclaw_mem_engine.ranking.trace import Operand, recompute
+from support.commands import Call, World
+
+
+def test_json_is_the_documented_contract(call: Call) -> None:
+    said = call("search", "router VLAN", "--json")
+    assert said.code == 0
+    answer = said.json
+    keys = ["query", "profile", "backend", "provider", "model", "fallback", "freshness", "results", "notes"]
+    assert list(answer) == keys
+    assert (answer["query"], answer["profile"], answer["provider"]) == ("router VLAN", "documented", "static")
+    assert answer["freshness"]["state"] == "fresh"
+    best = answer["results"][0]
+    assert set(best) >= {"path", "startLine", "endLine", "score", "snippet", "source"}
+    assert best["path"] == "memory/2026-02-20.md"
+    assert "VLAN 40" in best["snippet"]
+
+
+def test_explain_json_carries_a_trace_that_adds_up(call: Call) -> None:
+    trace = call("search", "router VLAN", "--json", "--explain", "--set", "decay=on").json["trace"]
+    assert set(trace) == {"version", "query", "knobs", "stages", "rows", "notes"}
+    assert [stage["name"] for stage in trace["stages"]][:4] == ["vector", "bm25", "fusion", "decay"]
+    ranked = [row for row in trace["rows"] if "final" in row["scores"]]
+    assert ranked
+    for row in ranked:
+        operands = [
+            Operand(o["stage"], o["label"], o["op"], o["value"], o["weight"], o["inputs"])
+            for o in row["operands"]
+        ]
+        assert recompute(operands) == pytest.approx(row["scores"]["final"], abs=1e-9)
+
+
+def test_json_stands_before_or_after_the_command(call: Call) -> None:
+    assert (
+        call("--json", "search", "router").json["results"]
+        == call("search", "router", "--json").json["results"]
+    )
+
+
+def test_the_first_search_indexes_and_says_so_on_stderr(call: Call) -> None:
+    first = call("search", "router")
+    assert "indexed 4 new or changed files" in first.err
+    assert "indexed" not in first.out
+    assert call("search", "router").err == ""
+
+
+def test_a_changed_note_is_found_at_once(call: Call, world: World) -> None:
+    call("index")
+    world.write("memory/2026-03-01.md", "# 2026-03-01\n\nThe zeppelin landed.\n")
+    (world.workspace / "memory/2026-02-25.md").unlink()
+    said = call("search", "zeppelin")
+    assert "memory/2026-03-01.md:1-" in said.out
+    assert "1 new or changed file and 1 gone" in said.err
+
+
+def test_no_sync_answers_from_the_index_as_it_is(call: Call, world: World) -> None:
+    call("index")
+    world.write("memory/2026-03-01.md", "# 2026-03-01\n\nThe zeppelin landed.\n")
+    answer = call("search", "zeppelin", "--no-sync", "--json").json
+    assert all(hit["path"] != "memory/2026-03-01.md" for hit in answer["results"])
+    assert answer["freshness"]["state"] == "stale"
+    assert answer["freshness"]["changed"] == ["memory/2026-03-01.md"]
+
+
+def test_no_sync_without_an_index_says_what_to_do(call: Call) -> None:
+    said = call("search", "router", "--no-sync")
+    assert said.code == 0
+    assert "Nothing found" in said.out
+    assert "openclaw-mem index" in said.out
+
+
+def test_the_table_shows_rank_score_place_and_the_matching_line(call: Call) -> None:
+    said = call("search", "router", "VLAN")
+    head, *rest = said.out.splitlines()
+    rank, score, place = head.split()[:3]
+    assert (rank, place) == ("1", "memory/2026-02-20.md:1-6")
+    assert 0 < float(score) <= 1
+    assert any("The router moved to VLAN 40." in line for line in rest)
+    assert "profile documented" in said.out
+    assert "\x1b" not in said.out
+
+
+def test_a_rescued_hit_is_marked(call: Call) -> None:
+    said = call("search", "GRN-40417", "--min-score", "0.9")
+    assert "[kept by keyword rescue]" in said.out
+    assert call("search", "GRN-40417", "--min-score", "0.9", "--json").json["results"][0]["rescued"] is True
+
+
+def test_explain_tells_stages_arithmetic_and_what_was_dropped(call: Call) -> None:
+    said = call("search", "router VLAN", "--explain", "--max-results", "1", "--min-score", "0")
+    lines = said.out.splitlines()
+    assert lines[0].split() == ["stage", "in", "out", "effect", "formula"]
+    assert any(line.startswith("fusion") and "0.7 × vector + 0.3 × text" in line for line in lines)
+    (sum_line,) = [line for line in lines if "→ fused" in line]
+    assert "× 0.70 =" in sum_line
+    assert "text 0.500 [1/(1+1)] × 0.30 = 0.150" in sum_line
+    assert any(line.startswith("not returned (") for line in lines)
+    assert "place 2, the first 1 are returned" in said.out
+
+
+def test_nothing_passes_names_the_best_and_a_setting_that_shows_it(call: Call) -> None:
+    said = call("search", "router", "--min-score", "0.99", "--set", "keyword_rescue=off")
+    assert said.code == 0
+    first = said.out.splitlines()[0]
+    assert first.startswith("Nothing passes: best was 0.")
+    assert "below min_score 0.99; try --set min_score=" in first
+    advice = first.rpartition("--set ")[2]
+    assert "memory/2026-02-20.md" in call("search", "router", "--set", advice).out
+
+
+def test_nothing_matches_at_all(call: Call) -> None:
+    said = call("search", "zzzzqq", "--provider", "none")
+    assert said.code == 0
+    assert said.out.startswith("Nothing found: no passage matches.")
+
+
+def test_csv_is_a_table_that_no_spreadsheet_runs(call: Call, world: World) -> None:
+    world.write("memory/formula.md", '=HYPERLINK("http://x","zeppelin"), "quoted"\nzeppelin\n')
+    said = call("search", "zeppelin", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(said.out)))
+    assert list(rows[0]) == [
+        "rank",
+        "score",
+        "path",
+        "start_line",
+        "end_line",
+        "source",
+        "rescued",
+        "snippet",
+    ]
+    assert rows[0]["path"] == "memory/formula.md"
+    assert rows[0]["snippet"].startswith("'=HYPERLINK")
+    assert rows[0]["start_line"] == "1"
+
+
+def test_files_are_bare_paths_each_once(call: Call) -> None:
+    said = call("search", "VLAN", "--format", "files", "--min-score", "0")
+    paths = said.out.splitlines()
+    assert len(paths) == len(set(paths))
+    assert {"memory/2026-02-20.md", "memory/2026-02-25.md"} <= set(paths)
+
+
+def test_markdown_keeps_notes_inside_code_blocks(call: Call, world: World) -> None:
+    world.write("memory/fence.md", "zeppelin\n```\n# not a heading\n````\n")
+    for explain in ([], ["--explain"]):
+        said = call("search", "zeppelin", "--format", "md", *explain)
+        assert said.out.startswith("# ")
+        assert "`````text\nzeppelin" in said.out
+
+
+def test_empty_answers_of_program_formats_speak_on_stderr(call: Call) -> None:
+    for kind, out in (("files", ""), ("csv", "rank,score,path,start_line,end_line,source,rescued,snippet\n")):
+        said = call("search", "router", "--format", kind, "--min-score", "1", "--set", "keyword_rescue=off")
+        assert said.code == 0
+        assert said.out == out
+        assert "Nothing passes" in said.err
+
+
+def test_the_option_form_of_the_query_wins(call: Call) -> None:
+    assert call("search", "coffee", "--query", "router", "--json").json["query"] == "router"
+
+
+def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
+    trace = call(
+        "search",
+        "router",
+        "--profile",
+        "workbench",
+        "--max-results",
+        "2",
+        "--set",
+        "mmr=on",
+        "--json",
+        "--explain",
+    ).json["trace"]
+    assert trace["knobs"]["profile"] == "workbench"
+    assert (trace["knobs"]["max_results"], trace["knobs"]["mmr"]) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["search"], "A query is required"),
+        (["search", "  "], "A query is required"),
+        (["search", "x", "--set", "dcay=on"], "Did you mean decay"),
+        (["search", "x", "--set", "decay"], "write knob=value"),
+        (["search", "x", "--set", "decay=perhaps"], "allowed is on or off"),
+        (["search", "x", "--max-results", "0"], "max_results cannot be '0'"),
+        (["search", "x", "--min-score", "nan"], "min_score cannot be 'nan'"),
+        (["search", "x", "--profile", "qdm"], "no profile 'qdm'"),
+        (["search", "x", "--format", "xml"], "invalid choice"),
+        (["search", "x", "--json", "--format", "csv"], "contradict"),
+        (["search", "x", "--explain", "--format", "files"], "does not fit"),
+        (["search", "x", "--frobnicate"], "unrecognized arguments"),
+        (["frobnicate"], "invalid choice"),
+        (["get", "MEMORY.md", "--lines", "many"], "--lines cannot be 'many'"),
+        (["demo", "--workspace", "/tmp"], "leave --workspace out"),
+        (["search", "x", "--provider", "magic"], "--provider is 'magic'"),
+        (["search", "x", "--workspace", ""], "--workspace is empty"),
+        (["search", "x", "--agent", "../x"], "--agent is '../x'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_2(bare: Call, world: World, argv: list[str], told: str) -> None:
+    (world.home / ".openclaw").mkdir()
+    (world.home / ".openclaw" / "workspace").symlink_to(world.workspace)
+    said = bare(*argv)
+    assert said.code == 2
+    assert said.out == ""
+    assert told in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+def test_words_are_marked_in_any_form_and_script() -> None:
+    matches = Matches(frozenset({stem("router"), stem("café")}), ("防水", "水ケ"))
+    line = "Routers in the Cafe; routing; 防水ケース"
+    assert (
+        matches.emphasised(line, lambda text: f"<{text}>")
+        == "<Routers> in the <Cafe>; <routing>; <防水ケ>ース"
+    )
+    assert Matches(frozenset(), ()).ranges(line) == []

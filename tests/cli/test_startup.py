@@ -1,0 +1,80 @@
+"""What a command loads: start-up is a feature, and a forgotten import at the top of a file undoes it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from support.commands import World
+
+#: Never needed by a one-shot command on an ordinary workspace.
+HEAVY = {
+    "textual", "rich", "openai", "httpx", "pydantic", "watchfiles", "llama_cpp", "rapidfuzz", "platformdirs",
+    "json5", "resvg_py", "openclaw_mem_tui", "openclaw_mem_themes", "asyncio",
+}  # fmt: skip
+
+_LOADED = """
+import json, sys
+from openclaw_mem_engine.cli.main import run
+code = run(sys.argv[1:])
+sys.stdout.flush()
+print("\\n" + json.dumps([code, sorted(sys.modules)]))
+"""
+
+
+def loaded(world: World, *argv: str) -> set[str]:
+    """Names of all modules that a command leaves in ``sys.modules``."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADED, *argv],
+        env=world.environ, cwd=world.root, stdin=subprocess.DEVNULL, capture_output=True, check=True,
+    )  # fmt: skip
+    code, names = json.loads(done.stdout.splitlines()[-1])
+    assert code == 0, done.stderr
+    return set(names)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["search", "router", "--explain"],
+        ["search", "router", "--json"],
+        ["search", "router", "--format", "csv"],
+        ["search", "router", "--profile", "workbench", "--set", "mmr=on"],
+        ["index"],
+        ["status"],
+        ["config"],
+        ["get", "MEMORY.md"],
+    ],
+    ids=" ".join,
+)
+def test_one_shot_commands_load_nothing_heavy(world: World, argv: list[str]) -> None:
+    # A configuration in plain JSON is no reason to load the JSON5 parser either.
+    (world.home / ".openclaw").mkdir()
+    (world.home / ".openclaw" / "openclaw.json").write_text('{"agents": {"defaults": {}}}')
+    assert not HEAVY & loaded(world, "--workspace", str(world.workspace), *argv)
+
+
+def test_the_printed_demo_loads_nothing_heavy(world: World) -> None:
+    assert not HEAVY & loaded(world, "demo")
+
+
+@pytest.mark.parametrize("argv", [["--version"], ["--help"], []], ids=["version", "help", "bare"])
+def test_version_and_help_load_next_to_nothing(world: World, argv: list[str]) -> None:
+    names = loaded(world, *argv)
+    assert not (HEAVY | {"numpy", "apsw", "sqlite_vec", "dataclasses", "pathlib"}) & names
+    ours = {name for name in names if name.startswith("openclaw_mem_engine.")}
+    assert ours == {
+        "openclaw_mem_engine.cli",
+        "openclaw_mem_engine.cli.arguments",
+        "openclaw_mem_engine.cli.main",
+        "openclaw_mem_engine.cli.terminal",
+        "openclaw_mem_engine.errors",
+    }
+
+
+def test_get_and_config_need_no_index(world: World) -> None:
+    for argv in (["get", "MEMORY.md"], ["config"]):
+        assert not {"numpy", "apsw", "sqlite_vec"} & loaded(world, "--workspace", str(world.workspace), *argv)

@@ -1,0 +1,216 @@
+"""What reaches a terminal, or any other place that text can be sent to."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+
+import pytest
+
+from openclaw_mem_engine.cli.progress import ProgressLine, duration, progress_text
+from openclaw_mem_engine.cli.terminal import crop, one_line, visible
+from support.commands import ARGV, Call, World
+
+HOSTILE = (
+    "zeppelin \x1b[2J\x1b]0;owned\x07 \x1b]8;;http://evil\x07link\x1b]8;;\x07\r"
+    "overwritten \x9b31m \u202eelif\u2066 zero\u200bwidth [bold]markup[/bold] \x7f\n"
+)
+
+
+def on_a_terminal(world: World, argv: Sequence[str], env: dict[str, str] | None = None) -> tuple[int, str]:
+    """Exit code and everything that the command writes, run on a terminal of 100 columns."""
+    pty = pytest.importorskip("pty")
+    import fcntl
+    import struct
+    import termios
+
+    pid, terminal = pty.fork()
+    if pid == 0:  # pragma: no cover - becomes the command
+        environ = {**world.environ, "TERM": "xterm-256color", **(env or {})}
+        os.execvpe(ARGV[0], [*ARGV, *argv], environ)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    written = b""
+    while True:
+        try:
+            part = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        written += part
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status), written.decode()
+
+
+def test_every_acting_character_becomes_visible() -> None:
+    shown = visible(HOSTILE)
+    assert "\x1b" not in shown
+    assert shown.startswith("zeppelin ^[[2J^[]0;owned^G ")
+    assert "<U+202E>elif<U+2066>" in shown
+    assert "<U+009B>31m" in shown
+    assert "[bold]markup[/bold] ^?\n" in shown
+    assert visible("a\r\nb\tcé防 🎉 \udcff") == "a\nb\tcé防 🎉 <U+DCFF>"
+    assert one_line(" a\n\n b ") == "a b"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["search", "zeppelin"],
+        ["search", "zeppelin", "--explain"],
+        ["search", "zeppelin", "--format", "csv"],
+        ["search", "zeppelin", "--format", "md"],
+        ["search", "zeppelin", "--format", "md", "--explain"],
+        ["search", "zeppelin", "--format", "files"],
+    ],
+)
+def test_notes_cannot_speak_to_the_terminal(call: Call, world: World, argv: list[str]) -> None:
+    world.write("memory/hostile.md", HOSTILE)
+    world.write("memory/\x1b[31mred.md", "zeppelin")
+    said = call(*argv, "--min-score", "0")
+    assert said.code == 0
+    assert "hostile.md" in said.out
+    for text in (said.out, said.err):
+        assert not {"\x1b", "\x07", "\r", "\x9b", "\u202e", "\u200b"} & set(text)
+
+
+def test_json_escapes_instead(call: Call, world: World) -> None:
+    world.write("memory/hostile.md", HOSTILE)
+    said = call("search", "zeppelin", "--json")
+    assert "\x1b" not in said.out
+    assert said.json["results"][0]["snippet"] == HOSTILE
+
+
+def test_a_terminal_gets_emphasis_and_inert_text(world: World) -> None:
+    world.write("memory/hostile.md", HOSTILE)
+    options = ["--workspace", str(world.workspace)]
+    code, text = on_a_terminal(world, ["search", "zeppelin", *options])
+    assert code == 0
+    assert "\x1b[1;36mzeppelin\x1b[0m ^[[2J" in text
+    _, plain = on_a_terminal(world, ["search", "zeppelin", *options], {"NO_COLOR": "1"})
+    assert "\x1b" not in plain
+    code, text = on_a_terminal(world, ["get", "memory/hostile.md", *options])
+    assert (code, text) == (0, visible(HOSTILE).replace("\n", "\r\n"))
+
+
+def test_arguments_cannot_speak_to_the_terminal_either(call: Call) -> None:
+    for argv in (
+        ["search", "x", "--\x1b[31mred"],
+        ["search", "x", "--set", "\x1b[31m=1"],
+        ["get", "memory/\x1b[31m.md"],
+        ["get", "/\x1b[31m.md"],
+        ["search", "x", "--workspace", "/\x1b[31m"],
+    ):
+        said = call(*argv)
+        assert said.err
+        assert "\x1b" not in said.err
+
+
+def test_bytes_that_are_no_text_do_not_crash(world: World) -> None:
+    options = ["--workspace", str(world.workspace)]
+    done = world.run("search", b"router \xff\xfe", "--json", *options)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["query"].startswith("router \ufffd")
+    for argv in ([b"get", b"memory/\xff.md"], [b"search", b"x", b"--set", b"\xff=1"]):
+        done = world.run(*argv, *options)
+        assert b"unexpected" not in done.stderr
+    done = world.run("search", "x", b"--workspace", os.fsencode(world.root) + b"/\xff")
+    assert done.returncode == 5
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_locale_without_utf8_does_not_crash(world: World, encoding: str) -> None:
+    world.write("memory/ja.md", "# 防水ケース\n\nzeppelin é\n")
+    options = ["--workspace", str(world.workspace)]
+    env = {"PYTHONIOENCODING": encoding, "LC_ALL": "C", "PYTHONUTF8": "0"}
+    for argv in (
+        ["search", "zeppelin", "--explain"],
+        ["status"],
+        ["config"],
+        ["search", "zeppelin", "--format", "csv"],
+    ):
+        done = world.run(*argv, *options, env=env)
+        assert done.returncode == 0, done.stderr
+        assert b"Traceback" not in done.stderr
+    done = world.run("search", "zeppelin", "--json", *options, env=env)
+    assert "防水ケース" in json.loads(done.stdout.decode(encoding))["results"][0]["snippet"]
+
+
+def test_a_closed_pipe_is_quiet(demo_world: World) -> None:
+    process = demo_world.start("demo")
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr is not None
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=30) == 0
+    assert b"Broken" not in err
+    assert b"Traceback" not in err
+
+
+def test_a_shell_pipe_to_head(demo_world: World) -> None:
+    command = " ".join([*ARGV, "demo", "--json", "|", "head", "-n", "1"])
+    done = subprocess.run(["sh", "-c", command], env=demo_world.environ, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"{\n")
+    assert b"Broken" not in done.stderr
+
+
+def test_closed_standard_streams_do_not_crash(world: World) -> None:
+    command = " ".join([*ARGV, "config", "<&-", ">&-", "2>&-"])
+    done = subprocess.run(["sh", "-c", command], env=world.environ, check=False, timeout=30)
+    assert done.returncode in (0, 1)
+
+
+# progress
+
+
+class _Screen:
+    encoding = "utf-8"
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.text += text
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+    def fileno(self) -> int:
+        raise OSError
+
+
+def test_progress_shows_rate_and_time_left_and_goes_away() -> None:
+    now = [0.0]
+    screen = _Screen()
+    with ProgressLine(screen, lambda: now[0]) as progress:  # type: ignore[arg-type]
+        progress(1, 100, "at once")
+        assert screen.text == ""  # quick work is not worth a flicker
+        now[0] = 2.0
+        progress(50, 100, "memory/\x1b[31mx.md")
+    assert "[############------------]  50/100 files  25/s  2.0 s left  memory/^[[31mx.md" in screen.text
+    assert screen.text.endswith("\r\x1b[K")
+
+
+def test_progress_is_silent_in_a_pipe(world: World) -> None:
+    for number in range(300):
+        world.write(f"memory/{number}.md", f"note {number}")
+    done = world.run("index", "--workspace", str(world.workspace))
+    assert done.stderr == b""
+
+
+def test_durations_and_columns() -> None:
+    told = [duration(s) for s in (0.04, 12, 200, 9000, 300_000)]
+    assert told == ["0.0 s", "12 s", "3 min", "2 h", "3 days"]
+    assert progress_text(3, 0, "x", 1.0) == "3 files  3.0/s  x"
+    assert crop("abcdef", 4) == "abc…"
+    assert crop("abcd", 4) == "abcd"
+    assert crop("防水ケース", 5) == "防水…"

@@ -1,0 +1,312 @@
+"""What goes wrong: a readable line, the right exit code, nothing lost, and the old index still answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from openclaw_mem_engine.cli.main import run
+from openclaw_mem_engine.index.sqlite import SqliteIndex
+from openclaw_mem_engine.memory import Memory
+from support.commands import Call, World
+from support.embed_server import Server, hang, running_server
+
+_HOLD = """
+import apsw, sys
+connection = apsw.Connection(sys.argv[1])
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def locked(index: Path) -> Iterator[None]:
+    """Another process is in the middle of writing to the index."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(index)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    try:
+        yield
+    finally:
+        holder.communicate()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting for another writer takes 0.2 s instead of five."""
+    defaults = SqliteIndex.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "busy_timeout_ms", 200)
+
+
+# the workspace
+
+
+def test_a_missing_workspace_is_exit_5_and_leaves_nothing_behind(bare: Call, world: World) -> None:
+    for argv in (["search", "x"], ["index"], ["status"], ["get", "MEMORY.md"]):
+        said = bare(*argv, "--workspace", "nowhere")
+        assert (said.code, said.out) == (5, "")
+        assert f"The workspace {world.root / 'nowhere'} does not exist." in said.err
+    assert not world.data.exists()
+
+
+def test_a_workspace_that_vanished_still_answers_and_says_stale(call: Call, world: World) -> None:
+    call("index")
+    world.workspace.rename(world.root / "elsewhere")
+    said = call("search", "router", "--json")
+    assert said.code == 0
+    assert said.json["results"][0]["path"] == "memory/2026-02-20.md"
+    assert said.json["freshness"]["state"] == "stale"
+    assert [note["code"] for note in said.json["notes"]] == ["sync-failed"]
+    assert "does not exist" in said.err
+    looked = call("search", "router", "--json", "--no-sync")
+    assert (looked.code, looked.json["results"]) == (0, said.json["results"])
+    assert looked.json["freshness"]["state"] == "stale"
+    assert call("index").code == 5
+
+
+def test_bad_files_do_not_keep_the_good_ones_from_being_found(call: Call, world: World) -> None:
+    world.write("memory/binary.md", b"router\0\0")
+    world.write("memory/latin1.md", "routeur caf\xe9".encode("latin-1"))
+    (world.workspace / "memory" / "broken.md").symlink_to("nowhere.md")
+    os.mkfifo(world.workspace / "memory" / "fifo.md")
+    answer = call("search", "router", "--json").json
+    assert answer["results"][0]["path"] == "memory/2026-02-20.md"
+    assert answer["freshness"]["state"] == "partial"
+    assert len(answer["freshness"]["skipped"]) == 4
+
+
+# the configuration
+
+
+def test_a_broken_configuration_is_exit_3_with_line_and_column(call: Call, world: World) -> None:
+    config = world.root / "openclaw.json"
+    config.write_text("{\n  agents: [,\n}")
+    said = call("search", "x", "--config", str(config))
+    assert (said.code, said.out) == (3, "")
+    assert f"{config} is not valid JSON5: line 2" in said.err
+    assert call("search", "x", "--config", "missing.json").code == 3
+
+
+def test_a_configured_value_out_of_range_names_file_and_key(call: Call, world: World) -> None:
+    config = world.root / "openclaw.json"
+    config.write_text('{"agents": {"defaults": {"memorySearch": {"query": {"maxResults": "many"}}}}}')
+    said = call("search", "x", "--config", str(config))
+    assert said.code == 3
+    assert "openclaw.json" in said.err
+    assert "maxResults" in said.err
+
+
+def test_a_key_in_a_configuration_is_not_repeated(call: Call, world: World) -> None:
+    config = world.root / "openclaw.json"
+    key = "sk-abcdefghijklmnopqrstuvwxyz0123456789"
+    config.write_text(f'{{"agents": {{"defaults": {{"memorySearch": {{"provider": "{key}"}}}}}}}}')
+    said = call("search", "x", "--config", str(config))
+    assert said.code == 3
+    assert key not in said.err
+
+
+# the index
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_locked_index_still_answers(call: Call, world: World) -> None:
+    call("index")
+    with locked(world.indexes[0]):
+        quiet = call("search", "router", "--json")
+        assert (quiet.code, quiet.err) == (0, "")
+        assert quiet.json["freshness"]["state"] == "fresh"
+        world.write("memory/new.md", "zeppelin")
+        said = call("search", "router", "--json")
+        assert said.code == 0
+        assert said.json["results"][0]["path"] == "memory/2026-02-20.md"
+        assert said.json["freshness"]["state"] == "stale"
+        assert said.json["freshness"]["changed"] == ["memory/new.md"]
+        assert "Another process is writing" in said.err
+        assert call("get", "MEMORY.md").code == 0
+        assert call("status").code == 0
+        failed = call("index")
+        assert (failed.code, failed.out) == (6, "")
+        assert "try again" in failed.err
+    assert call("search", "zeppelin", "--format", "files").out.startswith("memory/new.md\n")
+
+
+def test_a_damaged_index_is_exit_6_and_says_what_to_delete(call: Call, world: World) -> None:
+    call("index")
+    (index,) = world.indexes
+    for file in index.parent.iterdir():
+        file.write_bytes(b"this is no database " * 500)
+    said = call("search", "router")
+    assert said.code == 6
+    assert f"{index} is damaged" in said.err
+    assert "delete that file" in said.err
+    assert call("get", "MEMORY.md").code == 0
+    for file in index.parent.iterdir():
+        file.unlink()
+    assert call("search", "router", "--format", "files").code == 0
+
+
+def test_a_data_folder_that_cannot_be_made_is_exit_6(
+    call: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENCLAW_MEM_HOME", str(world.workspace / "MEMORY.md" / "data"))
+    said = call("search", "router")
+    assert said.code == 6
+    assert "OPENCLAW_MEM_HOME" in said.err
+
+
+@pytest.fixture
+def small_disk(world: World) -> Iterator[Path]:
+    """A data folder on a disk of sixteen megabytes."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("only root may mount a small disk")
+    world.data.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(world.data)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("mounting is not allowed here")
+    try:
+        yield world.data
+    finally:
+        subprocess.run(["umount", "-l", str(world.data)], check=True)
+
+
+def test_a_full_disk_keeps_the_old_index(call: Call, world: World, small_disk: Path) -> None:
+    assert call("index").code == 0
+    with suppress(OSError), (small_disk / "ballast").open("wb") as ballast:
+        while ballast.write(bytes(4096)):
+            ballast.flush()
+    os.truncate(small_disk / "ballast", (small_disk / "ballast").stat().st_size - 128 * 1024)
+    for number in range(300):
+        world.write(f"memory/bulk/{number}.md", f"# Bulk {number}\n\n" + f"word{number} filler text\n" * 60)
+    full = call("index")
+    assert full.code == 6
+    assert "full" in full.err
+    said = call("search", "router VLAN", "--json")
+    assert said.code == 0
+    assert said.json["results"][0]["path"] == "memory/2026-02-20.md"
+    assert said.json["freshness"]["state"] == "stale"
+    assert "full" in said.err
+    (small_disk / "ballast").unlink()
+    assert call("index", "--json").json["files"] == 304
+
+
+# being stopped
+
+
+@pytest.fixture
+def slow(world: World) -> Iterator[tuple[World, Server, list[str]]]:
+    """Six hundred notes and a provider that answers three requests and then hangs."""
+    for number in range(600):
+        world.write(f"memory/many/{number:03}.md", f"# Note {number}\n\nAbout subject{number}.\n")
+    with running_server(faults=[None] * 3, forever=hang()) as server:
+        config = world.root / "openclaw.json"
+        config.write_text(
+            f"""{{ agents: {{ defaults: {{ memorySearch: {{ provider: "openai", model: "m",
+                remote: {{ baseUrl: "{server.base_url}", apiKey: "x" }} }} }} }} }}"""
+        )
+        yield world, server, ["--workspace", str(world.workspace), "--config", str(config)]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that another process does."""
+    for _ in range(400):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not happen within 20 seconds")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill"])
+def test_a_stopped_index_goes_on_where_it_was(
+    slow: tuple[World, Server, list[str]], number: signal.Signals
+) -> None:
+    world, server, options = slow
+    process = world.start("index", *options)
+    until(lambda: len(server.requests) >= 4)
+    process.send_signal(number)
+    if number == signal.SIGINT:
+        time.sleep(0.5)  # the first asks; while the provider hangs, the second is what stops it
+        if process.poll() is None:
+            process.send_signal(number)
+    _, err = process.communicate(timeout=20)
+    if number == signal.SIGINT:
+        assert process.returncode == 130
+        told = err.decode().splitlines()
+        assert "Traceback" not in err.decode()
+        assert all(line.startswith("openclaw-mem: ") for line in told)
+        assert told[-1].startswith("openclaw-mem: ")
+    server.forever = None
+    done = world.run("index", "--json", *options)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["files"] == 604
+    assert 0 < report["embedded"] < 604  # what the first run had finished was not asked for again
+
+
+def test_a_cancelled_sync_is_130(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Memory, "sync", interrupted)
+    said = call("index")
+    assert (said.code, said.out) == (130, "")
+    assert said.err.splitlines()[-1] == "openclaw-mem: Stopped. What was finished before is kept."
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+# what nobody expected
+
+
+def test_the_unexpected_is_one_line_and_exit_1(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a\nb \x1b[31m")
+
+    monkeypatch.setattr(Memory, "search", broken)
+    said = call("search", "x", "--no-sync")
+    assert said.code == 1
+    assert said.err == (
+        "openclaw-mem: unexpected ZeroDivisionError: a b ^[[31m. "
+        "Run with OPENCLAW_MEM_DEBUG=1 for the traceback.\n"
+    )
+    monkeypatch.setenv("OPENCLAW_MEM_DEBUG", "1")
+    assert "Traceback (most recent call last)" in call("search", "x", "--no-sync").err
+
+
+def test_a_current_folder_that_is_gone_is_said(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = world.root / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert run(["status"]) == 3
+    assert "current folder cannot be used" in capsys.readouterr().err
+
+
+def test_a_full_stdout_is_no_traceback(world: World) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "openclaw_mem_engine.cli", "config"],
+            env=world.environ,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith("openclaw-mem: unexpected OSError")
+    assert len(done.stderr.splitlines()) == 1

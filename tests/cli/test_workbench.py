@@ -1,0 +1,68 @@
+"""How ``demo`` and ``tui`` open the workbench when there is a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from openclaw_mem_engine.cli import demo, tui
+from support.commands import Call, World
+
+Opened = list[dict[str, Any]]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
+    """What the workbench was opened with; it opens its memory, and closes at once."""
+    import openclaw_mem_tui.app
+
+    seen: Opened = []
+
+    def run(memory_factory: Any, **options: Any) -> int:
+        with memory_factory() as memory:
+            seen.append({"settings": memory.settings, **options})
+        return 0
+
+    monkeypatch.setattr(openclaw_mem_tui.app, "run", run)
+    for module in (demo, tui):
+        monkeypatch.setattr(module, "is_terminal", lambda stream: True)
+    return seen
+
+
+def test_demo_opens_the_lessons_on_its_own_workspace(bare: Call, world: World, opened: Opened) -> None:
+    assert bare("demo").code == 0
+    (options,) = opened
+    assert options["settings"].workspace == world.data / "demo" / "workspace"
+    assert options["settings"].provider.provider == "static"
+    assert options["settings"].openclaw.sessions_dir.is_dir()
+    assert len(options["demo"].lessons) == 12
+    assert options["initial_query"] == ""
+
+
+def test_demo_takes_a_query_and_the_users_theme(
+    bare: Call, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENCLAW_MEM_THEME", "claw-light")
+    bare("demo", "--query", "vpn")
+    assert (opened[0]["initial_query"], opened[0]["theme"]) == ("vpn", "claw-light")
+
+
+def test_tui_opens_the_users_workspace(call: Call, world: World, opened: Opened) -> None:
+    assert call("tui", "router", "vlan", "--theme", "claw-contrast").code == 0
+    (options,) = opened
+    assert options["settings"].workspace == world.workspace
+    assert (options["demo"], options["initial_query"]) == (None, "router vlan")
+    assert options["theme"] == "claw-contrast"
+    assert options["theme_folder"].parent.name == "openclaw-mem"
+
+
+def test_tui_says_a_missing_workspace_before_it_takes_the_screen(bare: Call, opened: Opened) -> None:
+    said = bare("tui", "--workspace", "nowhere")
+    assert said.code == 5
+    assert opened == []
+
+
+def test_json_never_opens_it(bare: Call, opened: Opened) -> None:
+    assert len(bare("demo", "--json").json["lessons"]) == 12
+    assert opened == []

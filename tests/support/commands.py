@@ -1,0 +1,118 @@
+"""The ``openclaw-mem`` command in a world of its own: home, data folder and workspace below one folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ARGV = (sys.executable, "-m", "openclaw_mem_engine.cli")
+ROOT = Path(__file__).parents[2]
+
+NOTES: Mapping[str, str] = {
+    "MEMORY.md": "# Facts\n\nThe gateway is a grey box behind the door.\nCoffee is bought on Mondays.\n",
+    "memory/2026-02-20.md": "# 2026-02-20\n\n## Network\nThe router moved to VLAN 40.\nSerial GRN-40417.\n",
+    "memory/2026-02-25.md": "# 2026-02-25\n\nThe firewall dropped packets of VLAN 50.\n",
+    "memory/projects/greenhouse.md": "# Greenhouse\n\nTomatoes want water every second day.\n",
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """Folders that stand for a user's machine. ``environ`` holds no variable that our settings know, except
+    the data folder."""
+
+    root: Path
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    @property
+    def workspace(self) -> Path:
+        return self.root / "workspace"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("OPENCLAW", "XDG_", "OPENAI", "PYTHONIO"))
+            and not name.endswith("_API_KEY")
+            and name not in ("VISUAL", "EDITOR", "NO_COLOR", "LC_ALL", "LANG", "PYTHONUTF8")
+        }
+        return kept | {
+            "HOME": str(self.home),
+            "OPENCLAW_MEM_HOME": str(self.data),
+            "LC_ALL": "C.UTF-8",
+        }
+
+    @property
+    def indexes(self) -> list[Path]:
+        return sorted(self.data.glob("indexes/*/*.sqlite"))
+
+    def write(self, path: str, text: str | bytes) -> Path:
+        """A file below the workspace."""
+        place = self.workspace / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(text.encode() if isinstance(text, str) else text)
+        return place
+
+    def run(
+        self, *argv: str | bytes, env: Mapping[str, str] | None = None, timeout: float = 60
+    ) -> subprocess.CompletedProcess[bytes]:
+        """The real command in a process of its own, without a terminal."""
+        return subprocess.run(
+            [*ARGV, *argv],
+            env={**self.environ, **(env or {})},
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def start(self, *argv: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """The same, still running."""
+        return subprocess.Popen(
+            [*ARGV, *argv],
+            env={**self.environ, **(env or {})},
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+
+class Said(NamedTuple):
+    """What one call of the command came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Call = Callable[..., Said]
+
+
+def new_world(root: Path, notes: Mapping[str, str] = NOTES) -> World:
+    """A world with these notes and nothing indexed."""
+    world = World(root)
+    world.home.mkdir(parents=True)
+    world.workspace.mkdir()
+    for path, text in notes.items():
+        world.write(path, text)
+    return world

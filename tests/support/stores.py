@@ -1,0 +1,98 @@
+"""Index files with known content, and everything that is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from openclaw_mem_engine.index.identity import chunk_id_of
+from openclaw_mem_engine.index.protocol import FileChange, FileState, Fingerprint, StoredChunk
+from openclaw_mem_engine.index.sqlite import SqliteIndex
+from openclaw_mem_engine.index.words import build_query
+from openclaw_mem_engine.model import Source, text_hash
+
+Vector = npt.NDArray[np.float32]
+FINGERPRINT = Fingerprint("static", "test", "key", 400, 80, ("memory",))
+
+
+def unit(values: Sequence[float] | npt.NDArray[Any]) -> Vector:
+    """A vector of length 1."""
+    vector = np.asarray(values, dtype=np.float64)
+    return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+
+def change_of(
+    path: str, texts: Sequence[str], vectors: Sequence[Vector | None] = (), source: Source = "memory"
+) -> FileChange:
+    """A file of one-line chunks."""
+    chunks = []
+    for line, text in enumerate(texts, 1):
+        content = text_hash(text)
+        chunk_id = chunk_id_of(source, path, line, line, content, FINGERPRINT.model)
+        chunks.append(StoredChunk(chunk_id, path, source, line, line, content, text))
+    state = FileState(path, source, text_hash("\n".join(texts)), 1, len(texts), 1, 1)
+    return FileChange(state, chunks, list(vectors) or [None] * len(chunks))
+
+
+def put(
+    store: SqliteIndex,
+    path: str,
+    texts: Sequence[str],
+    vectors: Sequence[Vector | None] = (),
+    source: Source = "memory",
+) -> None:
+    """Store a file as a sync does: vectors go to the cache first."""
+    change = change_of(path, texts, vectors, source)
+    cached = {c.hash: v for c, v in zip(change.chunks, change.vectors, strict=True) if v is not None}
+    store.cache_vectors(cached)
+    store.apply(change)
+
+
+def new_store(path: Path, notes: Mapping[str, Sequence[str]] | None = None, **options: Any) -> SqliteIndex:
+    """A begun index with these files and no vectors."""
+    store = SqliteIndex(path, **options)
+    if store.fingerprint() is None:
+        store.begin(FINGERPRINT)
+    for name, texts in (notes or {}).items():
+        put(store, name, texts)
+    return store
+
+
+def found(store: SqliteIndex, text: str, form: str = "or", index: str = "stemmed") -> set[str]:
+    """Texts that a full-text query finds."""
+    query = build_query(text, form, index)  # type: ignore[arg-type]
+    hits = store.lexical(query, 50) if query else []
+    return {chunk.text for chunk in store.fetch(hit.chunk_id for hit in hits).values()}
+
+
+def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row that two indexes of the same notes must share; seq, times and generation may differ."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        import sqlite_vec
+
+        connection.enable_load_extension(True)
+        connection.load_extension(sqlite_vec.loadable_path())
+        queries = {
+            "files": "SELECT path, source, hash, size, refusal FROM files",
+            "chunks": "SELECT id, path, source, start_line, end_line, hash, model, text FROM chunks",
+            "cache": "SELECT provider, model, provider_key, hash, embedding FROM embedding_cache",
+            "plain": "SELECT term, doc, cnt FROM plain_terms",
+            "stemmed": "SELECT term, doc, cnt FROM stemmed_terms",
+            "rows": "SELECT (SELECT count(*) FROM chunks_fts), (SELECT count(*) FROM chunks_fts_stemmed)",
+            "fingerprint": "SELECT value FROM meta WHERE key = 'fingerprint'",
+        }
+        for table, short in (("chunks_fts", "plain"), ("chunks_fts_stemmed", "stemmed")):
+            connection.execute(f"CREATE VIRTUAL TABLE temp.{short}_terms USING fts5vocab(main, {table}, row)")
+        if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'chunks_vec'").fetchall():
+            queries["vectors"] = (
+                "SELECT c.id, v.source, v.embedding FROM chunks_vec v JOIN chunks c ON c.seq = v.rowid"
+            )
+        return {name: sorted(connection.execute(sql).fetchall()) for name, sql in queries.items()}
+    finally:
+        connection.close()

@@ -1,0 +1,135 @@
+"""The ranking written down a second time, slowly and from the published formulas: the oracle of its tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.pool import Pool
+
+
+def members_of(pool: Pool, knobs: Knobs) -> list[str]:
+    """Who is inside of the candidate limit of a leg that takes part: vector order, then keyword order."""
+    kinds = {"hybrid": ["vector", "lexical"], "bm25": ["lexical"], "vector": ["vector"]}[knobs.mode]
+    depth = min(200, max(1, knobs.candidate_floor, knobs.max_results * knobs.candidate_multiplier))
+    found: list[str] = []
+    for kind in kinds:
+        for leg in pool.legs:
+            if leg.kind == kind:
+                found += [row.chunk_id for row in leg.rows[:depth] if row.chunk_id not in found]
+    return found
+
+
+def fused(pool: Pool, knobs: Knobs) -> dict[str, float]:
+    """Fusion score of every member, in member order."""
+    kinds = {"hybrid": ["vector", "lexical"], "bm25": ["lexical"], "vector": ["vector"]}[knobs.mode]
+    legs = {leg.kind: leg.rows for leg in pool.legs if leg.kind in kinds}
+    depth = min(200, max(1, knobs.candidate_floor, knobs.max_results * knobs.candidate_multiplier))
+    members = members_of(pool, knobs)
+    place = {k: {row.chunk_id: n for n, row in enumerate(rows, 1)} for k, rows in legs.items()}
+    if knobs.fusion == "rrf":
+        return {
+            i: sum(
+                1 / (knobs.rrf_k + place[k][i]) for k in kinds if k in legs and place[k].get(i, 999) <= depth
+            )
+            for i in members
+        }
+    raw = {k: _raw_scores(k, pool, knobs, members, depth) for k in legs}
+    values = {}
+    for kind, scores in raw.items():
+        if kind == "lexical":
+            values[kind] = _text_scores(scores, place[kind], depth, pool, knobs)
+        else:
+            values[kind] = _vector_scores(scores, pool, knobs)
+    total = knobs.vector_weight + knobs.text_weight
+    weights = {"vector": knobs.vector_weight / total, "lexical": knobs.text_weight / total} if total else {}
+    weights = weights or {"vector": 0.7, "lexical": 0.3}
+    if len(legs) == 1:
+        weights = {"vector": 1.0, "lexical": 1.0}
+    return {i: sum(weights[k] * values[k].get(i, 0.0) for k in values) for i in members}
+
+
+def _raw_scores(kind: str, pool: Pool, knobs: Knobs, members: Sequence[str], depth: int) -> dict[str, float]:
+    rows = next(leg.rows for leg in pool.legs if leg.kind == kind)
+    found = {row.chunk_id: row.raw for row in rows[:depth]}
+    if knobs.fill_missing:
+        for i in members:
+            signals = pool.signals.get(i)
+            extra = None if signals is None else signals.bm25 if kind == "lexical" else signals.cosine
+            deep = next((row.raw for row in rows if row.chunk_id == i), extra)
+            if deep is not None:
+                found.setdefault(i, deep)
+    return found
+
+
+def _text_scores(
+    scores: Mapping[str, float], place: Mapping[str, int], depth: int, pool: Pool, knobs: Knobs
+) -> dict[str, float]:
+    inside = [i for i in scores if place.get(i, 999) <= depth]
+    if knobs.text_score == "one":
+        return dict.fromkeys(inside, 1.0)
+    if knobs.text_score == "rank":
+        return {i: 1 / (1 + place[i]) for i in inside}
+    line = {i: pool.signals[i].line_bm25 or 0.0 if i in pool.signals else 0.0 for i in scores}
+    mixed = {i: s + knobs.line_text * line[i] for i, s in scores.items()}
+    top = max(mixed.values(), default=0.0)
+    return {i: m / top if top else 0.0 for i, m in mixed.items()}
+
+
+def _vector_scores(scores: Mapping[str, float], pool: Pool, knobs: Knobs) -> dict[str, float]:
+    mixed = {}
+    for i, cosine in scores.items():
+        line = pool.signals[i].line_cosine if i in pool.signals else None
+        mixed[i] = cosine + knobs.line_vector * ((cosine if line is None else line) - cosine)
+    if knobs.vector_score == "cosine":
+        return mixed
+    low, high = min(mixed.values(), default=0.0), max(mixed.values(), default=0.0)
+    return {i: (m - low) / (high - low) if high - low > 1e-12 else 0.0 for i, m in mixed.items()}
+
+
+def decayed(score: float, date: float | None, now: float, half_life_days: float) -> float:
+    """Half after one half-life, a quarter after two; the future and the evergreen lose nothing."""
+    if date is None or date >= now:
+        return score
+    return score * 0.5 ** ((now - date) / 86_400 / half_life_days)
+
+
+def words(text: str, kind: str) -> set[str]:
+    """What MMR compares: ASCII words, or words of any script with CJK characters and pairs."""
+    if kind == "ascii":
+        return set(re.findall("[a-z0-9_]+", text.lower()))
+    found: set[str] = set()
+    for word in re.findall(r"\w+", text.lower()):
+        for run in re.findall(
+            r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\u3040-\u9fff\uac00-\ud7af]+", word
+        ):
+            if run[0] >= "\u3040":
+                found |= set(run) | {a + b for a, b in zip(run, run[1:], strict=False)}
+            else:
+                found.add(run)
+    return found
+
+
+def jaccard(a: set[str], b: set[str]) -> float:
+    if not a | b:
+        return 1.0
+    return len(a & b) / len(a | b)
+
+
+def mmr(scores: Sequence[float], sets: Sequence[set[str]], lam: float) -> list[int]:
+    """The quadratic loop: of what is left take the largest value; on a tie the larger score, then the first."""
+    low, high = min(scores, default=0.0), max(scores, default=0.0)
+    relevance = [1.0 if high == low else (s - low) / (high - low) for s in scores]
+    chosen: list[int] = []
+    left = list(range(len(scores)))
+    while left:
+        best, best_value = -1, float("-inf")
+        for i in left:
+            alike = max((jaccard(sets[i], sets[j]) for j in chosen), default=0.0)
+            value = lam * relevance[i] - (1 - lam) * alike
+            if value > best_value or (value == best_value and scores[i] > scores[best]):
+                best, best_value = i, value
+        chosen.append(best)
+        left.remove(best)
+    return chosen
