@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
-from unicodedata import category
 
+from openclaw_mem_engine.inert import visible
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.trace import Operand, Row, Stage
 
@@ -129,7 +129,7 @@ def stage_effect(stage: Stage) -> str:
 def trace_markdown(answer: Answer) -> str:
     """An answer and its whole explanation as a Markdown document; texts of notes stand in code blocks, so
     nothing in them is interpreted."""
-    return _inert("\n".join(_document(answer)) + "\n")
+    return visible("\n".join(_document(answer)) + "\n")
 
 
 def _document(answer: Answer) -> Iterator[str]:
@@ -208,15 +208,6 @@ def fenced(text: str) -> list[str]:
     """Lines of a code block around a text; the fence is longer than any run of backticks in it."""
     fence = "`" * max(3, longest_run(text) + 1)
     return [f"{fence}text", *text.rstrip("\n").split("\n"), fence]
-
-
-def _inert(text: str) -> str:
-    """Every character that would act when the document is shown, in notation; line ends stay."""
-    if text.isascii() and text.replace("\n", "").isprintable():
-        return text
-    return "".join(
-        c if c in "\n\t" or c.isprintable() or category(c) == "Zs" else f"<U+{ord(c):04X}>" for c in text
-    )
 
 
 def longest_run(text: str) -> int:

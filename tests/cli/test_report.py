@@ -98,7 +98,7 @@ def test_a_report_tells_everything_and_interprets_nothing(memory: Memory) -> Non
         assert f"| {stage.name} | {stage.entered} | {stage.left} |" in text
     for row in answer.trace.rows:
         assert row.location.replace("_", r"\_") in text
-    assert "`````text\nzeppelin | <b>bold</b>\n````\n# heading <U+001B>[31m\n`````\n" in text
+    assert "`````text\nzeppelin | <b>bold</b>\n````\n# heading ^[[31m\n`````\n" in text
     assert "\x1b" not in text
     headings = [
         line for line in re.sub(r"(?ms)^(`{3,})text$.*?^\1$", "", text).splitlines() if line[:1] == "#"

@@ -72,6 +72,7 @@ def test_version_and_help_load_next_to_nothing(world: World, argv: list[str]) ->
         "openclaw_mem_engine.cli.main",
         "openclaw_mem_engine.cli.terminal",
         "openclaw_mem_engine.errors",
+        "openclaw_mem_engine.inert",
     }
 
 

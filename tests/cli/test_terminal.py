@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import pytest
 
 from openclaw_mem_engine.cli.progress import ProgressLine, duration, progress_text
-from openclaw_mem_engine.cli.terminal import crop, one_line, visible
+from openclaw_mem_engine.cli.terminal import crop, one_line
+from openclaw_mem_engine.inert import visible
 from support.commands import ARGV, Call, World
 
 HOSTILE = (

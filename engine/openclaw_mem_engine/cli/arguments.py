@@ -7,8 +7,8 @@ import sys
 from typing import NoReturn
 
 from openclaw_mem_engine import __version__
-from openclaw_mem_engine.cli.terminal import visible
 from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.inert import visible
 
 _FIRST_STEPS = """\
 first steps:

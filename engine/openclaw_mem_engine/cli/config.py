@@ -7,7 +7,8 @@ from argparse import Namespace
 
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
-from openclaw_mem_engine.cli.terminal import Style, aligned, out, say, visible
+from openclaw_mem_engine.cli.terminal import Style, aligned, out, say
+from openclaw_mem_engine.inert import visible
 
 
 def run(arguments: Namespace) -> int:

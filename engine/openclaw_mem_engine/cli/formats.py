@@ -6,7 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.cli.terminal import out, speaks_utf8, visible
+from openclaw_mem_engine.cli.terminal import out, speaks_utf8
+from openclaw_mem_engine.inert import visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.memory import Answer

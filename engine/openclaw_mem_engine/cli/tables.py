@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.matching import Matches
-from openclaw_mem_engine.cli.terminal import Style, aligned, crop, one_line, visible
+from openclaw_mem_engine.cli.terminal import Style, aligned, crop, one_line
+from openclaw_mem_engine.inert import visible
 from openclaw_mem_engine.ranking.trace import Row
 from openclaw_mem_engine.report import arithmetic, digits_of, diversity, stage_effect, stage_formula
 

@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO, Any, TextIO
 
+from openclaw_mem_engine.inert import visible
+
 #: Columns when nobody looks, so that what a pipe receives does not depend on a window.
 PIPE_WIDTH = 100
-
-# Controls (but not newline and tab), bidirectional and zero-width signs, lone surrogates, and the separators
-# that some terminals take for line ends.
-_ACTING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
-
-
-def visible(text: str) -> str:
-    """The text with every character that would act on a terminal in notation: ``^[``, ``<U+202E>``.
-    Newlines and tabs stay; a carriage return before a newline goes."""
-    if text.isascii() and text.isprintable():
-        return text
-    return _ACTING.sub(_notation, text.replace("\r\n", "\n"))
-
-
-def _notation(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"^{chr(code ^ 0x40)}" if code < 0x20 or code == 0x7F else f"<U+{code:04X}>"
 
 
 def one_line(text: str) -> str:
