@@ -17,9 +17,10 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from itertools import accumulate
+from collections.abc import Callable
 from pathlib import Path
+
+from _bench import ZipfText, embedder_words
 
 CHUNK_CHARS, OVERLAP_CHARS = 1600, 320
 QUERY_LINES = 2000
@@ -41,22 +42,6 @@ def cpu_s(call: Callable[[], object]) -> float:
     start = time.process_time()
     call()
     return time.process_time() - start
-
-
-def generated_notes(words: Sequence[str], size: int) -> str:
-    """About ``size`` characters of lines of 3 to 40 words."""
-    draw = random.Random(7)
-    weights = list(accumulate(1 / rank for rank in range(1, len(words) + 1)))
-    names = [f"{draw.choice(words)}{draw.choice(words)}{draw.randint(0, 99)}" for _ in range(20_000)]
-    lines, total = [], 0
-    while total < size:
-        picked = draw.choices(words, cum_weights=weights, k=draw.randint(3, 40))
-        for place in range(0, len(picked), 20):
-            picked[place] = draw.choice(names)
-        line = " ".join(picked).capitalize() + "."
-        lines.append(line)
-        total += len(line) + 1
-    return "\n".join(lines)
 
 
 def chunked(text: str) -> list[str]:
@@ -124,11 +109,11 @@ def main() -> None:
         total = (rows[ids] * scale[ids, np.newaxis]).sum(axis=0)
         return total / (np.linalg.norm(total) or 1.0)
 
-    words = [word for word in vocabulary[1996:] if word.isascii() and word.isalpha()]
+    words = embedder_words()
     notes = (
         options.text.read_text("utf-8")
         if options.text
-        else generated_notes(words, int(options.megabytes * 1e6))
+        else ZipfText(words).lines(int(options.megabytes * 1e6))
     )
     chunks = chunked(notes)
     lines = [line for line in notes.split("\n") if line.strip()]

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.load import load_settings
     from openclaw_mem_engine.memory import Answer, Hit, Memory, Status
-    from openclaw_mem_engine.ranking.knobs import Knobs
+    from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs, profile
     from openclaw_mem_engine.ranking.pool import Pool
-    from openclaw_mem_engine.ranking.profiles import PROFILES, profile
     from openclaw_mem_engine.ranking.rank import rank
     from openclaw_mem_engine.ranking.trace import Trace, recompute
 
@@ -27,8 +26,8 @@ _HOMES = {
     "Status": "memory",
     "Knobs": "ranking.knobs",
     "Pool": "ranking.pool",
-    "PROFILES": "ranking.profiles",
-    "profile": "ranking.profiles",
+    "PROFILES": "ranking.knobs",
+    "profile": "ranking.knobs",
     "rank": "ranking.rank",
     "Trace": "ranking.trace",
     "recompute": "ranking.trace",

@@ -24,9 +24,8 @@ from openclaw_mem_engine.model import (
 )
 from openclaw_mem_engine.providers.base import EmbedderSpec
 from openclaw_mem_engine.providers.select import make_embedder
-from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.knobs import Knobs, profile
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.rank import rank
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.sync.indexer import SyncReport

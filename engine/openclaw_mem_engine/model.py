@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 Source = Literal["memory", "sessions"]
 
@@ -22,9 +22,12 @@ class ChunkSpan:
     end_line: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryFile:
-    """A file that counts as memory. ``path`` is relative to the workspace, with ``/``."""
+class MemoryFile(NamedTuple):
+    """A file that counts as memory. ``path`` is relative to the workspace, with ``/``.
+
+    ``inode`` and ``device`` together tell whether two paths are one file. A named tuple, because every rescan
+    makes one for every file.
+    """
 
     path: str
     absolute: str
@@ -32,6 +35,7 @@ class MemoryFile:
     size: int
     mtime_ns: int
     inode: int
+    device: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,9 @@ def snippet_of(text: str, limit: int = SNIPPET_UNITS) -> str:
     """The first ``limit`` UTF-16 units of a text, one fewer where the cut would split a surrogate pair."""
     if len(text) <= limit // 2:
         return text
+    head = text[:limit]
+    if head.isascii() or max(head) <= "\uffff":
+        return head
     units = 0
     for index, char in enumerate(text):
         units += 2 if char > "\uffff" else 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from openclaw_mem_engine.errors import OpenClawMemError, PathRefused, UsageError
 from openclaw_mem_engine.model import snippet_of
+from openclaw_mem_engine.ranking.pool import OVERFETCH
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.memory import Answer, Hit, Memory
@@ -51,11 +52,12 @@ def memory_search(
     query = arguments.get("query")
     if not isinstance(query, str) or not query.strip():
         raise UsageError("query required")
+    # Out of range is taken as the nearest possible: an agent that asks for 500 hits gets what there is.
     settings: dict[str, Any] = {}
-    for argument, knob in (("maxResults", "max_results"), ("minScore", "min_score")):
-        number = _number(arguments.get(argument))
-        if number is not None:
-            settings[knob] = max(1, int(number)) if knob == "max_results" else min(1.0, max(0.0, number))
+    if (most := _number(arguments.get("maxResults"))) is not None:
+        settings["max_results"] = int(min(OVERFETCH, max(1, most)))
+    if (least := _number(arguments.get("minScore"))) is not None:
+        settings["min_score"] = min(1.0, max(0.0, least))
     try:
         answer = memory.search(query, memory.knobs.set(settings))
     except OpenClawMemError as error:
@@ -79,9 +81,9 @@ def memory_search(
 
 def _mode(answer: Answer) -> str:
     kinds = {leg.kind for leg in answer.pool.legs}
-    if kinds == {"lexical"}:
+    if "vector" not in kinds:
         return "fts-only"
-    return "vector-only" if kinds == {"vector"} else "hybrid"
+    return "hybrid" if "lexical" in kinds else "vector-only"
 
 
 def _result(hit: Hit, cite: bool) -> dict[str, Any]:
@@ -136,6 +138,6 @@ def _number(value: object) -> float | None:
         return None
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return number if number == number and abs(number) != float("inf") else None

@@ -81,7 +81,9 @@ def test_the_printed_arithmetic_is_right_to_the_last_digit_but_one(
 
 
 def test_a_row_outside_the_pool_has_no_arithmetic(memory: Memory) -> None:
-    answer = memory.search("zeppelin", memory.knobs.set({"max_results": 1, "candidate_multiplier": 1}))
+    answer = memory.search(
+        "zeppelin", memory.knobs.set({"max_results": 1, "candidate_multiplier": 1, "pool_results": 1})
+    )
     outside = [row for row in answer.trace.rows if row.outcome.stage == "pool"]
     assert outside
     assert arithmetic(outside[0], answer.trace.knobs) == ""

@@ -7,7 +7,8 @@ import io
 
 import pytest
 
-from openclaw_mem_engine.cli.matching import Matches, stem
+from openclaw_mem_engine.cli.matching import emphasised
+from openclaw_mem_engine.matches import Matches, stem
 from openclaw_mem_engine.ranking.trace import Operand, recompute
 from support.commands import Call, World
 
@@ -224,7 +225,7 @@ def test_words_are_marked_in_any_form_and_script() -> None:
     matches = Matches(frozenset({stem("router"), stem("café")}), ("防水", "水ケ"))
     line = "Routers in the Cafe; routing; 防水ケース"
     assert (
-        matches.emphasised(line, lambda text: f"<{text}>")
-        == "<Routers> in the <Cafe>; <routing>; <防水ケ>ース"
+        emphasised(matches, line, lambda text: f"<{text}>")
+        == "<Routers> in the <Cafe>; routing; <防水ケ>ース"
     )
     assert Matches(frozenset(), ()).ranges(line) == []

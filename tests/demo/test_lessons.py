@@ -6,12 +6,12 @@ import datetime
 from collections.abc import Iterator
 
 import pytest
-from support.memories import open_memory
 
 from openclaw_mem_engine.demo import ANCHOR, load_queries, write_demo
 from openclaw_mem_engine.demo.queries import SuggestedQuery
 from openclaw_mem_engine.memory import Answer, Memory
-from openclaw_mem_engine.ranking.knobs import parse_settings
+from openclaw_mem_engine.ranking.knob_table import parse_settings
+from support.memories import open_memory
 
 NOON = datetime.datetime.combine(ANCHOR, datetime.time(12), datetime.UTC).timestamp()
 SUGGESTED = {item.title: item for item in load_queries(0).suggested}

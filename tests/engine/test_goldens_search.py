@@ -14,8 +14,7 @@ from openclaw_mem_engine.config.settings import ProviderSettings, Settings
 from openclaw_mem_engine.index.keywords import extract_keywords
 from openclaw_mem_engine.index.words import build_query
 from openclaw_mem_engine.memory import Answer, Memory
-from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.profiles import OPENCLAW_2026_2
+from openclaw_mem_engine.ranking.knobs import OPENCLAW_2026_2, Knobs
 from support.embed_server import running_server
 from support.goldens import MODEL, WORKSPACE, golden
 from support.memories import settings_for

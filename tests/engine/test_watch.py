@@ -7,9 +7,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from support.memories import settings_for, write_notes
-
 from openclaw_mem_engine.sync.watch import watch_notes
+from support.memories import settings_for, write_notes
 
 #: Far more than it takes; a lost event fails the test instead of hanging it.
 _PATIENCE_S = 10.0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Candidate, Leg, LegRow, Pool, Signals
+from openclaw_mem_engine.ranking.pool import Candidate, DateKind, Leg, LegRow, Pool, Signals
 
 NOW = 1_772_366_400.0  # 2026-03-01, midnight UTC
 DAY = 86_400.0
@@ -17,7 +17,7 @@ _WORDS = ("router", "vlan", "dns", "pump", "valve", "温室", "データ", "crè
 def candidate(chunk_id: str, text: str = "", *, days_old: float | None = None) -> Candidate:
     """A chunk in a file of its own; ``days_old`` None is evergreen."""
     date = None if days_old is None else NOW - days_old * DAY
-    kind = "evergreen" if date is None else "dated"
+    kind: DateKind = "evergreen" if date is None else "dated"
     return Candidate(
         chunk_id, f"memory/{chunk_id}.md", 1, 5, text or f"text of {chunk_id}", "memory", date, kind
     )
@@ -50,13 +50,15 @@ _MAYBE_BM25 = st.none() | _BM25
 @st.composite
 def pools(draw: st.DrawFn, largest: int = 14) -> Pool:
     """Any pool: legs that are missing, empty, disjoint or equal, with ties, dates in the future, no words."""
-    ids = [f"c{n:02d}" for n in range(draw(st.integers(0, largest)))]
+    ids = [f"c{n:02d}" for n in range(draw(st.sampled_from([0, 1, 3, 7, largest])))]
     legs: list[list[tuple[str, float]] | None] = []
     for values in (_COSINES, _BM25):
         if draw(st.integers(0, 6)) == 0:
             legs.append(None)
             continue
-        members = draw(st.permutations(ids))[: draw(st.integers(0, len(ids)))]
+        # Often the whole list, so that many are known to both legs and beyond the limit of one.
+        size = draw(st.sampled_from([0, len(ids) // 2, len(ids), len(ids)]))
+        members = draw(st.permutations(ids))[:size]
         raw = sorted((draw(values) for _ in members), reverse=True)
         legs.append(list(zip(members, raw, strict=True)))
     words = st.lists(st.sampled_from(_WORDS), max_size=5).map(" ".join)
@@ -82,8 +84,8 @@ def knob_settings(draw: st.DrawFn) -> Knobs:
         line_text=draw(_SHARE),
         line_vector=draw(_SHARE),
         fill_missing=draw(st.booleans()),
-        candidate_multiplier=draw(st.integers(1, 4)),
-        candidate_floor=draw(st.sampled_from([1, 3, 40])),
+        candidate_multiplier=draw(st.sampled_from([1, 1, 2, 4])),
+        pool_results=draw(st.sampled_from([1, 1, 3, 40])),
         text_score=draw(st.sampled_from(["rank", "one", "max"])),
         vector_score=draw(st.sampled_from(["cosine", "minmax"])),
         fusion=draw(st.sampled_from(["weighted", "rrf"])),
@@ -97,5 +99,5 @@ def knob_settings(draw: st.DrawFn) -> Knobs:
         mmr_tokens=draw(st.sampled_from(["unicode", "ascii"])),
         min_score=draw(st.sampled_from([0.0, 0.2, 0.35, 0.9])),
         keyword_rescue=draw(st.sampled_from(["off", "when-empty", "fill"])),
-        max_results=draw(st.integers(1, 8)),
+        max_results=draw(st.sampled_from([1, 2, 3, 4, 8])),
     )

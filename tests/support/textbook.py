@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
@@ -12,7 +14,7 @@ from openclaw_mem_engine.ranking.pool import Pool
 def members_of(pool: Pool, knobs: Knobs) -> list[str]:
     """Who is inside of the candidate limit of a leg that takes part: vector order, then keyword order."""
     kinds = {"hybrid": ["vector", "lexical"], "bm25": ["lexical"], "vector": ["vector"]}[knobs.mode]
-    depth = min(200, max(1, knobs.candidate_floor, knobs.max_results * knobs.candidate_multiplier))
+    depth = min(200, knobs.candidate_multiplier * max(knobs.max_results, knobs.pool_results))
     found: list[str] = []
     for kind in kinds:
         for leg in pool.legs:
@@ -25,7 +27,7 @@ def fused(pool: Pool, knobs: Knobs) -> dict[str, float]:
     """Fusion score of every member, in member order."""
     kinds = {"hybrid": ["vector", "lexical"], "bm25": ["lexical"], "vector": ["vector"]}[knobs.mode]
     legs = {leg.kind: leg.rows for leg in pool.legs if leg.kind in kinds}
-    depth = min(200, max(1, knobs.candidate_floor, knobs.max_results * knobs.candidate_multiplier))
+    depth = min(200, knobs.candidate_multiplier * max(knobs.max_results, knobs.pool_results))
     members = members_of(pool, knobs)
     place = {k: {row.chunk_id: n for n, row in enumerate(rows, 1)} for k, rows in legs.items()}
     if knobs.fusion == "rrf":
@@ -36,7 +38,7 @@ def fused(pool: Pool, knobs: Knobs) -> dict[str, float]:
             for i in members
         }
     raw = {k: _raw_scores(k, pool, knobs, members, depth) for k in legs}
-    values = {}
+    values: dict[str, dict[str, float]] = {}
     for kind, scores in raw.items():
         if kind == "lexical":
             values[kind] = _text_scores(scores, place[kind], depth, pool, knobs)
@@ -92,7 +94,7 @@ def decayed(score: float, date: float | None, now: float, half_life_days: float)
     """Half after one half-life, a quarter after two; the future and the evergreen lose nothing."""
     if date is None or date >= now:
         return score
-    return score * 0.5 ** ((now - date) / 86_400 / half_life_days)
+    return score * math.pow(0.5, (now - date) / 86_400 / half_life_days)
 
 
 def words(text: str, kind: str) -> set[str]:
@@ -105,7 +107,7 @@ def words(text: str, kind: str) -> set[str]:
             r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\u3040-\u9fff\uac00-\ud7af]+", word
         ):
             if run[0] >= "\u3040":
-                found |= set(run) | {a + b for a, b in zip(run, run[1:], strict=False)}
+                found |= set(run) | {a + b for a, b in pairwise(run)}
             else:
                 found.add(run)
     return found
@@ -118,7 +120,7 @@ def jaccard(a: set[str], b: set[str]) -> float:
 
 
 def mmr(scores: Sequence[float], sets: Sequence[set[str]], lam: float) -> list[int]:
-    """The quadratic loop: of what is left take the largest value; on a tie the larger score, then the first."""
+    """The quadratic loop: of what is left the largest value; on a tie the larger score, then the first."""
     low, high = min(scores, default=0.0), max(scores, default=0.0)
     relevance = [1.0 if high == low else (s - low) / (high - low) for s in scores]
     chosen: list[int] = []

@@ -44,7 +44,9 @@ def load_theme(name_or_path: str, folder: Path | None = None) -> ThemeFile:
     if name_or_path.endswith(".toml"):
         return _read(Path(name_or_path).expanduser())
     if not re.fullmatch(r"[\w-]{1,64}", name_or_path):
-        raise ThemeError(f"{name_or_path!r} is no theme: give a name such as {DEFAULT}, or a path ending in .toml.")
+        raise ThemeError(
+            f"{name_or_path!r} is no theme: give a name such as {DEFAULT}, or a path ending in .toml."
+        )
     own = folder / f"{name_or_path}.toml" if folder is not None else None
     if own is not None and own.is_file():
         return _read(own)

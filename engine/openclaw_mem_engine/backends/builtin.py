@@ -189,7 +189,7 @@ class BuiltinBackend:
         if vector is None:
             name = f"{self.embedder.id} ({self.embedder.languages})"
             told = f"This query has no embedding with {name}: keywords alone."
-            notes.append(Note("no-embedding", told))
+            notes.append(Note("no-embedding", told, "warning"))
             return None, None
         held = self.store.vector_dims()
         if held is not None and held != vector.size:
@@ -218,11 +218,9 @@ class BuiltinBackend:
 
     def _lexical_leg(self, lexical: LexicalQuery, timings: dict[str, float]) -> Leg:
         start = time.perf_counter()
-        rows = self.store.lexical(lexical, OVERFETCH)
+        rows = tuple(LegRow(*row) for row in self.store.lexical(lexical, OVERFETCH))
         timings["bm25"] = (time.perf_counter() - start) * 1000
-        return Leg(
-            "bm25", "lexical", lexical.expression(), tuple(LegRow(*row) for row in rows), timings["bm25"]
-        )
+        return Leg("bm25", "lexical", lexical.expression(), rows, timings["bm25"], lexical.words)
 
     def _signals(
         self,

@@ -114,7 +114,7 @@ def _run_lessons(settings: Settings, lessons: Sequence[SuggestedQuery], argument
 
 
 def _both_runs(memory: Memory, lesson: SuggestedQuery) -> tuple[Answer, Answer]:
-    from openclaw_mem_engine.ranking.knobs import parse_settings
+    from openclaw_mem_engine.ranking.knob_table import parse_settings
 
     shown, against = (
         memory.search(lesson.query, memory.knobs.set(parse_settings(list(settings))))

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.matching import Matches
+from openclaw_mem_engine.cli.matching import best_lines, emphasised
 from openclaw_mem_engine.cli.terminal import Style, aligned, crop, one_line
 from openclaw_mem_engine.inert import visible
+from openclaw_mem_engine.matches import Matches
 from openclaw_mem_engine.ranking.trace import Row
 from openclaw_mem_engine.report import arithmetic, digits_of, diversity, stage_effect, stage_formula
 
@@ -69,7 +70,7 @@ def hit_lines(answer: Answer, style: Style, columns: int, limit: int) -> Iterato
         head = f"{hit.rank:>3}  {hit.score:.{digits}f}  {_place(hit.path, hit.start_line, hit.end_line)}"
         head += f"  [{_RESCUED}]" if hit.rescued else ""
         yield head
-        line = (matches.best_lines(hit.text, 2) or [""])[-1]
+        line = (best_lines(matches, hit.text, 2) or [""])[-1]
         yield " " * 11 + style.dim(crop(one_line(line), columns - 11))
     if not answer.hits:
         yield nothing_found(answer)
@@ -133,7 +134,7 @@ def closing(answer: Answer, style: Style) -> Iterator[str]:
 
 def _profile(answer: Answer) -> str:
     """The profile's name and what was changed of it."""
-    from openclaw_mem_engine.ranking.profiles import profile
+    from openclaw_mem_engine.ranking.knobs import profile
 
     knobs = answer.trace.knobs
     changes = knobs.changes_from(profile(knobs.profile))
@@ -153,8 +154,8 @@ def _hit(hit: Hit, answer: Answer, matches: Matches, style: Style, columns: int)
     mark = f"  {style.mark(f'[{_RESCUED}]')}" if hit.rescued else ""
     yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {place}{mark}"
     room = columns - 11
-    for raw in matches.best_lines(hit.to_dict()["snippet"], _SNIPPET_LINES):
-        yield " " * 11 + matches.emphasised(crop(_around(one_line(raw), matches, room), room), style.match)
+    for raw in best_lines(matches, hit.to_dict()["snippet"], _SNIPPET_LINES):
+        yield " " * 11 + emphasised(matches, crop(_around(one_line(raw), matches, room), room), style.match)
 
 
 def _around(line: str, matches: Matches, room: int) -> str:

@@ -23,7 +23,7 @@ QUERY_RULES: Mapping[str, Rule] = {
     "line_vector": Rule("number"),
     "fill_missing": SWITCH,
     "candidate_multiplier": Rule("int"),
-    "candidate_floor": Rule("int"),
+    "pool_results": Rule("int"),
     "text_score": TEXT,
     "vector_score": TEXT,
     "fusion": TEXT,

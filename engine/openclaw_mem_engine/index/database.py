@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,17 @@ def explained(path: Path) -> Iterator[None]:
         # When the disk is full SQLite has rolled back by itself, and the context manager's own rollback
         # then fails with a second error: the first one is the truth.
         raise _named(_root(error), path) from error
+    except UnicodeDecodeError as error:  # text that SQLite gives as it stands in a damaged page
+        raise _damaged(error, path) from error
+
+
+@contextmanager
+def decoding(path: Path) -> Iterator[None]:
+    """Values of a kind or length that we never wrote can only come from a damaged page."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise _damaged(error, path) from error
 
 
 def _root(error: apsw.Error) -> apsw.Error:
@@ -58,10 +70,7 @@ def _named(error: apsw.Error, path: Path) -> IndexUnavailable:
             "`openclaw-mem index` again."
         )
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
-        return IndexUnavailable(
-            f"The index {path} is damaged ({error}). Your notes are not touched: delete that file and run "
-            "`openclaw-mem index`."
-        )
+        return _damaged(error, path)
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
         return IndexUnavailable(
             f"The index {path} cannot be opened for writing ({error}). Check its permissions, or set "
@@ -70,16 +79,34 @@ def _named(error: apsw.Error, path: Path) -> IndexUnavailable:
     return IndexUnavailable(f"The index {path} could not be used: {error}.")
 
 
+def _damaged(error: Exception, path: Path) -> IndexUnavailable:
+    return IndexUnavailable(
+        f"The index {path} is damaged ({error}). Your notes are not touched: delete that file and run "
+        "`openclaw-mem index`."
+    )
+
+
+def _extension_path() -> str:
+    """Where sqlite-vec's library lies. Importing that package would import numpy, which keyword search and
+    ``status`` can do without. Raises ImportError when the package is not installed."""
+    found = find_spec("sqlite_vec")
+    if found is None or not found.submodule_search_locations:
+        raise ImportError("the package sqlite-vec is not installed")
+    return str(Path(found.submodule_search_locations[0]) / "vec0")
+
+
 class Database:
     """Connections to one SQLite file: a reader for each thread, one writer behind a lock."""
 
-    def __init__(self, path: Path, *, extension: bool) -> None:
+    def __init__(self, path: Path, *, extension: bool, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
         """Open or create ``path``. ``extension`` asks for sqlite-vec; ``self.extension`` tells whether it
-        is there, ``self.extension_error`` why not."""
+        is there, ``self.extension_error`` why not. ``busy_timeout_ms`` is how long a write waits for another
+        process."""
         self.path = path
         self.extension = False
         self.extension_error = "" if extension else "switched off by configuration"
         self._wanted = extension
+        self._busy_timeout_ms = busy_timeout_ms
         self._local = threading.local()
         self._guard = threading.Lock()
         self._readers: dict[int, apsw.Connection] = {}
@@ -103,7 +130,7 @@ class Database:
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(str(self.path))
-        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.set_busy_timeout(self._busy_timeout_ms)
         connection.pragma("mmap_size", MMAP_BYTES)
         connection.pragma("cache_size", -32_000)
         if self._wanted:
@@ -112,10 +139,8 @@ class Database:
 
     def _load_extension(self, connection: apsw.Connection) -> None:
         try:
-            import sqlite_vec
-
             connection.enable_load_extension(True)
-            connection.load_extension(sqlite_vec.loadable_path())
+            connection.load_extension(_extension_path())
             connection.enable_load_extension(False)
             self.extension = True
         except (ImportError, AttributeError, apsw.Error) as error:

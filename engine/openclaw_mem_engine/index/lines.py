@@ -43,7 +43,8 @@ def best_line_scores(
     for place, term in enumerate(terms):
         hit_lines = sum(1 for rows in counts.values() for row in rows if row[place])
         hit_texts = sum(1 for rows in counts.values() if any(row[place] for row in rows))
-        matching = matching_chunks.get(term, hit_texts) * hit_lines / max(1, hit_texts)
+        # The pool is no fair sample: what is seen in it can promise more matching lines than there are lines.
+        matching = min(all_lines, matching_chunks.get(term, hit_texts) * hit_lines / max(1, hit_texts))
         weights.append(max(_LEAST_IDF, math.log((all_lines - matching + 0.5) / (matching + 0.5))))
     scores = {}
     for key, found in lines.items():

@@ -60,12 +60,11 @@ class Fingerprint:
         return [f"{key} {mine[key]!r} → {theirs[key]!r}" for key in mine if mine[key] != theirs[key]]
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
+class FileState(NamedTuple):
     """What the index knows of a file. ``checked_ns`` is when its content was last compared with ``hash``.
 
     A file that holds no text for us (binary, not UTF-8) is remembered too, so that it is not read again and
-    again: its ``refusal`` says why and it has no chunks.
+    again: its ``refusal`` says why and it has no chunks. A named tuple, because every rescan reads them all.
     """
 
     path: str
@@ -120,7 +119,7 @@ class Counts:
 
 
 class IndexStore(Protocol):
-    """Thread-safe. Reads never wait for a writer; a write is atomic a file.
+    """Thread-safe. Reads never wait for a writer; each call that writes is atomic.
 
     All methods raise IndexUnavailable (IndexLocked when another process holds the write lock) on trouble;
     what was committed before stays whole.
@@ -128,7 +127,9 @@ class IndexStore(Protocol):
 
     path: Path
     caps: Caps
-    notes: tuple[Note, ...]
+
+    @property
+    def notes(self) -> tuple[Note, ...]: ...
 
     def fingerprint(self) -> Fingerprint | None: ...
 
@@ -140,7 +141,9 @@ class IndexStore(Protocol):
 
     def vector_count(self) -> int: ...
 
-    def files(self) -> dict[str, FileState]: ...
+    def vector_dims(self) -> int | None: ...
+
+    def files(self) -> Mapping[str, FileState]: ...
 
     def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]: ...
 
@@ -158,7 +161,7 @@ class IndexStore(Protocol):
 
     def begin(self, fingerprint: Fingerprint) -> None: ...
 
-    def apply(self, change: FileChange) -> None: ...
+    def apply(self, *changes: FileChange) -> None: ...
 
     def touch(self, states: Sequence[FileState]) -> None: ...
 

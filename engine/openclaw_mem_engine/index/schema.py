@@ -29,6 +29,10 @@ FULL_TEXT = (
     """CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts_stemmed USING fts5(
         text, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2')""",
     "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_terms USING fts5vocab(chunks_fts_stemmed, row)",
+    # Segments of one size are merged when there are 16, not 4: a first index rewrites far less, and a query
+    # takes as long.
+    "INSERT INTO chunks_fts(chunks_fts, rank) VALUES('automerge', 16)",
+    "INSERT INTO chunks_fts_stemmed(chunks_fts_stemmed, rank) VALUES('automerge', 16)",
 )
 
 FULL_TEXT_TABLES = {"plain": "chunks_fts", "stemmed": "chunks_fts_stemmed"}

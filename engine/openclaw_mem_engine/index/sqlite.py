@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -13,9 +12,11 @@ from typing import TYPE_CHECKING
 import apsw
 
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
-from openclaw_mem_engine.index.database import Bound, Database, rows
+from openclaw_mem_engine.index.aside import aside_path, remove, sweep
+from openclaw_mem_engine.index.database import BUSY_TIMEOUT_MS, Bound, Database, rows
 from openclaw_mem_engine.index.full_text import FullTextRows
 from openclaw_mem_engine.index.protocol import (
+    SCHEMA_VERSION,
     Caps,
     Counts,
     FileChange,
@@ -39,25 +40,38 @@ class SqliteIndex:
 
     ``resident`` keeps all vectors in memory between queries: for long-lived processes. ``full_text`` and
     ``extension`` exist so that the degraded forms can be chosen, and tested, on any machine.
+    ``busy_timeout_ms`` is how long a write waits for another process before it raises IndexLocked.
     """
 
     def __init__(
-        self, path: Path, *, resident: bool = False, extension: bool = True, full_text: bool = True
+        self,
+        path: Path,
+        *,
+        resident: bool = False,
+        extension: bool = True,
+        full_text: bool = True,
+        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
     ) -> None:
         self.path = path
-        self._db = Database(path, extension=extension)
-        notes: list[Note] = []
+        self._db = Database(path, extension=extension, busy_timeout_ms=busy_timeout_ms)
         try:
-            full_text = self._make_tables(full_text, notes)
+            self._open(resident, full_text)
         except BaseException:
             self._db.close()
             raise
+
+    def _open(self, resident: bool, full_text: bool) -> None:
+        notes: list[Note] = []
+        full_text = self._make_tables(full_text, notes)
+        self.fingerprint()  # refuses what a newer program wrote, before any row is read or written
         if not self._db.extension:
             why = self._db.extension_error
             told = f"sqlite-vec is not in use ({why}): vectors are compared in this process."
             notes.append(Note("no-sqlite-vec", told, "info"))
         self.caps = Caps(full_text, "sqlite-vec" if self._db.extension else "in-process")
-        self.notes = tuple(notes)
+        self._notes = tuple(notes)
+        self._resident = resident
+        self._files: tuple[tuple[str, str], Mapping[str, FileState]] | None = None
         self._vectors = VectorRows(self._db, resident=resident)
         self._text = FullTextRows(self._db)
         self._bring_derived_up_to_date()
@@ -108,12 +122,23 @@ class SqliteIndex:
         if text is None:
             return None
         try:
-            return Fingerprint.from_json(text)
+            known = Fingerprint.from_json(text)
+            if known.schema > SCHEMA_VERSION:
+                raise ValueError(f"schema {known.schema}, this one knows {SCHEMA_VERSION}")
+            return known
         except (ValueError, TypeError, KeyError) as error:
             raise IndexUnavailable(
                 f"The index {self.path} was written by another version of this program ({error}). "
                 "Delete it and run `openclaw-mem index`: it is rebuilt from your notes."
             ) from error
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What makes this index less than it could be."""
+        if self._meta_rows().get("vectors_awaited") != "yes":
+            return self._notes
+        told = "Some passages have no vectors yet, keywords alone find them: run `openclaw-mem index`."
+        return (*self._notes, Note("vectors-awaited", told, "warning"))
 
     def generation(self) -> int:
         """Grows with every change; two equal values mean equal content."""
@@ -134,10 +159,22 @@ class SqliteIndex:
         known = self.fingerprint()
         return self._vectors.count(known) if known else 0
 
-    def files(self) -> dict[str, FileState]:
+    def vector_dims(self) -> int | None:
+        """Length of the vectors of the present space; None as long as there is none."""
+        known = self.fingerprint()
+        return self._vectors.dims(known) if known else None
+
+    def files(self) -> Mapping[str, FileState]:
         """Known files by path."""
+        flags = self._meta_rows()
+        now = flags.get("generation", ""), flags.get("touches", "")
+        if self._files is not None and self._files[0] == now:
+            return self._files[1]
         sql = "SELECT path, source, hash, mtime_ns, size, inode, checked_ns, refusal FROM files"
-        return {row[0]: FileState(*row) for row in self._db.read(sql)}
+        found = {state.path: state for state in map(FileState._make, self._db.read(sql))}
+        if self._resident:
+            self._files = now, found
+        return found
 
     # -- reading ----------------------------------------------------------------------------------------
 
@@ -186,33 +223,37 @@ class SqliteIndex:
         with self._db.transaction() as connection:
             self._set_meta(connection, "fingerprint", fingerprint.to_json())
 
-    def apply(self, change: FileChange) -> None:
-        """Replace everything known of one file, in one transaction."""
-        state = change.state
+    def apply(self, *changes: FileChange) -> None:
+        """Replace everything known of these files, in one transaction: with each commit FTS5 writes and
+        merges its segments, so many small files are written together."""
         with self._db.transaction() as connection:
-            self._delete_chunks(connection, state.path, state.source)
-            added: list[tuple[int, str]] = []
-            vectors: list[tuple[int, str, Vector]] = []
             model, now = self._model(connection), time.time()
-            for chunk, vector in zip(change.chunks, change.vectors, strict=True):
-                row = rows(
-                    connection,
-                    """INSERT INTO chunks(
-                        id, path, source, start_line, end_line, hash, model, text, updated_at)
-                    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO NOTHING RETURNING seq""",
-                    (*chunk[:6], model, chunk.text, now),
-                )
-                if row:  # equal pieces of one over-long line share an id, and one row
-                    added.append((row[0][0], chunk.text))
-                    if vector is not None:
-                        vectors.append((row[0][0], chunk.source, vector))
-            self._insert_text(connection, added)
-            if not self._vectors.insert(connection, vectors):
-                self._set_meta(connection, "vectors_behind", "yes")
-            if change.awaits_vectors:
-                self._set_meta(connection, "vectors_awaited", "yes")
-            self._put_state(connection, state)
+            for change in changes:
+                self._replace(connection, change, model, now)
             self._bump(connection)
+
+    def _replace(self, connection: apsw.Connection, change: FileChange, model: str, now: float) -> None:
+        self._delete_chunks(connection, change.state.path, change.state.source)
+        added: list[tuple[int, str]] = []
+        vectors: list[tuple[int, str, Vector]] = []
+        for chunk, vector in zip(change.chunks, change.vectors, strict=True):
+            row = rows(
+                connection,
+                """INSERT INTO chunks(
+                    id, path, source, start_line, end_line, hash, model, text, updated_at)
+                VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO NOTHING RETURNING seq""",
+                (*chunk[:6], model, chunk.text, now),
+            )
+            if row:  # equal pieces of one over-long line share an id, and one row
+                added.append((row[0][0], chunk.text))
+                if vector is not None:
+                    vectors.append((row[0][0], chunk.source, vector))
+        self._insert_text(connection, added)
+        if not self._vectors.insert(connection, vectors):
+            self._set_meta(connection, "vectors_behind", "yes")
+        if change.awaits_vectors:
+            self._set_meta(connection, "vectors_awaited", "yes")
+        self._put_state(connection, change.state)
 
     def _insert_text(self, connection: apsw.Connection, added: Sequence[Bound]) -> None:
         if self.caps.full_text:
@@ -237,14 +278,15 @@ class SqliteIndex:
         connection.execute(
             """INSERT OR REPLACE INTO files(path, source, hash, mtime_ns, size, inode, checked_ns, refusal)
             VALUES(?, ?, ?, ?, ?, ?, ?, ?)""",
-            (s.path, s.source, s.hash, s.mtime_ns, s.size, s.inode, s.checked_ns, s.refusal),
+            s,
         )
 
     @staticmethod
-    def _bump(connection: apsw.Connection) -> None:
+    def _bump(connection: apsw.Connection, counter: str = "generation") -> None:
         connection.execute(
-            """INSERT INTO meta(key, value) VALUES('generation', '1')
-            ON CONFLICT(key) DO UPDATE SET value = CAST(value AS INTEGER) + 1"""
+            """INSERT INTO meta(key, value) VALUES(?, '1')
+            ON CONFLICT(key) DO UPDATE SET value = CAST(value AS INTEGER) + 1""",
+            (counter,),
         )
 
     def _model(self, connection: apsw.Connection) -> str:
@@ -257,6 +299,8 @@ class SqliteIndex:
             with self._db.transaction() as connection:
                 for state in states:
                     self._put_state(connection, state)
+                # Not the generation: what is kept in memory of the content stays right.
+                self._bump(connection, "touches")
 
     def remove(self, path: str, source: Source) -> None:
         """Forget a file and all its chunks."""
@@ -320,7 +364,8 @@ class SqliteIndex:
         embedded is kept even when the rebuild is stopped. SQLite's backup moves the content: all connections
         of all processes see it at once, and a kill in the middle leaves the old index whole.
         """
-        aside = self.path.with_name(f"{self.path.name}.tmp-{os.getpid()}")
+        sweep(self.path)
+        aside = aside_path(self.path)
         try:
             fresh = SqliteIndex(aside, extension=self._db.extension, full_text=self.caps.full_text)
             try:
@@ -342,8 +387,7 @@ class SqliteIndex:
             finally:
                 fresh.close()
         finally:
-            for name in (aside.name, f"{aside.name}-wal", f"{aside.name}-shm"):
-                aside.with_name(name).unlink(missing_ok=True)
+            remove(aside)
         self._vectors.forget()
 
     def _continue_generation(self, old: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from openclaw_mem_engine.index.database import Database, explained, rows
+from openclaw_mem_engine.index.database import Database, decoding, explained, rows
 from openclaw_mem_engine.index.protocol import Fingerprint, Scored, StoredChunk
 from openclaw_mem_engine.index.schema import vector_table
 
@@ -35,12 +35,10 @@ class VectorRows:
         self._in_memory = resident or not database.extension
         self._loaded: ResidentVectors | None = None
         self._loading = threading.Lock()
-        self._dims: int | None = None
 
     def forget(self) -> None:
         """Drop what is held in memory; the next query loads it again."""
         self._loaded = None
-        self._dims = None
 
     # -- search -----------------------------------------------------------------------------------------
 
@@ -52,25 +50,36 @@ class VectorRows:
         limit: int,
         sources: Sequence[Source] | None,
     ) -> list[Scored]:
+        if limit < 1:
+            return []
         if self._in_memory:
             return self._resident(known, generation).nearest(vector, limit, sources)
         with explained(self._db.path):
             if not self._has_table(self._db.reader()):
                 return []
         found: list[Scored] = []
-        for source in sources or (None,):
-            # Ties at the border are settled by chunk id, as in memory: look a little further than asked.
-            condition, bound = (" AND source = ?", (source,)) if source else ("", ())
+        for source in (None,) if sources is None else sources:
+            found.extend(self._near(vector, limit, source))
+        found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
+        return found[:limit]
+
+    def _near(self, vector: Vector, limit: int, source: Source | None) -> list[Scored]:
+        """The nearest chunks of one source (None: of all). Ties at the border are settled by chunk id, as in
+        memory: so as long as the last two rows are equally far, look further."""
+        condition, bound = ("", ()) if source is None else (" AND source = ?", (source,))
+        wanted = limit + 8
+        while True:
+            depth = min(_MAX_K, wanted)
             near = self._db.read(
                 f"""SELECT c.id, near.distance FROM (
                     SELECT rowid AS seq, distance FROM chunks_vec
                     WHERE embedding MATCH ? AND k = ?{condition}) near
-                JOIN chunks c ON c.seq = near.seq""",
-                (vector.tobytes(), min(_MAX_K, limit + 8), *bound),
+                JOIN chunks c ON c.seq = near.seq ORDER BY near.distance""",
+                (vector.tobytes(), depth, *bound),
             )
-            found.extend(Scored(chunk_id, 1.0 - distance) for chunk_id, distance in near)
-        found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
-        return found[:limit]
+            if len(near) < depth or depth == _MAX_K or near[limit - 1][1] < near[-1][1]:
+                return [Scored(chunk_id, 1.0 - distance) for chunk_id, distance in near]
+            wanted = 4 * depth
 
     def _resident(self, known: Fingerprint, generation: int) -> ResidentVectors:
         from openclaw_mem_engine.index.resident import ResidentVectors
@@ -78,11 +87,15 @@ class VectorRows:
         with self._loading:
             if self._loaded is None or self._loaded.generation != generation:
                 sql = f"SELECT c.id, c.source, e.embedding FROM {_JOIN} ORDER BY c.seq"
-                self._loaded = ResidentVectors.from_rows(generation, self._db.read(sql, _space(known)))
+                found = self._db.read(sql, _space(known))
+                with decoding(self._db.path):
+                    self._loaded = ResidentVectors.from_rows(generation, found)
             return self._loaded
 
     def cosines(self, known: Fingerprint, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         import numpy as np
+
+        from openclaw_mem_engine.index.resident import products
 
         found = self._db.read(
             f"SELECT c.id, e.embedding FROM {_JOIN} WHERE c.id IN (SELECT value FROM json_each(?4))",
@@ -90,12 +103,23 @@ class VectorRows:
         )
         if not found:
             return {}
-        matrix = np.frombuffer(b"".join(row[1] for row in found), dtype=np.float32).reshape(len(found), -1)
-        return {row[0]: float(score) for row, score in zip(found, matrix @ vector, strict=True)}
+        with decoding(self._db.path):
+            blobs = b"".join(row[1] for row in found)
+            matrix = np.frombuffer(blobs, dtype=np.float32).reshape(len(found), len(vector))
+        return {row[0]: float(score) for row, score in zip(found, products(matrix, vector), strict=True)}
 
     def count(self, known: Fingerprint) -> int:
         """Chunks that have a vector in the present space."""
         return int(self._db.read(f"SELECT count(*) FROM {_JOIN}", _space(known))[0][0])
+
+    def dims(self, known: Fingerprint) -> int | None:
+        """Length of the vectors of the present space; None as long as there is none."""
+        found = self._db.read(
+            """SELECT dims FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?
+            AND embedding IS NOT NULL LIMIT 1""",
+            _space(known),
+        )
+        return int(found[0][0]) if found else None
 
     # -- the vec0 table ---------------------------------------------------------------------------------
 
@@ -109,9 +133,8 @@ class VectorRows:
             return True
         if not self._db.extension:
             return False
-        if self._dims is None:
-            connection.execute(vector_table(len(added[0][2])))
-            self._dims = len(added[0][2])
+        # Asked for every time: whoever made the table may have been rolled back, or replaced by a rebuild.
+        connection.execute(vector_table(len(added[0][2])))
         connection.executemany(
             "INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)",
             [(seq, source, vector.tobytes()) for seq, source, vector in added],
@@ -145,7 +168,8 @@ class VectorRows:
             AND provider_key = ? AND hash IN (SELECT value FROM json_each(?))""",
             (*_space(known), json.dumps(list(hashes))),
         )
-        return {h: None if blob is None else np.frombuffer(blob, dtype=np.float32) for h, blob in found}
+        with decoding(self._db.path):
+            return {h: None if blob is None else np.frombuffer(blob, dtype=np.float32) for h, blob in found}
 
     @staticmethod
     def cache(connection: apsw.Connection, known: Fingerprint, vectors: Mapping[str, Vector | None]) -> None:
@@ -165,10 +189,18 @@ class VectorRows:
         )
 
     def missing(self, known: Fingerprint, limit: int) -> list[StoredChunk]:
+        """Chunks that were not embedded, and those whose vector is in the cache (made for another chunk of
+        the same text, or by a sync that was killed) but not in the vec0 table."""
+        absent = "e.hash IS NULL"
+        if self._db.extension:
+            with explained(self._db.path):
+                held = self._has_table(self._db.reader())
+            unplaced = "c.seq NOT IN (SELECT rowid FROM chunks_vec)" if held else "true"
+            absent += f" OR (e.embedding IS NOT NULL AND {unplaced})"
         found = self._db.read(
-            """SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.hash, c.text FROM chunks c
-                WHERE NOT EXISTS (SELECT 1 FROM embedding_cache e WHERE e.provider = ?1 AND e.model = ?2
-                    AND e.provider_key = ?3 AND e.hash = c.hash) LIMIT ?4""",
+            f"""SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.hash, c.text
+                FROM chunks c LEFT JOIN embedding_cache e ON e.provider = ?1 AND e.model = ?2
+                    AND e.provider_key = ?3 AND e.hash = c.hash WHERE {absent} LIMIT ?4""",
             (*_space(known), limit),
         )
         return [StoredChunk(*row) for row in found]

@@ -6,6 +6,7 @@ One tokenisation serves every store: a store receives a :class:`LexicalQuery`, n
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
@@ -74,7 +75,13 @@ def segment(text: str) -> str:
     a single character is found by prefix wherever it stands; everything else stays as it is."""
     if text.isascii():
         return text
-    return _CJK_RUN.sub(lambda m: f" {' '.join(bigrams(m[0]))} {m[0][-1]} ", text)
+    return _CJK_RUN.sub(lambda m: f" {' '.join(bigrams(m[0]))} {m[0][-1]} ", composed(text))
+
+
+def composed(text: str) -> str:
+    """Text with its marks joined to their letters (NFC): macOS writes names, and people paste text, with
+    marks apart, which would cut a word or a kana in two."""
+    return unicodedata.normalize("NFC", text)
 
 
 def build_query(
@@ -85,7 +92,7 @@ def build_query(
     ``or`` leaves out stop words (unless nothing would be left); ``and`` keeps every word, as OpenClaw does.
     On the stemmed index a CJK run is its bigrams: alternatives in ``or``, one phrase in ``and``.
     """
-    words = (_PLAIN_WORD if index == "plain" else _WORD).findall(text)
+    words = _PLAIN_WORD.findall(text) if index == "plain" else _WORD.findall(composed(text))
     if form == "or":
         words = [w for w in words if w.lower() not in _STOP_WORDS] or words
         words = list(dict.fromkeys(w.lower() for w in words))

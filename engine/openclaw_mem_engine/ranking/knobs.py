@@ -1,20 +1,18 @@
-"""Every parameter of the ranking, with its range, its step and its meaning, in one table."""
+"""Every parameter of the ranking in one frozen value, and the profiles of known rankers side by side."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from typing import Any, Literal
 
 from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.ranking.knob_table import KnobValue, spec
 from openclaw_mem_engine.ranking.pool import OVERFETCH
 
 Mode = Literal["hybrid", "bm25", "vector"]
 Fusion = Literal["weighted", "rrf"]
 Rescue = Literal["off", "when-empty", "fill"]
-KnobValue = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,7 @@ class Knobs:
     line_vector: float = 0.0
     fill_missing: bool = False
     candidate_multiplier: int = 4
-    candidate_floor: int = 1
+    pool_results: int = 6
     text_score: Literal["rank", "one", "max"] = "rank"
     vector_score: Literal["cosine", "minmax"] = "cosine"
     fusion: Fusion = "weighted"
@@ -47,8 +45,10 @@ class Knobs:
 
     @property
     def candidates(self) -> int:
-        """Rows that each leg may send into the pool: ``min(200, max(floor, max_results × multiplier))``."""
-        return min(OVERFETCH, max(1, self.candidate_floor, self.max_results * self.candidate_multiplier))
+        """Rows that each leg may send into the pool: ``min(200, multiplier × max(max_results,
+        pool_results))``, so that asking for fewer results does not shrink what they are chosen from."""
+        results = max(self.max_results, self.pool_results)
+        return min(OVERFETCH, max(1, results * self.candidate_multiplier))
 
     @property
     def weights(self) -> tuple[float, float]:
@@ -76,8 +76,6 @@ class Knobs:
         settings = {name.replace("-", "_"): value for name, value in settings.items()}
         base = self
         if "profile" in settings:
-            from openclaw_mem_engine.ranking.profiles import profile
-
             base = profile(str(settings.pop("profile")))
         changes: dict[str, Any] = {name: spec(name).parse(value) for name, value in settings.items()}
         if "vector_weight" in changes and "text_weight" not in changes:
@@ -95,156 +93,44 @@ class Knobs:
         return {name: value for name, value in mine.items() if name != "profile" and value != theirs[name]}
 
 
-@dataclass(frozen=True, slots=True)
-class KnobSpec:
-    """Range, steps and meaning of one knob. ``low``/``high`` are inclusive; ``step``/``leap`` are the small
-    and large change of a key press; ``free`` is True where a change needs no new retrieval."""
+#: Documented: the published formulas, with two protections. Keyword rescue, because 0.3 × text can never
+#: reach 0.35 alone; and a pool that is never smaller than that of the default six results, because asking
+#: for one result must not find a worse best hit than asking for five.
+DOCUMENTED = Knobs()
 
-    name: str
-    kind: Literal["choice", "int", "float", "switch"]
-    help: str
-    choices: tuple[str, ...] = ()
-    low: float = 0.0
-    high: float = 1.0
-    step: float = 0.05
-    leap: float = 0.2
-    free: bool = True
+#: Release 2026.2.26 as it computes: every keyword hit scores 1.0, all words must match, ASCII-only MMR.
+OPENCLAW_2026_2 = Knobs(
+    profile="openclaw-2026.2",
+    lexical_form="and",
+    lexical_index="plain",
+    pool_results=1,
+    text_score="one",
+    mmr_tokens="ascii",
+    keyword_rescue="off",
+)
 
-    @property
-    def allowed(self) -> str:
-        if self.kind == "switch":
-            return "on or off"
-        if self.kind == "choice":
-            return ", ".join(self.choices)
-        return f"{self.low:g} to {self.high:g}" + (", a whole number" if self.kind == "int" else "")
+#: Ours: bm25 over the best, min-max cosine, each with its best line mixed in; no cut, because its scores
+#: are relative to the query and never a confidence. The weights come from measured retrieval quality.
+WORKBENCH = Knobs(
+    profile="workbench",
+    line_text=0.25,
+    line_vector=0.5,
+    fill_missing=True,
+    pool_results=10,
+    text_score="max",
+    vector_score="minmax",
+    vector_weight=0.4,
+    text_weight=0.6,
+    min_score=0.0,
+    keyword_rescue="off",
+)
 
-    def parse(self, value: object) -> KnobValue:
-        """The typed value of a setting. Raises UsageError."""
-        if self.kind == "switch":
-            if isinstance(value, bool):
-                return value
-            word = str(value).strip().lower()
-            if word in ("on", "true", "yes", "1"):
-                return True
-            if word in ("off", "false", "no", "0"):
-                return False
-            raise self._refuse(value)
-        if self.kind == "choice":
-            word = str(value).strip().lower()
-            if word in self.choices:
-                return word
-            raise self._refuse(value)
-        return self._parse_number(value)
-
-    def _parse_number(self, value: object) -> KnobValue:
-        if isinstance(value, bool):
-            raise self._refuse(value)
-        try:
-            number = float(value) if isinstance(value, (int, float)) else float(str(value).strip())
-        except ValueError:
-            raise self._refuse(value) from None
-        if not math.isfinite(number) or not self.low <= number <= self.high:
-            raise self._refuse(value)
-        if self.kind == "int":
-            if number != int(number):
-                raise self._refuse(value)
-            return int(number)
-        return number
-
-    def _refuse(self, value: object) -> UsageError:
-        return UsageError(f"{self.name} cannot be {value!r}: allowed is {self.allowed}.")
-
-    def nudge(self, value: KnobValue, direction: int, large: bool = False) -> KnobValue:
-        """The next value in a direction (+1, -1): the other switch position, the next choice, a step up."""
-        if self.kind == "switch":
-            return not value
-        if self.kind == "choice":
-            place = (self.choices.index(str(value)) + direction) % len(self.choices)
-            return self.choices[place]
-        step = self.leap if large else self.step
-        moved = min(self.high, max(self.low, float(value) + direction * step))
-        return int(moved) if self.kind == "int" else round(moved, 6)
+PROFILES: Mapping[str, Knobs] = {knobs.profile: knobs for knobs in (DOCUMENTED, OPENCLAW_2026_2, WORKBENCH)}
 
 
-KNOBS: Mapping[str, KnobSpec] = {
-    item.name: item
-    for item in (
-        KnobSpec("mode", "choice", "which legs take part", ("hybrid", "bm25", "vector")),
-        KnobSpec("fusion", "choice", "how the legs become one score", ("weighted", "rrf")),
-        KnobSpec("vector_weight", "float", "share of the vector score in weighted fusion"),
-        KnobSpec("text_weight", "float", "share of the text score in weighted fusion"),
-        KnobSpec("rrf_k", "int", "rank constant of RRF: 1 / (k + rank)", low=1, high=1000, step=5, leap=20),
-        KnobSpec("decay", "switch", "older dated notes count less"),
-        KnobSpec(
-            "half_life_days", "float", "age at which a score is halved", low=1, high=3650, step=5, leap=30
-        ),
-        KnobSpec("mmr", "switch", "prefer hits that differ from those already chosen"),
-        KnobSpec("mmr_lambda", "float", "1 is pure relevance, 0 pure diversity"),
-        KnobSpec("min_score", "float", "hits below this are cut"),
-        KnobSpec(
-            "keyword_rescue",
-            "choice",
-            "keep keyword hits that the cut would lose",
-            ("off", "when-empty", "fill"),
-        ),
-        KnobSpec("max_results", "int", "how many hits the agent gets", low=1, high=200, step=1, leap=5),
-        KnobSpec(
-            "candidate_multiplier",
-            "int",
-            "candidates a leg = max results × this",
-            low=1,
-            high=20,
-            step=1,
-            leap=4,
-        ),
-        KnobSpec(
-            "candidate_floor", "int", "at least so many candidates a leg", low=1, high=200, step=5, leap=20
-        ),
-        KnobSpec(
-            "text_score",
-            "choice",
-            "bm25 as 1/(1+rank), 1 for all, or share of the best",
-            ("rank", "one", "max"),
-        ),
-        KnobSpec("vector_score", "choice", "cosine as it is, or spread from 0 to 1", ("cosine", "minmax")),
-        KnobSpec("mmr_tokens", "choice", "words that MMR compares", ("unicode", "ascii")),
-        KnobSpec(
-            "lexical_form",
-            "choice",
-            "any word (or) or every word (and) must match",
-            ("or", "and"),
-            free=False,
-        ),
-        KnobSpec(
-            "lexical_index",
-            "choice",
-            "stemmed words and CJK bigrams, or plain words",
-            ("stemmed", "plain"),
-            free=False,
-        ),
-        KnobSpec("line_text", "float", "how much the best line's bm25 adds", free=False),
-        KnobSpec("line_vector", "float", "share of the best line's cosine", free=False),
-        KnobSpec("fill_missing", "switch", "score a hit of one leg on the other too", free=False),
-    )
-}
-
-
-def spec(name: str) -> KnobSpec:
-    """The table entry of a knob. Raises UsageError with the nearest known names."""
+def profile(name: str) -> Knobs:
+    """The knobs of a named profile. Raises UsageError naming the known ones."""
     try:
-        return KNOBS[name]
+        return PROFILES[name.strip().lower()]
     except KeyError:
-        near = get_close_matches(name, [*KNOBS, "profile"], 3, 0.5)
-        hint = f" Did you mean {', '.join(near)}?" if near else ""
-        raise UsageError(f"There is no knob {name!r}.{hint} Known: profile, {', '.join(KNOBS)}.") from None
-
-
-def parse_settings(texts: list[str]) -> dict[str, str]:
-    """``["decay=on", "min_score=0.2"]`` as a mapping. Raises UsageError for a text without ``=``."""
-    settings: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(f"{text!r} is not a setting: write knob=value, for example decay=on.")
-        settings[name.strip()] = value.strip()
-    return settings
+        raise UsageError(f"There is no profile {name!r}. Known: {', '.join(PROFILES)}.") from None

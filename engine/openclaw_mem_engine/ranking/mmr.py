@@ -10,8 +10,8 @@ from typing import NamedTuple
 _ASCII_WORD = re.compile(r"[a-z0-9_]+")
 # Scripts written without spaces: single characters and neighbouring pairs stand for words.
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
-_UNICODE_TOKEN = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]+")
-_CJK_START = re.compile(rf"[{_CJK}]")
+_CJK_RUN = re.compile(rf"[{_CJK}]+")
+_OTHER_WORD = re.compile(rf"[^\W{_CJK}]+")
 
 
 def ascii_tokens(text: str) -> frozenset[str]:
@@ -21,22 +21,23 @@ def ascii_tokens(text: str) -> frozenset[str]:
 
 def unicode_tokens(text: str) -> frozenset[str]:
     """Words of any script; a CJK run gives its characters and its neighbouring pairs."""
-    found: set[str] = set()
-    for token in _UNICODE_TOKEN.findall(text.lower()):
-        if _CJK_START.match(token):
-            found.update(token)
-            found.update(token[i : i + 2] for i in range(len(token) - 1))
-        else:
-            found.add(token)
+    if text.isascii():
+        return ascii_tokens(text)  # the same words, found in half the time
+    text = text.lower()
+    found = set(_OTHER_WORD.findall(text))
+    for run in _CJK_RUN.findall(text):
+        found.update(run)
+        found.update(run[i : i + 2] for i in range(len(run) - 1))
     return frozenset(found)
 
 
 TOKENISERS: dict[str, Callable[[str], frozenset[str]]] = {"ascii": ascii_tokens, "unicode": unicode_tokens}
 
 
-def bitsets(token_sets: Iterable[frozenset[str]]) -> list[int]:
-    """One integer a text, one bit a distinct token: ``|A ∩ B|`` is then ``(a & b).bit_count()``."""
-    places: dict[str, int] = {}
+def bitsets(token_sets: Iterable[frozenset[str]], places: dict[str, int] | None = None) -> list[int]:
+    """One integer a text, one bit a distinct token: ``|A ∩ B|`` is then ``(a & b).bit_count()``. ``places``
+    holds the bit of each token so far, and is added to: sets made with the same ones can be compared."""
+    places = {} if places is None else places
     result = []
     for tokens in token_sets:
         bits = 0

@@ -41,11 +41,11 @@ def rows(
             outcome, key = Outcome("dropped", stage="max_results", reason=reason), (1, float(place))
         made.append((key, _row(pool.candidates[chunk_id], places, item, outcome)))
     inside = {item.chunk_id for item in ranked}
+    nothing = Ranked("", 0.0, (), {}, {})
     for chunk_id, candidate in pool.candidates.items():
         if chunk_id not in inside:
-            item = Ranked(chunk_id, 0.0, (), {}, {})
             outcome, best = _outside(chunk_id, places)
-            made.append(((3, best), _row(candidate, places, item, outcome)))
+            made.append(((3, best), _row(candidate, places, nothing, outcome)))
     made.sort(key=lambda pair: pair[0])
     return tuple(row for _, row in made)
 

@@ -15,6 +15,11 @@ from openclaw_mem_engine.model import Fallback, Freshness, Note, Source
 #: Rows fetched a leg, whatever the knobs say; also the upper bound of the candidate count.
 OVERFETCH = 200
 
+#: Codes of notes that say why a leg did not run.
+MISSING_LEG_NOTES = frozenset(
+    {"keywords-only", "other-vectors", "embedding-failed", "no-embedding", "no-full-text", "no-words"}
+)
+
 LegKind = Literal["lexical", "vector"]
 DateKind = Literal["dated", "evergreen", "mtime"]
 
@@ -49,13 +54,14 @@ class LegRow:
 @dataclass(frozen=True, slots=True)
 class Leg:
     """One ranked candidate list. ``query`` is what was really asked (the full-text expression, or the text
-    that was embedded); ``milliseconds`` is wall time."""
+    that was embedded); ``milliseconds`` is wall time; ``words`` are the tokens a lexical leg looked for."""
 
     name: str
     kind: LegKind
     query: str
     rows: tuple[LegRow, ...]
     milliseconds: float = 0.0
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from openclaw_mem_engine.ranking.fusion import (
 )
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.mmr import TOKENISERS, bitsets, mmr_order
-from openclaw_mem_engine.ranking.pool import Leg, Pool
+from openclaw_mem_engine.ranking.pool import MISSING_LEG_NOTES, Leg, Pool
 from openclaw_mem_engine.ranking.state import Ranked, count_moves
 from openclaw_mem_engine.ranking.trace import Diversity, Operand, Stage, Trace
 
@@ -107,7 +107,8 @@ def _fuse(
     vector_weight, text_weight = knobs.weights
     if len(places) == 1:
         vector_weight = text_weight = 1.0
-        if knobs.mode == "hybrid":
+        told_why = any(note.code in MISSING_LEG_NOTES for note in pool.notes)
+        if knobs.mode == "hybrid" and not told_why:
             only = "keywords" if places[0].kind == "lexical" else "vectors"
             notes.append(Note("single-leg", f"Only {only} could run: their score counts alone.", "info"))
     legs: list[tuple[Places, LegValues, float]] = []
@@ -190,7 +191,7 @@ def _diversify(
     pool: Pool, knobs: Knobs, ranked: list[Ranked], cut_applies: bool, stages: list[Stage]
 ) -> list[Ranked]:
     start = perf_counter()
-    sets = _token_bitsets(pool, knobs.mmr_tokens)
+    sets = _token_bitsets(pool, knobs.mmr_tokens, [item.chunk_id for item in ranked])
     wanted = knobs.max_results
 
     def enough(index: int) -> bool:
@@ -200,7 +201,7 @@ def _diversify(
             wanted -= 1
         return wanted <= 0
 
-    order = mmr_order([i.score for i in ranked], [sets[i.chunk_id] for i in ranked], knobs.mmr_lambda, enough)
+    order = mmr_order([i.score for i in ranked], sets, knobs.mmr_lambda, enough)
     before = [item.chunk_id for item in ranked]
     after = [ranked[s.position] for s in order]
     for place, (item, chosen) in enumerate(zip(after, order, strict=True), 1):
@@ -208,7 +209,7 @@ def _diversify(
         item.ranks["mmr"] = place
         item.scores["mmr"] = chosen.value
         item.diversity = Diversity(chosen.picked, chosen.relevance, chosen.similarity, rival, chosen.value)
-    moved = count_moves(before, after)
+    moved = sum(1 for place, chosen in enumerate(order) if chosen.picked and chosen.position != place)
     elapsed = (perf_counter() - start) * 1000
     formula = "λ × relevance − (1 − λ) × largest similarity to a chosen hit"
     constants: dict[str, float | str | bool] = {"lambda": knobs.mmr_lambda, "tokens": knobs.mmr_tokens}
@@ -216,14 +217,14 @@ def _diversify(
     return after
 
 
-def _token_bitsets(pool: Pool, kind: str) -> dict[str, int]:
-    """Token bitsets of all candidates, made once a pool: similarity does not depend on knobs."""
-    made: dict[str, int] | None = pool.memo.get(kind)
-    if made is None:
-        tokenise = TOKENISERS[kind]
-        ids = list(pool.candidates)
-        made = dict(
-            zip(ids, bitsets(tokenise(snippet_of(pool.candidates[i].text)) for i in ids), strict=True)
-        )
-        pool.memo[kind] = made
-    return made
+def _token_bitsets(pool: Pool, kind: str, ids: Sequence[str]) -> list[int]:
+    """Token bitsets of these candidates, made once a pool: similarity does not depend on knobs."""
+    places, made = pool.memo.get(kind, ({}, {}))
+    missing = [chunk_id for chunk_id in ids if chunk_id not in made]
+    if missing:
+        # Copies: another thread may be ranking the same pool.
+        places, made = dict(places), dict(made)
+        tokens = (TOKENISERS[kind](snippet_of(pool.candidates[chunk_id].text)) for chunk_id in missing)
+        made.update(zip(missing, bitsets(tokens, places), strict=True))
+        pool.memo[kind] = places, made
+    return [made[chunk_id] for chunk_id in ids]

@@ -85,7 +85,7 @@ class Row(NamedTuple):
 
 class Stage(NamedTuple):
     """One step as it ran. ``entered``/``left`` count candidates; ``changed`` counts those whose rank the
-    stage moved; ``milliseconds`` is wall time."""
+    stage moved (for MMR among the chosen hits, for rescue those it kept); ``milliseconds`` is wall time."""
 
     name: str
     formula: str

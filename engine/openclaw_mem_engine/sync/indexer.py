@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.index.protocol import Vector
     from openclaw_mem_engine.providers.base import Embedder
 
-#: Chunks that are embedded together: enough for a provider's batch, few enough to stop soon.
+#: Chunks that are embedded and written together: enough for a provider's batch, few enough to stop soon.
 _BATCH_CHUNKS = 256
 
 
@@ -83,6 +83,14 @@ def fingerprint_of(settings: Settings, embedder: Embedder | None) -> Fingerprint
     )
 
 
+def other_dims(embedder: Embedder, sent: int, held: int) -> str:
+    """What to say of vectors that cannot be compared with those of the index."""
+    return (
+        f"{embedder.id} {embedder.model} now sends vectors of {sent} dimensions, the index holds {held}: "
+        "another model stands behind this name. Delete the index file and run `openclaw-mem index`."
+    )
+
+
 def scan(settings: Settings, store: IndexStore) -> tuple[Changes, list[SkippedFile]]:
     """What a sync would do, and what it leaves out. Raises WorkspaceError for a workspace that cannot be
     looked at."""
@@ -103,7 +111,7 @@ def sync(
     *,
     force: bool = False,
 ) -> SyncReport:
-    """Make the index match the files on disk. Each file is one transaction; what is done stays done.
+    """Make the index match the files on disk. No file is ever half written; what is done stays done.
 
     An index built with other settings (model, chunking, sources), or ``force``, is rebuilt aside and put in
     place in one step. When the embedder fails, files are still indexed for keywords, the report says so, and
@@ -156,19 +164,23 @@ class _Sync:
         changes, skipped = scan(self._settings, self._store)
         self._report.skipped = skipped
         done, total = 0, len(changes.changed)
+        written: list[str] = []
         for batch in self._batches(changes.changed):
             self._embed_and_write(batch)
             done += len(batch)
+            written.extend(state.path for state, _ in batch)
             self._tell(done, total, batch[-1][0].path)
         for state in changes.removed:
             self._stop_if_asked()
             self._store.remove(state.path, state.source)
         self._store.touch(changes.touched)
         self._catch_up_vectors()
-        self._store.finish(time.time())
+        if written or changes.removed or changes.touched or self._store.synced_at() is None:
+            # A sync that found nothing writes nothing: it need not wait for another process that does.
+            self._store.finish(time.time())
         counts = self._store.counts()
         self._report.files, self._report.chunks = counts.files, counts.chunks
-        self._report.changed = tuple(file.path for file in changes.changed)
+        self._report.changed = tuple(written)
         self._report.removed = tuple(state.path for state in changes.removed)
 
     def _tell(self, done: int, total: int, label: str) -> None:
@@ -235,10 +247,12 @@ class _Sync:
     def _embed_and_write(self, batch: list[tuple[FileState, list[StoredChunk]]]) -> None:
         texts = {chunk.hash: chunk.text for _, chunks in batch for chunk in chunks}
         vectors = self._vectors_of(texts)
+        changes = []
         for state, chunks in batch:
             awaited = self._embedder is not None and any(chunk.hash not in vectors for chunk in chunks)
             found = [vectors.get(chunk.hash) for chunk in chunks]
-            self._store.apply(FileChange(state, chunks, found, awaited))
+            changes.append(FileChange(state, chunks, found, awaited))
+        self._store.apply(*changes)
 
     def _vectors_of(self, texts: dict[str, str]) -> dict[str, Vector | None]:
         """Vectors by text hash, from the cache where it has them; a hash is absent when embedding failed."""
@@ -250,6 +264,7 @@ class _Sync:
         if missing and self._failure is None:
             try:
                 made = self._embedder.embed_documents(list(missing.values()), self._cancel)
+                self._check_dims(made)
             except ProviderError as error:
                 self._failure = error
                 told = (
@@ -262,6 +277,12 @@ class _Sync:
                 self._report.embedded += len(fresh)
                 known.update(fresh)
         return known
+
+    def _check_dims(self, made: Sequence[Vector | None]) -> None:
+        held = self._store.vector_dims()
+        sent = next((vector.size for vector in made if vector is not None), held)
+        if self._embedder is not None and held is not None and sent is not None and sent != held:
+            raise ProviderError(other_dims(self._embedder, sent, held))
 
     def _catch_up_vectors(self) -> None:
         """Embed what an earlier sync could not."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from openclaw_mem_engine.index.protocol import FileState
 from openclaw_mem_engine.model import MemoryFile, text_hash
@@ -44,10 +44,9 @@ def compare(
     of its last check; then, and where only the time differs, its content decides. What may not be read
     just now is not removed: its old text stays searchable.
     """
-    changed, touched, seen = [], [], set()
+    changed, touched, gone = [], [], dict(known)
     for file in listing.files:
-        seen.add(file.path)
-        state = known.get(file.path)
+        state = gone.pop(file.path, None)
         if state is None or state.source != file.source or state.size != file.size:
             changed.append(file)
             continue
@@ -56,20 +55,22 @@ def compare(
             continue
         try:
             content = text_hash(read_note(file.absolute, root, max_bytes).text)
-        except NoteRefused:
-            changed.append(file)  # reading it again will tell why, in one place
-            continue
+        except NoteRefused as refusal:
+            if refusal.reason != state.refusal:
+                changed.append(file)  # reading it again will tell why, in one place
+                continue
+            content = state.hash
         if content == state.hash:
             touched.append(
-                replace(state, mtime_ns=file.mtime_ns, inode=file.inode, checked_ns=time.time_ns())
+                state._replace(mtime_ns=file.mtime_ns, inode=file.inode, checked_ns=time.time_ns())
             )
         else:
             changed.append(file)
-    unreadable = [skipped.path for skipped in listing.skipped if skipped.reason == UNREADABLE]
+    unreadable = [skipped.path for skipped in listing.skipped if skipped.reason.endswith(UNREADABLE)]
     removed = [
         state
-        for path, state in known.items()
-        if path not in seen and not any(path == u or path.startswith(f"{u}/") for u in unreadable)
+        for path, state in gone.items()
+        if not any(path == u or path.startswith(f"{u}/") for u in unreadable)
     ]
     unchanged = len(listing.files) - len(changed) - len(touched)
     return Changes(tuple(changed), tuple(touched), tuple(removed), unchanged)

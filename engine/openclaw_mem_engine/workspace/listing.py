@@ -13,7 +13,7 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 
 from openclaw_mem_engine.model import MemoryFile, SkippedFile
@@ -88,7 +88,7 @@ class _Walk:
     max_bytes: int
     files: dict[str, MemoryFile] = field(default_factory=dict)  # by absolute path
     skipped: dict[str, str] = field(default_factory=dict)  # printable path -> reason
-    group: list[tuple[str, str, os.stat_result]] = field(default_factory=list)
+    group: list[MemoryFile] = field(default_factory=list)
     first_names: dict[tuple[int, int], str] = field(default_factory=dict)  # (device, inode) -> path
 
     def skip(self, path: str, reason: str) -> None:
@@ -108,21 +108,27 @@ class _Walk:
         elif not _may_read(absolute, status):
             self.skip(path, UNREADABLE)
         else:
-            self.group.append((path, absolute, status))
+            self.group.append(_found(path, absolute, status))
 
     def close_group(self) -> None:
         """Deduplicate what one root gave; by path, so that the order of the disk decides nothing."""
-        self.group.sort(key=itemgetter(0))
+        self.group.sort(key=attrgetter("path"))
         files, first_names = self.files, self.first_names
-        for path, absolute, status in self.group:
-            inode, size, mtime_ns = status.st_ino, status.st_size, status.st_mtime_ns
+        for file in self.group:
+            path, inode = file.path, file.inode
             # Some network file systems have no inode numbers and say 0: there only the path is left.
-            known = first_names.setdefault((status.st_dev, inode), path) if inode else path
+            known = first_names.setdefault((file.device, inode), path) if inode else path
             if known is path:
-                files[absolute] = MemoryFile(path, absolute, "memory", size, mtime_ns, inode)
-            elif absolute not in files:  # the same path again, from overlapping roots, is no news
+                files[file.absolute] = file
+            elif file.absolute not in files:  # the same path again, from overlapping roots, is no news
                 self.skip(path, f"the same file as {known}")
         self.group.clear()
+
+
+def _found(path: str, absolute: str, status: os.stat_result) -> MemoryFile:
+    return MemoryFile(
+        path, absolute, "memory", status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
+    )
 
 
 def _take_root_files(walk: _Walk) -> None:
@@ -218,7 +224,7 @@ def _take_folder(walk: _Walk, path: str, absolute: str) -> None:
                     mode = status.st_mode & 0o170444
                     plain = mode == 0o100444 or (mode == 0o100400 and status.st_uid == user)
                     if plain and status.st_size <= max_bytes and ascii_prefix and name.isascii():
-                        group.append((prefix + name, entry.path, status))
+                        group.append(_found(prefix + name, entry.path, status))
                     elif stat.S_ISDIR(status.st_mode) or (stat.S_ISLNK(status.st_mode) and _is_folder(entry)):
                         _take_other(walk, prefix + name, entry, pending)
                     else:

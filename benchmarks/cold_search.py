@@ -1,0 +1,77 @@
+"""One search as a whole process, on a workspace of 2,000 notes and 9 MB that is already indexed.
+
+    uv run python benchmarks/cold_search.py [--files 2000] [--megabytes 9] [--rounds 15]
+
+Baselines: a Python process that does nothing, and one that only imports what any search needs. The files lie
+in the page cache, as they do on a machine where an agent works.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from _bench import (
+    Goal,
+    environment,
+    print_times,
+    processes_in_turn,
+    scratch,
+    settings_for,
+    workspace_bytes,
+    write_workspace,
+)
+
+from openclaw_mem_engine.memory import Memory
+
+PROGRAM = Path(sys.executable).with_name("openclaw-mem")
+LIBRARY = """
+import sys
+from pathlib import Path
+from openclaw_mem_engine.config.load import load_settings
+from openclaw_mem_engine.memory import Memory
+import os
+where = Path(sys.argv[1])
+settings = load_settings(workspace=where, environ=os.environ, home=where, cwd=where)
+with Memory.open(settings) as memory:
+    for hit in memory.search(sys.argv[2]).hits:
+        print(hit.path, hit.score)
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Speed of one search as a whole process.")
+    parser.add_argument("--files", type=int, default=2_000)
+    parser.add_argument("--megabytes", type=float, default=9.0)
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    with scratch() as folder:
+        workspace = write_workspace(folder / "workspace", options.files, options.megabytes)
+        with Memory.open(settings_for(workspace, folder / "home")) as memory:
+            memory.sync()
+        question = (workspace / "MEMORY.md").read_text("utf-8").splitlines()[0].strip("#. ")
+        python = [sys.executable, "-c"]
+        search = [str(PROGRAM), "search", question, "--workspace", str(workspace)]
+        commands = {
+            "python -c pass": [*python, "pass"],
+            'python -c "import numpy, apsw"': [*python, "import numpy, apsw"],
+            "openclaw-mem --version": [str(PROGRAM), "--version"],
+            "search through Memory": [*python, LIBRARY, str(workspace), question],
+            "openclaw-mem search": search,
+            "openclaw-mem search --profile workbench": [*search, "--profile", "workbench"],
+            "openclaw-mem search --explain --json": [*search, "--explain", "--json"],
+        }
+        times = processes_in_turn(commands, environment(folder / "home"), options.rounds)
+        megabytes = workspace_bytes(workspace) / 1e6
+    goal = Goal("wall", 300)
+    print_times(
+        f"Search as a whole process: {options.files:,} notes, {megabytes:.1f} MB, warm index",
+        times,
+        "python -c pass",
+        {name: goal for name in commands if name.startswith("openclaw-mem search")},
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Run every benchmark and print all tables, as Markdown.
+
+    uv run python benchmarks/run_all.py [--quick] [> benchmarks.md]
+
+``--quick`` takes few rounds: to see that all work, not to compare numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+QUICK = {
+    "cold_search": ["--rounds", "3"],
+    "first_index": ["--rounds", "1"],
+    "rescan": ["--rounds", "3"],
+    "vector_query": ["--rounds", "5"],
+    "ranking": ["--rounds", "5"],
+    "quality": [],
+    "chunking": ["--megabytes", "1", "--rounds", "2"],
+    "static_embedder": ["--megabytes", "2"],
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="All benchmarks, one after the other.")
+    parser.add_argument("--quick", action="store_true", help="few rounds")
+    options = parser.parse_args()
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "apsw", "sqlite-vec"))
+    print(f"# Benchmarks, {time.strftime('%Y-%m-%d')}\n")
+    print(f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, ", end="")
+    print(f"Python {platform.python_version()}, {versions}.", flush=True)
+    failed = []
+    for name, few in QUICK.items():
+        print(f"\n## {name}.py", flush=True)
+        script = Path(__file__).with_name(f"{name}.py")
+        # The two oldest print plain columns: a fence keeps them together.
+        fenced = name in ("chunking", "static_embedder")
+        print("\n```" if fenced else "", flush=True)
+        done = subprocess.run([sys.executable, str(script), *(few if options.quick else [])])
+        if fenced:
+            print("```", flush=True)
+        if done.returncode:
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,517 @@
+"""The index file: atomic writes, rebuild aside, other processes, damage, a full disk, another version."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import apsw
+import pytest
+
+from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.index.protocol import IndexStore
+from openclaw_mem_engine.index.sqlite import SqliteIndex
+from openclaw_mem_engine.index.words import build_query
+from support.stores import FINGERPRINT, change_of, content, found, new_store, put, unit
+
+ENGINE, TESTS = (Path(__file__).parents[2] / name for name in ("engine", "tests"))
+V = [unit([1, 0, 0, 0]), unit([0, 1, 0, 0]), unit([0, 0, 1, 0]), unit([1, 1, 0, 0])]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "main.sqlite"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteIndex]:
+    index = new_store(path)
+    put(index, "memory/a.md", ["alpha old", "second old"], V[:2])
+    put(index, "memory/b.md", ["beta old"], [V[2]])
+    index.finish(5.0)
+    yield index
+    index.close()
+
+
+# -- writing --------------------------------------------------------------------------------------------
+
+
+def test_applying_twice_is_applying_once(store: SqliteIndex, path: Path) -> None:
+    before, generation = content(path), store.generation()
+    put(store, "memory/a.md", ["alpha old", "second old"], V[:2])
+    assert content(path) == before
+    assert store.generation() > generation
+
+
+def test_a_change_leaves_nothing_of_the_old_text(store: SqliteIndex, path: Path, tmp_path: Path) -> None:
+    put(store, "memory/a.md", ["alpha new"], [V[3]])
+    assert found(store, "second") == set()
+    assert found(store, "alpha") == {"alpha new"}
+    assert len(store.vector(V[0], 10)) == 2
+    other = new_store(tmp_path / "other.sqlite")
+    put(other, "memory/b.md", ["beta old"], [V[2]])
+    put(other, "memory/a.md", ["alpha new"], [V[3]])
+    other.close()
+    mine, wanted = content(path), content(tmp_path / "other.sqlite")
+    del mine["cache"], wanted["cache"]
+    assert mine == wanted
+
+
+def test_removing_twice_is_removing_once(store: SqliteIndex, path: Path) -> None:
+    store.remove("memory/a.md", "memory")
+    before = content(path)
+    store.remove("memory/a.md", "memory")
+    store.remove("memory/never.md", "memory")
+    assert content(path) == before
+    assert set(store.files()) == {"memory/b.md"}
+    assert before["rows"] == [(1, 1)]
+    assert len(before["vectors"]) == 1
+
+
+def test_a_touch_changes_stat_values_and_nothing_else(store: SqliteIndex, path: Path) -> None:
+    before, generation = content(path), store.generation()
+    state = store.files()["memory/a.md"]._replace(mtime_ns=99, inode=98, checked_ns=97)
+    for _ in range(2):
+        store.touch([state])
+        assert store.files()["memory/a.md"] == state
+    assert content(path) == before
+    assert store.generation() == generation, "no content changed"
+    store.touch([])
+
+
+def test_a_resident_process_sees_touches_of_another(store: SqliteIndex, path: Path) -> None:
+    reader = SqliteIndex(path, resident=True)
+    assert reader.files()["memory/a.md"].mtime_ns == 1
+    store.touch([store.files()["memory/a.md"]._replace(mtime_ns=7)])
+    assert reader.files()["memory/a.md"].mtime_ns == 7
+    store.remove("memory/a.md", "memory")
+    assert set(reader.files()) == {"memory/b.md"}
+    reader.close()
+
+
+def test_equal_pieces_of_one_line_are_one_row(store: SqliteIndex) -> None:
+    change = change_of("memory/long.md", ["same piece"])
+    store.apply(replace(change, chunks=[*change.chunks] * 3, vectors=[V[0]] * 3))
+    assert store.counts().chunks == 4
+    assert found(store, "piece") == {"same piece"}
+
+
+def test_a_failing_write_leaves_the_file_as_it_was(store: SqliteIndex, path: Path) -> None:
+    before = content(path)
+    change = change_of("memory/a.md", ["new", "newer"], [V[0], unit([1, 2])])
+    with pytest.raises(IndexUnavailable, match=r"main\.sqlite"):
+        store.apply(change)
+    with pytest.raises(ValueError, match="shorter"):
+        store.apply(replace(change, vectors=[]))
+    assert content(path) == before
+    put(store, "memory/c.md", ["still writable"], [V[0]])
+
+
+def test_a_cached_text_without_embedding_is_known_as_such(store: SqliteIndex) -> None:
+    store.cache_vectors({"h1": V[0], "h2": None})
+    known = store.cached_vectors(["h1", "h2", "h3"])
+    assert known.keys() == {"h1", "h2"}
+    assert known["h2"] is None
+    assert known["h1"] is not None
+    assert known["h1"].tolist() == V[0].tolist()
+    assert store.cached_vectors([]) == {}
+
+
+def test_vectors_that_are_awaited_are_found_out_and_said(store: SqliteIndex) -> None:
+    assert store.chunks_without_vector(10) == []
+    store.apply(replace(change_of("memory/c.md", ["gamma", "delta"]), awaits_vectors=True))
+    assert [note.code for note in store.notes] == ["vectors-awaited"]
+    waiting = store.chunks_without_vector(10)
+    assert {chunk.text for chunk in waiting} == {"gamma", "delta"}
+    store.cache_vectors({waiting[0].hash: V[0], waiting[1].hash: None})
+    # A kill here left the cache filled and the vector table not: the chunk must not be forgotten.
+    again = store.chunks_without_vector(10)
+    assert [chunk.chunk_id for chunk in again] == [waiting[0].chunk_id]
+    store.set_vectors({waiting[0].chunk_id: V[0]})
+    assert store.chunks_without_vector(10) == []
+    assert store.notes == ()
+    assert waiting[0].chunk_id in {hit.chunk_id for hit in store.vector(V[0], 2)}
+
+
+# -- rebuilding -----------------------------------------------------------------------------------------
+
+
+def refill(fresh: IndexStore) -> None:
+    change = change_of("memory/new.md", ["gamma new"], [V[3]])
+    fresh.cache_vectors({change.chunks[0].hash: V[3]})
+    fresh.apply(change)
+
+
+def leftovers(path: Path) -> list[str]:
+    return sorted(
+        p.name
+        for p in path.parent.iterdir()
+        if p.name not in (path.name, f"{path.name}-wal", f"{path.name}-shm")
+    )
+
+
+def test_a_rebuild_replaces_all_and_keeps_the_cache(store: SqliteIndex, path: Path) -> None:
+    generation, cached = store.generation(), store.counts().cached
+    other = replace(FINGERPRINT, chunk_tokens=200)
+    reader = SqliteIndex(path, resident=True)
+    assert len(reader.vector(V[0], 10)) == 3
+    store.rebuild(other, refill)
+    assert store.fingerprint() == reader.fingerprint() == other
+    assert store.generation() > generation
+    assert store.counts().cached == cached + 1
+    for index in (store, reader):
+        assert set(index.files()) == {"memory/new.md"}
+        assert found(index, "old new") == {"gamma new"}
+        assert [hit.raw for hit in index.vector(V[0], 10)] == [pytest.approx(0.5**0.5, abs=1e-6)]
+    assert leftovers(path) == []
+    put(store, "memory/after.md", ["after"], [V[1]])
+    assert len(store.vector(V[1], 10)) == 2
+    reader.close()
+
+
+def test_searches_see_the_old_or_the_new_and_never_less(store: SqliteIndex, path: Path) -> None:
+    """A reader thread and another connection hammer while the index is rebuilt three times."""
+    query = build_query("alpha gamma", "or", "stemmed")
+    assert query is not None
+    seen: set[frozenset[str]] = set()
+    errors: list[BaseException] = []
+    stop, started = threading.Event(), threading.Event()
+    other = SqliteIndex(path)
+
+    def hammer(index: SqliteIndex) -> None:
+        try:
+            while not stop.is_set():
+                hits = index.lexical(query, 10)
+                assert len(index.vector(V[0], 10)) > 0
+                seen.add(frozenset(hit.chunk_id for hit in hits))
+                started.set()
+        except BaseException as error:  # noqa: BLE001 - reported by the main thread
+            errors.append(error)
+
+    threads = [threading.Thread(target=hammer, args=(index,)) for index in (store, other)]
+    for thread in threads:
+        thread.start()
+    assert started.wait(10)
+    old = {c.chunk_id for c in change_of("memory/a.md", ["alpha old"]).chunks}
+
+    def slow(fresh: IndexStore) -> None:
+        refill(fresh)
+        assert found(store, "alpha") == {"alpha old"}, "the old content serves while the new one grows"
+        time.sleep(0.05)
+
+    store.rebuild(FINGERPRINT, slow)
+    time.sleep(0.05)
+    for _ in range(2):
+        store.rebuild(FINGERPRINT, refill)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    other.close()
+    assert not errors
+    new = {c.chunk_id for c in change_of("memory/new.md", ["gamma new"]).chunks}
+    assert seen == {frozenset(old), frozenset(new)}
+
+
+@pytest.mark.parametrize("how", ["exception", "cancelled inside", "cancelled at the end"])
+def test_a_rebuild_that_does_not_finish_changes_nothing(store: SqliteIndex, path: Path, how: str) -> None:
+    before, generation = content(path), store.generation()
+    cancel = threading.Event()
+    error: type[Exception] = RuntimeError if how == "exception" else Cancelled
+
+    def fill(fresh: IndexStore) -> None:
+        refill(fresh)
+        fresh.cache_vectors({"dearly bought": V[1]})
+        if how == "exception":
+            raise RuntimeError("boom")
+        if how == "cancelled inside":
+            raise Cancelled("stopped")
+        cancel.set()
+
+    with pytest.raises(error):
+        store.rebuild(FINGERPRINT, fill, cancel)
+    after = content(path)
+    if how != "cancelled at the end":
+        assert "dearly bought" in {row[3] for row in after["cache"]}, "what was embedded is kept"
+        before["cache"] = after["cache"]
+    assert after == before
+    assert store.generation() == generation
+    assert leftovers(path) == []
+
+
+def test_leftovers_of_killed_rebuilds_are_swept_and_never_filled(store: SqliteIndex, path: Path) -> None:
+    gone = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
+    )
+    dead, alive = int(gone.stdout), os.getppid()
+    for name in (
+        f".tmp-{dead}-0123abcd",
+        f".tmp-{dead}-0123abcd-wal",
+        f".tmp-{alive}-0123abcd",
+        ".tmp-notes.md",
+    ):
+        path.with_name(path.name + name).write_text("not a database")
+    store.rebuild(FINGERPRINT, refill)
+    assert leftovers(path) == [f"{path.name}.tmp-{alive}-0123abcd", f"{path.name}.tmp-notes.md"]
+
+
+# -- other processes ------------------------------------------------------------------------------------
+
+
+def child(script: str, *arguments: object) -> subprocess.Popen[str]:
+    """A Python process with the engine and the helpers of these tests."""
+    environment = {**os.environ, "PYTHONPATH": f"{ENGINE}{os.pathsep}{TESTS}"}
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+        stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+
+
+REBUILD_FOREVER = """
+    import sys
+    from pathlib import Path
+    from openclaw_mem_engine.index.sqlite import SqliteIndex
+    from support.stores import FINGERPRINT, change_of, unit
+    store = SqliteIndex(Path(sys.argv[1]))
+    text = " ".join(f"word{n}" for n in range(60))
+    def fill(fresh):
+        for n in range(40):
+            fresh.apply(change_of(f"memory/{n}.md", [f"{text} {n}"], [unit([1, n, 2, 3])]))
+    print("ready", flush=True)
+    while True:
+        store.rebuild(FINGERPRINT, fill)
+        print("swapped", flush=True)
+"""
+
+
+def test_a_kill_at_any_moment_of_a_rebuild_leaves_a_whole_index(store: SqliteIndex, path: Path) -> None:
+    chance = random.Random(7)
+    for _ in range(5):
+        process = child(REBUILD_FOREVER, path)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(chance.uniform(0.0, 0.12))
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        assert store.counts().chunks in (3, 40)
+        rows = content(path)
+        chunks = len(rows["chunks"])
+        assert chunks in (3, 40)
+        assert rows["rows"] == [(chunks, chunks)]
+        assert len(rows["vectors"]) == chunks
+        check = apsw.Connection(str(path))
+        assert check.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        check.close()
+    store.rebuild(FINGERPRINT, refill)
+    assert leftovers(path) == []
+
+
+HOLD_THE_LOCK = """
+    import apsw, sys
+    connection = apsw.Connection(sys.argv[1])
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("INSERT INTO meta VALUES('held', 'yes')")
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_locked_index_is_readable_and_says_so_to_writers(store: SqliteIndex, path: Path) -> None:
+    process = child(HOLD_THE_LOCK, path)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    try:
+        impatient = SqliteIndex(path, busy_timeout_ms=50)
+        assert found(impatient, "alpha") == {"alpha old"}
+        assert len(impatient.vector(V[0], 5)) == 3
+        start = time.perf_counter()
+        with pytest.raises(IndexLocked, match=r"Another process is writing.*try again"):
+            put(impatient, "memory/c.md", ["gamma"], [V[0]])
+        with pytest.raises(IndexLocked):
+            impatient.rebuild(FINGERPRINT, refill)
+        assert time.perf_counter() - start < 3
+        assert leftovers(path) == []
+    finally:
+        process.communicate("\n")
+    put(impatient, "memory/c.md", ["gamma"], [V[0]])
+    assert found(impatient, "gamma") == {"gamma"}
+    impatient.close()
+
+
+def test_interrupt_stops_the_searches_of_a_thread_and_no_others(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "big.sqlite")
+    words = [f"w{n}" for n in range(300)]
+    for number in range(60):
+        put(store, f"memory/{number}.md", [" ".join([*words, str(number), str(line)]) for line in range(20)])
+    query = build_query(" ".join(words), "or", "stemmed")
+    assert query is not None
+    outcome: list[BaseException] = []
+    running, stop = threading.Event(), threading.Event()
+
+    def search() -> None:
+        try:
+            while not stop.is_set():
+                running.set()
+                store.lexical(query, 200)
+        except BaseException as error:  # noqa: BLE001 - looked at below
+            outcome.append(error)
+
+    thread = threading.Thread(target=search, daemon=True)
+    thread.start()
+    assert running.wait(10)
+    store.interrupt([threading.get_ident()])
+    assert store.lexical(query, 5), "what is not running is not stopped later"
+    assert thread.is_alive()
+    assert thread.ident is not None
+    for _ in range(300):
+        store.interrupt([thread.ident])
+        thread.join(0.01)
+        if not thread.is_alive():
+            break
+    stop.set()
+    thread.join(10)
+    assert [type(error) for error in outcome] == [Cancelled]
+    store.close()
+
+
+# -- trouble --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["text", "header", "truncated", "folder"])
+def test_a_file_that_is_no_index_is_named_with_advice(store: SqliteIndex, path: Path, kind: str) -> None:
+    store.close()
+    for end in ("-wal", "-shm"):
+        path.with_name(path.name + end).unlink(missing_ok=True)
+    if kind == "text":
+        path.write_text("# my notes\n" * 500)
+    elif kind == "header":
+        path.write_bytes(b"\xff" * 16 + path.read_bytes()[16:])
+    elif kind == "truncated":
+        path.write_bytes(path.read_bytes()[:5000])
+    else:
+        path.unlink()
+        path.mkdir()
+    with pytest.raises(IndexUnavailable) as raised:
+        SqliteIndex(path).counts()
+    message = str(raised.value)
+    assert str(path) in message
+    assert "delete that file" in message or "permissions" in message
+    if kind == "text":
+        assert path.read_text() == "# my notes\n" * 500, "a file that is not ours stays as it is"
+
+
+def test_random_damage_is_an_error_of_ours_or_goes_unnoticed(
+    store: SqliteIndex, path: Path, tmp_path: Path
+) -> None:
+    for number in range(30):
+        put(store, f"memory/x{number}.md", [f"crème number {number} " * 8], [V[number % 4]])
+    store.close()
+    whole = path.read_bytes()
+    chance, noticed = random.Random(11), 0
+    for number in range(60):
+        damaged = bytearray(whole)
+        for _ in range(chance.choice([1, 30, 400])):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        if number % 3 == 0:
+            del damaged[chance.randrange(len(damaged)) :]
+        copy = tmp_path / f"damaged-{number}.sqlite"
+        copy.write_bytes(damaged)
+        noticed += _use_all(copy, resident=number % 2 == 0)
+    assert 20 < noticed < 60
+
+
+def _use_all(path: Path, *, resident: bool) -> bool:
+    """Whether some call complained; any other exception than ours fails the test."""
+    query = build_query("crème number", "or", "stemmed")
+    assert query is not None
+    complained = False
+    try:
+        index = SqliteIndex(path, resident=resident)
+    except IndexUnavailable:
+        return True
+    calls: list[Callable[[], object]] = [
+        index.fingerprint,
+        index.files,
+        index.counts,
+        lambda: index.vector(V[0], 5),
+        lambda: index.fetch(hit.chunk_id for hit in index.lexical(query, 50)),
+        lambda: put(index, "memory/x1.md", ["changed"], [V[0]]),
+    ]
+    for call in calls:
+        try:
+            call()
+        except IndexUnavailable:
+            complained = True
+    index.close()
+    return complained
+
+
+def test_an_index_of_a_newer_program_is_refused_before_it_is_touched(store: SqliteIndex, path: Path) -> None:
+    store.close()
+    for change in ({"schema": 99}, {"tokeniser": "new"}):
+        newer = json.dumps(json.loads(FINGERPRINT.to_json()) | change)
+        connection = apsw.Connection(str(path))
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'fingerprint'", (newer,))
+        connection.close()
+        with pytest.raises(
+            IndexUnavailable, match=r"another version.*Delete it and run `openclaw-mem index`"
+        ):
+            SqliteIndex(path)
+    connection = apsw.Connection(str(path))
+    assert connection.execute("SELECT count(*) FROM chunks").fetchall() == [(3,)]
+    connection.close()
+
+
+def test_the_file_is_for_its_owner_only(store: SqliteIndex, path: Path) -> None:
+    assert path.stat().st_mode & 0o077 == 0
+    store.close()
+    path.chmod(0o644)
+    SqliteIndex(path).close()
+    assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 3 MB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = shutil.which("mount")
+    if mount is None or os.geteuid() != 0:
+        pytest.skip("mounting a small disk takes root")
+    made = subprocess.run(
+        [mount, "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)], capture_output=True, text=True
+    )
+    if made.returncode:
+        pytest.skip(f"no tmpfs here: {made.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_full_disk_is_said_and_the_old_content_serves(small_disk: Path) -> None:
+    path = small_disk / "main.sqlite"
+    store = new_store(path)
+    put(store, "memory/a.md", ["alpha old"], [V[0]])
+    big = ["filler " * 3000 + str(n) for n in range(40)]
+    with pytest.raises(IndexUnavailable, match=r"is full.*keeps its old content"):
+        for number in range(40):
+            put(store, f"memory/{number}.md", [f"{text} {number}" for text in big], [V[0]] * 40)
+    assert found(store, "alpha") == {"alpha old"}
+    with pytest.raises(IndexUnavailable, match="is full"):
+        store.rebuild(FINGERPRINT, lambda fresh: fresh.apply(change_of("memory/n.md", big * 8)))
+    assert leftovers(path) == []
+    assert found(store, "alpha") == {"alpha old"}
+    store.close()
+    again = SqliteIndex(path)
+    assert found(again, "alpha") == {"alpha old"}
+    assert len(again.vector(V[0], 1)) == 1
+    again.close()

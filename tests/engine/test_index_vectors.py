@@ -1,0 +1,199 @@
+"""Nearest chunks: inside SQLite, in memory and by brute force are one answer; so are the degraded forms."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.index.protocol import Scored
+from openclaw_mem_engine.index.sqlite import SqliteIndex
+from openclaw_mem_engine.model import Source
+from support.stores import Vector, content, found, new_store, put, unit
+
+DIMS = 8
+_NUMBERS = itertools.count()
+
+# Few directions, so that many chunks are exactly equally near.
+_VECTORS = st.lists(
+    st.tuples(st.lists(st.integers(-1, 1), min_size=DIMS, max_size=DIMS).filter(any), st.booleans()),
+    min_size=1,
+    max_size=40,
+)
+
+
+def fill(store: SqliteIndex, vectors: list[tuple[list[int], bool]]) -> dict[str, tuple[Vector, Source]]:
+    """One file a vector; returns what is where by chunk id."""
+    made: dict[str, tuple[Vector, Source]] = {}
+    for number, (values, in_sessions) in enumerate(vectors):
+        source: Source = "sessions" if in_sessions else "memory"
+        put(store, f"memory/{number}.md", [f"note {number}"], [unit(values)], source)
+        (chunk_id,) = set(_ids(store)) - set(made)
+        made[chunk_id] = unit(values), source
+    return made
+
+
+def _ids(store: SqliteIndex) -> list[str]:
+    return [row[0] for row in store._db.read("SELECT id FROM chunks")]
+
+
+def brute_force(
+    known: dict[str, tuple[Vector, Source]], query: Vector, limit: int, sources: list[Source] | None
+) -> list[tuple[str, float]]:
+    scored = [
+        (chunk_id, float(np.dot(vector.astype(np.float64), query.astype(np.float64))))
+        for chunk_id, (vector, source) in known.items()
+        if sources is None or source in sources
+    ]
+    # Exactly equal directions have exactly equal scores here; a last digit must not decide.
+    return sorted(scored, key=lambda pair: (-round(pair[1], 6), pair[0]))[:limit]
+
+
+def same(answer: list[Scored], wanted: list[tuple[str, float]]) -> None:
+    assert [hit.raw for hit in answer] == pytest.approx([score for _, score in wanted], abs=1e-6)
+    rounded = sorted(answer, key=lambda hit: (-round(hit.raw, 5), hit.chunk_id))
+    assert [hit.chunk_id for hit in rounded] == [
+        chunk_id for chunk_id, _ in sorted(wanted, key=lambda pair: (-round(pair[1], 5), pair[0]))
+    ]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    _VECTORS,
+    st.lists(st.integers(-1, 1), min_size=DIMS, max_size=DIMS).filter(any),
+    st.sampled_from([1, 2, 5, 20, 60]),
+    st.sampled_from([None, ["memory"], ["sessions"], ["memory", "sessions"], []]),
+)
+def test_three_ways_to_the_nearest(
+    tmp_path: Path,
+    vectors: list[tuple[list[int], bool]],
+    query: list[int],
+    limit: int,
+    sources: list[Source] | None,
+) -> None:
+    path = tmp_path / f"{next(_NUMBERS)}.sqlite"
+    store = new_store(path)
+    known = fill(store, vectors)
+    resident, without = SqliteIndex(path, resident=True), SqliteIndex(path, extension=False)
+    assert [s.caps.vector_search for s in (store, resident, without)] == [
+        "sqlite-vec",
+        "sqlite-vec",
+        "in-process",
+    ]
+    wanted = brute_force(known, unit(query), limit, sources)
+    for index in (store, resident, without):
+        same(index.vector(unit(query), limit, sources), wanted)
+    every = {chunk_id: float(vector @ unit(query)) for chunk_id, (vector, _) in known.items()}
+    assert store.cosines(unit(query), [*known, "unknown"]) == pytest.approx(every, abs=1e-6)
+    assert store.vector_count() == len(known)
+    for index in (store, resident, without):
+        index.close()
+
+
+def test_many_equally_near_at_the_border(tmp_path: Path) -> None:
+    """More ties than one look fetches: chunk ids decide, not the order in which files were indexed."""
+    store = new_store(tmp_path / "i.sqlite")
+    known = fill(store, [([1] * DIMS, False)] * 60 + [([1] * (DIMS - 1) + [0], False)])
+    ids = sorted(chunk_id for chunk_id, (vector, _) in known.items() if vector[-1])
+    for limit in (1, 5, 30, 59):
+        assert [hit.chunk_id for hit in store.vector(unit([1] * DIMS), limit)] == ids[:limit]
+    assert len(store.vector(unit([1] * DIMS), 61)) == 61
+    store.close()
+
+
+def test_nothing_is_nearest_in_an_empty_index_and_for_no_places(tmp_path: Path) -> None:
+    forms: list[dict[str, Any]] = [{}, {"resident": True}, {"extension": False}]
+    for number, options in enumerate(forms):
+        store = SqliteIndex(tmp_path / f"{number}.sqlite", **options)
+        assert store.vector(unit([1] * DIMS), 5) == []
+        store.close()
+        store = new_store(tmp_path / f"{number}.sqlite", **options)
+        assert store.vector(unit([1] * DIMS), 5) == []
+        fill(store, [([1] * DIMS, False)])
+        assert store.vector(unit([1] * DIMS), 0) == []
+        assert len(store.vector(unit([1] * DIMS), 500)) == 1
+        store.close()
+
+
+def test_what_is_held_in_memory_follows_changes_of_another_process(tmp_path: Path) -> None:
+    writer = new_store(tmp_path / "i.sqlite")
+    reader = SqliteIndex(tmp_path / "i.sqlite", resident=True)
+    query = unit([1] * DIMS)
+    assert reader.vector(query, 5) == []
+    put(writer, "memory/a.md", ["a"], [query])
+    put(writer, "memory/b.md", ["b"], [unit([1, 0, 0, 0, 0, 0, 0, 0])])
+    assert len(reader.vector(query, 5)) == 2
+    writer.remove("memory/a.md", "memory")
+    assert [round(hit.raw, 3) for hit in reader.vector(query, 5)] == [0.354]
+    writer.close()
+    reader.close()
+
+
+@pytest.mark.parametrize("missing", ["extension", "full_text"])
+def test_a_process_without_a_part_leaves_an_index_that_one_with_it_completes(
+    tmp_path: Path, missing: str
+) -> None:
+    """Notes change while a process has no sqlite-vec (or FTS5); the next whole process catches up."""
+    v = [unit(np.eye(DIMS)[i]) for i in range(4)]
+    path, fresh = tmp_path / "i.sqlite", tmp_path / "fresh.sqlite"
+    with_all = new_store(path)
+    put(with_all, "memory/a.md", ["alpha one", "alpha two"], v[:2])
+    put(with_all, "memory/b.md", ["beta"], [v[2]])
+    with_all.close()
+
+    degraded = SqliteIndex(path, **{missing: False})
+    put(degraded, "memory/a.md", ["gamma"], [v[3]])
+    degraded.remove("memory/b.md", "memory")
+    put(degraded, "memory/c.md", ["delta"], [v[0]])
+    if missing == "extension":
+        assert [note.code for note in degraded.notes] == ["no-sqlite-vec"]
+        assert degraded.caps.vector_search == "in-process"
+        assert len(degraded.vector(v[3], 5)) == 2
+        assert found(degraded, "gamma") == {"gamma"}
+    else:
+        assert not degraded.caps.full_text
+        assert found(degraded, "gamma") == set()
+    degraded.close()
+
+    again = SqliteIndex(path)
+    assert found(again, "alpha beta gamma delta") == {"gamma", "delta"}
+    nearest = again.vector(v[3], 1)
+    assert [c.text for c in again.fetch(hit.chunk_id for hit in nearest).values()] == ["gamma"]
+    again.close()
+
+    expected = new_store(fresh)
+    put(expected, "memory/a.md", ["gamma"], [v[3]])
+    put(expected, "memory/c.md", ["delta"], [v[0]])
+    expected.close()
+    mine, wanted = content(path), content(fresh)
+    del mine["cache"], wanted["cache"]  # vectors of old texts stay, for when the texts come back
+    assert mine == wanted
+
+
+def test_an_index_first_made_without_parts_is_completed_too(tmp_path: Path) -> None:
+    path = tmp_path / "i.sqlite"
+    bare = new_store(path, extension=False, full_text=False)
+    put(bare, "memory/a.md", ["the pump"], [unit([1] * DIMS)])
+    bare.close()
+    whole = SqliteIndex(path)
+    assert found(whole, "pumps") == {"the pump"}
+    assert len(whole.vector(unit([1] * DIMS), 5)) == 1
+    assert whole.notes == ()
+    whole.close()
+
+
+def test_a_table_made_in_a_rolled_back_transaction_is_made_again(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "i.sqlite")
+    good = unit([1] * DIMS)
+    with pytest.raises(IndexUnavailable):
+        put(store, "memory/a.md", ["a", "b"], [good, unit([1, 2])])  # two lengths: the second is refused
+    assert store.counts().chunks == 0
+    put(store, "memory/a.md", ["a"], [good])
+    assert len(store.vector(good, 5)) == 1
+    store.close()

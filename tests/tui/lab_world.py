@@ -1,0 +1,108 @@
+"""What the workbench tests share: the demo as a memory, a pool made by hand, and small helpers."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.model import Freshness, Note
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.pool import Candidate, Leg, LegRow, Pool
+from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.screens.search import SearchScreen
+from openclaw_mem_tui.state import View, answered, asked
+
+ROOT = Path(__file__).resolve().parents[2]
+LARGE, SMALL = (120, 36), (80, 24)
+NOW = 1_774_980_000.0
+DAY = 86_400.0
+
+
+def _load_scenes() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("screenshots_make", ROOT / "screenshots" / "make.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+make = _load_scenes()
+settled = make.settled
+
+
+def lab(app: Workbench) -> SearchScreen:
+    """The lab's screen, also while a box lies over it."""
+    return next(screen for screen in app.screen_stack if isinstance(screen, SearchScreen))
+
+
+def workbench(root: Path, **options: Any) -> Workbench:
+    """The workbench over the demo written into ``root``."""
+    return Workbench(make.demo_memory(root), **options)
+
+
+def candidate(number: int, text: str, path: str | None = None, age: float | None = None) -> Candidate:
+    lines = text.count("\n")
+    return Candidate(
+        f"c{number}",
+        path or f"memory/note-{number}.md",
+        10,
+        10 + lines,
+        text,
+        "memory",
+        None if age is None else NOW - age * DAY,
+        "evergreen" if age is None else "dated",
+    )
+
+
+def pool(
+    texts: Sequence[str] = ("router vlan ten", "the gateway of the router", "nothing to do with it"),
+    *,
+    query: str = "router vlan",
+    bm25: Sequence[tuple[int, float]] = ((0, 7.0), (1, 4.0)),
+    vector: Sequence[tuple[int, float]] = ((1, 0.81), (0, 0.72), (2, 0.2)),
+    ages: Sequence[float | None] = (12, None, 400),
+    paths: Sequence[str | None] = (),
+    notes: tuple[Note, ...] = (),
+    legs: tuple[str, ...] = ("lexical", "vector"),
+) -> Pool:
+    """Three chunks that both legs know something about; every number can be set."""
+    made = {}
+    for number, text in enumerate(texts):
+        path = paths[number] if number < len(paths) else None
+        made[f"c{number}"] = candidate(number, text, path, ages[number % len(ages)])
+    all_legs = (
+        Leg("bm25", "lexical", '"router" OR "vlan"', tuple(LegRow(f"c{n}", s) for n, s in bm25), 0.4),
+        Leg("vector", "vector", query, tuple(LegRow(f"c{n}", s) for n, s in vector), 0.3),
+    )
+    return Pool(
+        query,
+        tuple(leg for leg in all_legs if leg.kind in legs),
+        made,
+        NOW,
+        provider="static",
+        model="test",
+        freshness=Freshness("fresh", 1, NOW),
+        notes=notes,
+    )
+
+
+def view(knobs: Knobs | None = None, defaults: Knobs | None = None, **options: Any) -> View:
+    """An answered view of the pool made by hand."""
+    made = pool(**options)
+    defaults = defaults or Knobs()
+    return answered(asked(View(defaults, knobs or defaults), made.query), made)
+
+
+def failing(error: Exception) -> Callable[[], Memory]:
+    """A factory that cannot open anything."""
+
+    def factory() -> Memory:
+        raise error
+
+    return factory

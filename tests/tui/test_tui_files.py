@@ -1,0 +1,158 @@
+"""Exports, editors, themes, the table of actions, and what may be imported."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import lab_world as world
+import pytest
+
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_themes import BUILT_IN, ThemeError, load_theme
+from openclaw_mem_tui import export
+from openclaw_mem_tui.bindings import ACTIONS, keys_markdown
+from openclaw_mem_tui.editor import editor_command
+from openclaw_mem_tui.screens.search import SearchScreen
+from openclaw_mem_tui.themes import textual_theme
+from openclaw_mem_tui.widgets.knob_panel import KnobPanel
+
+HOSTILE = "x\x1b[31m | [red]`#"
+
+
+def test_json_is_the_explain_format() -> None:
+    view = world.view()
+    assert view.trace is not None
+    assert json.loads(export.as_json(view)) == json.loads(json.dumps(view.trace.to_dict()))
+
+
+def test_markdown_is_inert() -> None:
+    view = world.view(
+        Knobs().set({"min_score": 0.2}), Knobs(), query=HOSTILE, paths=(f"memory/{HOSTILE}.md",) * 3
+    )
+    told = export.as_markdown(view)
+    assert "\x1b" not in told and "\\[red\\]" in told
+    assert "## Not returned" in told and "min_score" in told and "json5" in told
+
+
+def test_config_fragment_holds_the_change() -> None:
+    told = export.as_config(world.view(Knobs().set({"max_results": 9}), Knobs()))
+    assert "maxResults" in told and "9" in told
+
+
+def test_files_are_never_overwritten(tmp_path: Path) -> None:
+    name = export.file_name("Router VLAN?", "20260331-180000", "json")
+    assert name == "20260331-180000-router-vlan.json"
+    first, second = export.write(tmp_path, name, "1"), export.write(tmp_path, name, "2")
+    assert first != second and first.read_text() == "1" and second.read_text() == "2"
+
+
+@pytest.mark.parametrize(
+    ("configured", "environ", "command"),
+    [
+        (None, {}, ["vi", "+12", "n.md"]),
+        (None, {"EDITOR": "nano -w"}, ["nano", "-w", "+12", "n.md"]),
+        (None, {"EDITOR": "nano", "VISUAL": "hx"}, ["hx", "n.md:12"]),
+        ("code", {}, ["code", "--wait", "--goto", "n.md:12"]),
+        ("/opt/own/editor", {}, ["/opt/own/editor", "n.md"]),
+        ("'/path with space/vim'", {}, ["/path with space/vim", "+12", "n.md"]),
+    ],
+)
+def test_editors_open_at_the_line(
+    configured: str | None, environ: dict[str, str], command: list[str]
+) -> None:
+    assert editor_command(configured, environ, "n.md", 12) == command
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_our_themes_load_and_contrast(name: str) -> None:
+    from textual.color import Color
+
+    theme = textual_theme(load_theme(name))
+    assert theme.background is not None and theme.foreground is not None
+    ground = Color.parse(theme.background)
+    needed = 7.0 if name == "claw-contrast" else 4.5
+    for color in (theme.foreground, theme.variables["quiet"], theme.accent, theme.success, theme.error):
+        assert color is not None
+        assert ground.get_contrast_text is not None
+        assert _contrast(ground.rgb, Color.parse(color).rgb) >= needed, color
+
+
+def _contrast(one: tuple[int, int, int], two: tuple[int, int, int]) -> float:
+    def luminance(rgb: tuple[int, int, int]) -> float:
+        parts = [c / 255 / 12.92 if c / 255 <= 0.04045 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in rgb]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    high, low = sorted((luminance(one), luminance(two)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_a_users_theme_by_name_and_by_path(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('name = "mine"\ndark = false\n[colors]\nprimary = "#336699"\n')
+    assert load_theme("mine", tmp_path).colors["primary"] == "#336699"
+    assert load_theme(str(file)).dark is False
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[colors", "cannot be read"),
+        ("[colors]\n", "at least primary"),
+        ('[colors]\nprimary = "red; }"\n', "is no colour"),
+        ('[colors]\nprimary = "#123456"\nother = "#123456"\n', "no 'other'"),
+        ('size = 3\n[colors]\nprimary = "#123456"\n', "'size' is unknown"),
+        ('name = "../x"\n[colors]\nprimary = "#123456"\n', "letters, digits"),
+    ],
+)
+def test_a_bad_theme_is_refused_with_a_reason(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    with pytest.raises(ThemeError, match=told):
+        load_theme(str(file))
+
+
+def test_an_unknown_theme_names_ours() -> None:
+    with pytest.raises(ThemeError, match="claw-dark"):
+        load_theme("nothing-like-it")
+
+
+def test_every_action_has_its_method_and_no_key_is_taken_twice() -> None:
+    for action in ACTIONS:
+        owner = KnobPanel if action.where == "knobs" else SearchScreen
+        assert hasattr(owner, f"action_{action.id}"), action.id
+    for where in ("lab", "knobs"):
+        keys = Counter(key for a in ACTIONS if a.where == where for key in a.keys.split(","))
+        assert {key for key, times in keys.items() if times > 1} <= {"g"}
+
+
+def test_the_key_table_of_the_readme_is_fresh() -> None:
+    told = keys_markdown()
+    for action in ACTIONS:
+        if action.shown:
+            assert action.help in told
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert told.strip() in readme, "run keys_markdown() and put it between the key marks of the README"
+
+
+def test_pure_modules_do_not_import_textual() -> None:
+    modules = ["format", "spans", "state", "guide", "editor", "export"]
+    modules += [
+        f"lines.{name}" for name in ("hits", "waterfall", "funnel", "preview", "knobs", "status", "terms")
+    ]
+    code = "import sys\n" + "".join(f"import openclaw_mem_tui.{name}\n" for name in modules)
+    code += "print([m for m in ('textual', 'apsw', 'numpy') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_the_app_module_opens_nothing_heavy() -> None:
+    code = (
+        "import sys, openclaw_mem_tui.app\n"
+        "print([m for m in ('apsw', 'numpy', 'openai', 'httpx', 'watchfiles') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,112 @@
+"""Numbers, arrows, bars, widths; and the gate for foreign text."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from openclaw_mem_tui import format as fmt
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("\x1b[31mred\x1b[0m", "^[[31mred^[[0m"),
+        ("\x1b]8;;http://evil\x1b\\link", "^[]8;;http://evil^[\\link"),
+        ("a\tb", "a    b"),
+        ("a\nb", "a⏎b"),
+        ("\x07\x7f", "^G^?"),
+        ("\x9b31m", "<U+009B>31m"),
+        ("abc\u202edcb", "abc<U+202E>dcb"),
+        ("zero\u200bwidth", "zero<U+200B>width"),
+        ("\ufeffbom", "<U+FEFF>bom"),
+        ("\ud800", "<U+D800>"),
+        ("[red]markup[/]", "[red]markup[/]"),
+        ("日本語 é", "日本語 é"),
+        ("❤\ufe0f", "❤"),
+    ],
+)
+def test_inert_shows_what_would_act(text: str, shown: str) -> None:
+    assert fmt.inert(text) == shown
+
+
+@given(st.text(alphabet=st.characters(), max_size=200))
+def test_inert_leaves_nothing_that_acts(text: str) -> None:
+    shown = fmt.inert(text)
+    for char in shown:
+        assert unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"), hex(ord(char))
+    shown.encode("utf-8")
+
+
+def test_inert_cuts_a_line_of_a_megabyte() -> None:
+    shown = fmt.inert("x" * 1_000_000)
+    assert len(shown) < 5_000
+    assert shown.endswith("996,000 more characters")
+
+
+def test_piled_up_marks_are_cut() -> None:
+    assert fmt.inert("a" + "\u0301" * 50) == "a" + "\u0301" * 3
+
+
+def test_inert_lines_drop_carriage_returns() -> None:
+    assert fmt.inert_lines("one\r\ntwo\x1b") == ["one", "two^["]
+
+
+@given(st.text(max_size=60), st.integers(1, 40))
+def test_padding_and_cropping_are_exact_in_cells(text: str, width: int) -> None:
+    text = fmt.inert(text)
+    assert cell_len(fmt.left(text, width)) == width
+    assert cell_len(fmt.right(text, width)) == width
+    assert cell_len(fmt.crop_left(text, width)) <= width
+
+
+@given(st.text(alphabet="ab 日é", max_size=80), st.integers(2, 30))
+def test_wrapping_loses_nothing_and_fits(text: str, width: int) -> None:
+    spans = fmt.wrap_spans(text, width)
+    assert "".join(text[a:b] for a, b in spans) == text
+    for a, b in spans:
+        assert cell_len(text[a:b].rstrip()) <= width
+
+
+def test_crop_left_keeps_the_end_of_a_path() -> None:
+    assert fmt.crop_left("memory/projects/lantern.md", 12) == "…/lantern.md"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.5667, ".567"), (1.0, "1.000"), (-0.05, "−.050"), (-0.0001, ".000"), (None, "·")]
+)
+def test_scores(value: float | None, shown: str) -> None:
+    assert fmt.score(value) == shown
+
+
+@pytest.mark.parametrize(("value", "shown"), [(0.5667, "+.567"), (-0.0994, "−.099"), (0.0, "±.000")])
+def test_signed(value: float, shown: str) -> None:
+    assert fmt.signed(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "shown"),
+    [(3, 1, "▲2"), (1, 2, "▼1"), (4, 4, "="), (None, 6, "new"), (2, None, "out"), (None, None, "")],
+)
+def test_arrows(before: int | None, now: int | None, shown: str) -> None:
+    assert fmt.arrow(before, now) == shown
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 60))
+def test_bars_stay_on_their_axis(start: float, end: float, width: int) -> None:
+    for fill in "█▒":
+        first, text = fmt.bar(start, end, width, fill)
+        assert 0 <= first <= width
+        assert first + len(text) <= width
+
+
+def test_bars_meet_where_one_ends_and_the_next_begins() -> None:
+    first, text = fmt.bar(0.0, 0.5, 20)
+    second, rest = fmt.bar(0.5, 0.6, 20)
+    assert (first, text) == (0, "█" * 10)
+    assert (second, rest) == (10, "██")

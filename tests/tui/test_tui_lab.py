@@ -1,0 +1,322 @@
+"""The search lab with real keys over the real engine and the demo's notes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import lab_world as world
+import pytest
+from lab_world import LARGE, SMALL, lab, settled
+from textual.geometry import Region
+from textual.pilot import Pilot
+from textual.widget import Widget
+
+from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.screens.help import HelpScreen
+from openclaw_mem_tui.screens.pick import PickScreen
+from openclaw_mem_tui.screens.search import SearchScreen
+
+DRILL = "how long did the last restore drill take"
+
+
+@asynccontextmanager
+async def running(
+    root: Path, size: tuple[int, int] = LARGE, **options: object
+) -> AsyncIterator[tuple[Pilot[int], SearchScreen]]:
+    app: Workbench = world.workbench(root, **options)
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        yield pilot, lab(app)
+        assert [worker.error for worker in app.workers if worker.error] == []
+
+
+async def press(pilot: Pilot[int], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settled(pilot)
+
+
+async def test_typing_searches_and_enter_goes_to_the_hits(tmp_path: Path) -> None:
+    async with running(tmp_path) as (pilot, screen):
+        assert screen.query_line.has_focus
+        assert "Type to search them" in screen.hits.text
+        await press(pilot, *"restore", "space", *"drill", "enter")
+        assert screen.hits.has_focus
+        assert screen.lab.view.query == "restore drill"
+        assert "restore-drill.md" in screen.hits.text.splitlines()[1]
+        assert "candidates" in str(screen.query_line.border_subtitle)
+        assert "fused" in screen.funnel.text
+        assert screen.lab.history.queries == ["restore drill"]
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL, (60, 16), (50, 12), (200, 50), (30, 8)])
+async def test_every_size_shows_the_hits(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with running(tmp_path, size, initial_query=DRILL) as (_, screen):
+        assert screen.hits.region.width == pytest.approx(size[0] * 0.6, abs=1) or size[0] < 100
+        assert "drill.md" in screen.hits.text
+        assert screen.waterfall.display == (screen.waterfall.region.height > 0) or size[0] < 100
+        if size[0] < 60 or size[1] < 16:
+            assert not screen.waterfall.region
+
+
+async def test_resizing_while_running(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        for size in (SMALL, (40, 10), LARGE, (200, 60)):
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            assert "drill.md" in screen.hits.text
+
+
+async def test_selection_moves_waterfall_and_snippet(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        first = screen.waterfall.text
+        assert "restore-drill.md" in first and "#1 at" in first
+        await press(pilot, "j")
+        assert "#2 at" in screen.waterfall.text
+        assert "2025-09-05" in screen.preview.text and "Source: memory/2025-09-05.md#L" in screen.preview.text
+        await press(pilot, "j")
+        assert "not returned: min" in screen.waterfall.text
+        await press(pilot, "G")
+        assert screen.hits.cursor == len(screen.hits.rows) - 1
+        await press(pilot, "home")
+        assert screen.waterfall.text == first
+
+
+async def test_dropped_rows_hide_and_columns_cycle(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        assert "not returned" in screen.hits.text
+        await press(pilot, "d")
+        assert "not returned" not in screen.hits.text
+        await press(pilot, "v", "v")
+        assert "+." in screen.hits.text
+
+
+async def test_a_knob_ranks_in_the_same_frame_and_resets(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        before = len(screen.lab.view.trace.returned)  # type: ignore[union-attr]
+        await pilot.press("p", "left", "left", "left", "left")
+        await pilot.pause()
+        assert not screen.lab.view.pending
+        assert screen.lab.view.knobs.min_score == pytest.approx(0.15)
+        assert len(screen.lab.view.trace.returned) > before  # type: ignore[union-attr]
+        assert "was 0.35" in screen.knob_panel.text
+        assert "new" in screen.hits.text and "baseline default" in screen.funnel.text
+        await press(pilot, "u")
+        assert screen.lab.view.knobs == screen.lab.view.defaults
+        await press(pilot, "shift+left", "U")
+        assert screen.lab.view.knobs == screen.lab.view.defaults
+        await press(pilot, "escape")
+        assert screen.hits.has_focus and not screen.knobs_open
+
+
+async def test_a_knob_that_retrieves(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        await press(pilot, "p", *["down"] * 8)
+        assert screen.knob_panel.name_at_cursor == "lexical_form"
+        await press(pilot, "right")
+        view = screen.lab.view
+        assert not view.pending and view.trace is not None and view.trace.knobs.lexical_form == "and"
+        assert view.baseline is not None and view.baseline.trace.knobs.lexical_form == "or"
+
+
+async def test_every_profile_can_be_chosen(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        await press(pilot, "p", "home")
+        seen = set()
+        for _ in range(4):
+            await press(pilot, "right")
+            seen.add(screen.lab.view.trace.knobs.profile)  # type: ignore[union-attr]
+            assert screen.lab.view.answers
+        assert {"documented", "workbench"} <= seen
+
+
+async def test_baseline_pins_and_clears(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        await press(pilot, "s", "b", "s")
+        assert screen.lab.view.knobs.mode == "vector"
+        assert "baseline pinned" in screen.funnel.text
+        await press(pilot, "B")
+        assert "baseline default" in screen.funnel.text
+
+
+async def test_get_render_citations_and_copy(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        await press(pilot, "enter")
+        assert screen.preview_kind == "get" and "lines 1–" in screen.preview.text
+        await press(pilot, "enter")
+        assert screen.preview_kind == "snippet"
+        await press(pilot, "m")
+        assert screen.preview_kind == "markdown" and "Runbook: restore drill" in screen.preview.text
+        await press(pilot, "escape", "t", "t")
+        assert screen.citations == "off" and "Source:" not in screen.preview.text
+        await press(pilot, "y")
+        assert pilot.app.clipboard == "memory/runbooks/restore-drill.md:1"
+        await press(pilot, "t", "t", "Y")
+        assert pilot.app.clipboard.endswith("Source: memory/runbooks/restore-drill.md#L1-L17")
+
+
+async def test_history_older_newer_and_fuzzy(tmp_path: Path) -> None:
+    async with running(tmp_path) as (pilot, screen):
+        await press(pilot, *"heron", "enter", "slash", "ctrl+u", *"alarm", "enter")
+        await press(pilot, "n")
+        assert screen.lab.view.query == "heron" and screen.query_line.value == "heron"
+        await press(pilot, "N")
+        assert screen.lab.view.query == "alarm"
+        await pilot.press("R")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, PickScreen)
+        await pilot.press(*"hro", "enter")
+        await settled(pilot)
+        assert screen.lab.view.query == "heron"
+
+
+async def test_export_writes_and_says_where(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        for letter in "jmsc":
+            await pilot.press("x")
+            await pilot.pause()
+            await pilot.press(letter)
+            await settled(pilot)
+            assert "wrote" in screen.lab.activity.said
+        files = {path.suffix: path for path in (tmp_path / "data" / "exports").iterdir()}
+        assert set(files) == {".json", ".md", ".svg", ".json5"}
+        assert json.loads(files[".json"].read_text())["query"] == DRILL
+        assert str(files[".json5"]) in screen.lab.activity.said
+
+
+async def test_help_comes_from_the_table(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, HelpScreen)
+        told = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
+        assert "pin this run as the baseline" in told and "in the order in which the agent gets" in told
+        await pilot.press("escape")
+        await pilot.pause()
+        assert pilot.app.screen is screen
+
+
+async def test_narrow_screens_rotate_the_lower_pane(tmp_path: Path) -> None:
+    async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, screen):
+        assert screen.waterfall.region and not screen.preview.region
+        await press(pilot, "tab")
+        assert screen.preview.region and not screen.waterfall.region
+        await press(pilot, "p")
+        assert screen.knob_panel.region and not screen.preview.region
+        assert "min score" in _visible(screen)
+
+
+def _visible(screen: SearchScreen) -> str:
+    panel = screen.knob_panel
+    return "\n".join(panel.render_line(y).text for y in range(panel.size.height))
+
+
+async def test_single_letters_are_text_in_the_query(tmp_path: Path) -> None:
+    async with running(tmp_path) as (pilot, screen):
+        await press(pilot, *"qpbdvxs?")
+        assert screen.query_line.value == "qpbdvxs?"
+        await press(pilot, "escape")
+        assert screen.hits.has_focus
+
+
+async def test_the_edited_note_is_searched_again(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query="zebra crossing") as (pilot, screen):
+        note = tmp_path / "demo" / "workspace" / "memory" / "projects" / "lantern.md"
+        note.write_text(note.read_text() + "\n- a zebra crossing was painted\n")
+        for _ in range(400):
+            await pilot.pause(0.02)
+            if "lantern.md changed · index gen 2" in screen.lab.activity.said:
+                break
+        await settled(pilot)
+        assert "lantern.md changed · index gen 2" in screen.status_line.text
+        assert "lantern.md" in screen.hits.text.splitlines()[1]
+
+
+async def test_no_key_asks_for_a_new_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layout costs more than everything else that a key does: this guards the budgets without a clock."""
+    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        asked: list[str] = []
+        refresh = Widget.refresh
+
+        def counting(self: Widget, *regions: Region, layout: bool = False, **rest: bool) -> Widget:
+            if layout:
+                asked.append(f"{self!r}")
+            return refresh(self, *regions, layout=layout, **rest)
+
+        await press(pilot, "down", "up", "p", "left", "right", "escape", "slash", "a")
+        monkeypatch.setattr(Widget, "refresh", counting)
+        await press(pilot, "b", "escape", "j", "k", "v", "v", "v", "t", "t", "t")
+        assert asked == []
+        screen.knob_panel.show(screen.lab.view.knobs, screen.lab.view.defaults)
+        screen.tune(screen.lab.view.knobs.set({"vector_weight": 0.75}))
+        await settled(pilot)
+        assert asked == []
+
+
+async def test_the_mouse_is_enough(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        await pilot.click("#hits", offset=(10, 3))
+        await settled(pilot)
+        assert screen.hits.cursor == 1
+        await pilot.click("#keys", offset=(14, 0))
+        await settled(pilot)
+        assert screen.knobs_open
+
+
+async def test_the_palette_offers_our_actions(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        titles = [command.title for command in pilot.app.get_system_commands(screen)]
+        assert "Open or close the knob panel" in titles and "Theme" in titles
+        assert not any("lesson" in title for title in titles)
+        await pilot.press("colon")
+        await pilot.pause()
+        assert pilot.app.screen is not screen
+
+
+async def test_quit(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, _):
+        await pilot.press("q")
+        await pilot.pause()
+        assert pilot.app.return_value == 0
+
+
+# -- the demo ---------------------------------------------------------------------------------------------
+
+
+async def test_the_first_lesson_is_loaded(tmp_path: Path) -> None:
+    async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
+        assert "lesson 1 of 12" in screen.lesson.text
+        assert screen.lab.view.knobs.decay and screen.lab.view.baseline_name == "lesson"
+        assert "lessons" in screen.keys.text
+        await press(pilot, "right_square_bracket")
+        assert "lesson 2 of 12" in screen.lesson.text
+        assert "Nothing passes" in screen.hits.text
+        await press(pilot, "left_square_bracket", "left_square_bracket")
+        assert "lesson 12 of 12" in screen.lesson.text
+
+
+async def test_lessons_can_be_picked_and_left(tmp_path: Path) -> None:
+    async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
+        await pilot.press("g")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, PickScreen)
+        await pilot.press("down", "down", "enter")
+        await settled(pilot)
+        assert "lesson 3 of 12" in screen.lesson.text and screen.lab.view.knobs.mmr
+        await press(pilot, "slash", "ctrl+u", *"heron")
+        assert not screen.lesson.display
+        assert screen.lab.view.knobs == screen.lab.view.defaults and not screen.lab.view.compares
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_every_lesson_shows_hits_or_says_why(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with running(tmp_path, size, demo=world.make.demo_guide()) as (pilot, screen):
+        for _ in range(12):
+            await press(pilot, "right_square_bracket")
+            view = screen.lab.view
+            assert view.answers and view.trace is not None
+            assert view.compares, view.query
+            assert view.trace.returned or "Nothing" in screen.hits.text

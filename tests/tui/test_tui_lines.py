@@ -1,0 +1,290 @@
+"""What the panes say, as lines of data."""
+
+from __future__ import annotations
+
+import lab_world as world
+import pytest
+
+from openclaw_mem_engine.matches import stem
+from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.trace import recompute
+from openclaw_mem_tui import spans, state
+from openclaw_mem_tui.lines import funnel, hits, knobs, preview, status
+from openclaw_mem_tui.lines.landing import landing
+from openclaw_mem_tui.lines.status import Activity, Place
+from openclaw_mem_tui.lines.terms import Marker
+from openclaw_mem_tui.lines.waterfall import waterfall
+
+EVERYTHING = Knobs().set({"decay": True, "mmr": True, "min_score": 0.3})
+
+
+def texts(lines: list[spans.Line]) -> str:
+    return "\n".join(spans.text_of(line) for line in lines)
+
+
+def row_texts(view: state.View, width: int, mode: state.Columns = "scores") -> list[str]:
+    assert view.trace is not None
+    plan = hits.layout(view, mode, width)
+    marker = Marker.of(view.pool)
+    lines = [hits.header(plan), *(hits.hit(view, row, plan, marker, False) for row in view.trace.rows)]
+    for line in lines:
+        assert spans.width(line) <= width
+    return [spans.text_of(line) for line in lines]
+
+
+# -- hit list ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [40, 48, 58, 70, 78, 120, 200])
+@pytest.mark.parametrize("mode", state.COLUMNS)
+@pytest.mark.parametrize("settings", [EVERYTHING, Knobs(), Knobs().set({"fusion": "rrf"})])
+def test_rows_fit_and_keep_rank_path_and_final(width: int, mode: state.Columns, settings: Knobs) -> None:
+    view = world.view(settings, Knobs())
+    rows = row_texts(view, width, mode)
+    assert "final" in rows[0] and "#" in rows[0]
+    assert "note-1" in rows[1]
+
+
+def test_columns_join_with_the_stages_that_ran() -> None:
+    assert "decay" not in row_texts(world.view(), 100)[0]
+    titles = row_texts(world.view(EVERYTHING, Knobs()), 100)[0]
+    assert titles.split()[-6:] == ["bm25", "vec", "fused", "decay", "mmr", "final"]
+
+
+def test_columns_are_shed_in_order() -> None:
+    view = world.view(EVERYTHING, Knobs())
+    shed: list[str] = []
+    for width in range(110, 30, -1):
+        title = row_texts(view, width)[0]
+        for word in ("decay", "mmr", "bm25", "Δ"):
+            if word not in title and word not in shed:
+                shed.append(word)
+    assert shed == ["decay", "mmr", "bm25", "Δ"]
+
+
+def test_dropped_rows_carry_their_stage_and_in_wide_panes_the_reason() -> None:
+    rows = row_texts(world.view(), 200)
+    assert " min " in rows[-1] and "is below 0.35" in rows[-1]
+
+
+def test_ranks_and_contributions() -> None:
+    ranks = row_texts(world.view(), 70, "ranks")
+    assert ranks[1].split()[-3:] == ["2", "1", "1"]
+    parts = row_texts(world.view(), 70, "contributions")
+    assert parts[1].split()[-3:] == ["+.100", "+.567", ".667"]
+
+
+def test_a_rescued_hit_is_marked() -> None:
+    view = world.view(bm25=((0, 7.0),), vector=((1, 0.2), (2, 0.1)))
+    assert " 1* " in row_texts(view, 80)[1]
+
+
+def test_deltas_tell_new_and_out() -> None:
+    view = state.tuned(world.view(), Knobs().set({"mode": "bm25", "max_results": 1}))
+    rows = row_texts(view, 80)
+    assert "▲1" in rows[1] and any("out" in row for row in rows[2:])
+
+
+def test_what_left_the_answer_stands_first_among_the_dropped() -> None:
+    texts_of = ("a", "b", "c")
+    view = world.view(texts=texts_of, vector=((0, 0.9), (1, 0.8), (2, 0.7)), bm25=(), ages=(0, 0, 900))
+    view = state.tuned(view, Knobs().set({"decay": True}))
+    titles = [(group.title, [row.chunk_id for row in group.rows]) for group in hits.groups(view, True)]
+    assert titles == [("", ["c0", "c1"]), ("returned by the baseline, not now", ["c2"])]
+    assert [group.title for group in hits.groups(view, False)] == [""]
+
+
+def test_long_paths_give_way_from_the_left_and_keep_the_range() -> None:
+    view = world.view(paths=("memory/" + "deep/" * 30 + "note.md",) * 3)
+    assert "note.md:10" in row_texts(view, 60)[1]
+
+
+# -- waterfall --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [30, 45, 77, 120])
+@pytest.mark.parametrize("settings", [EVERYTHING, Knobs(), Knobs().set({"fusion": "rrf"})])
+def test_waterfall_fits_for_every_row(width: int, settings: Knobs) -> None:
+    view = world.view(settings, Knobs())
+    assert view.trace is not None
+    for row in view.trace.rows:
+        for line in waterfall(view, row, width):
+            assert spans.width(line) <= width
+
+
+def test_waterfall_states_operands_and_final() -> None:
+    view = world.view(EVERYTHING, Knobs())
+    assert view.trace is not None
+    row = next(r for r in view.trace.rows if r.chunk_id == "c0")
+    told = texts(waterfall(view, row, 60))
+    assert "×.70" in told and "#1 .500 ×.30" in told and "12 d ×.758" in told
+    assert f"{recompute(row.operands):.3f}"[1:] in told
+    assert "picked" in told and "baseline (default)" in told
+
+
+def test_waterfall_of_a_dropped_row_says_why() -> None:
+    view = world.view()
+    assert view.trace is not None
+    told = texts(waterfall(view, view.trace.dropped[-1], 60))
+    assert "not returned: min" in told and "short by" in told
+
+
+def test_waterfall_of_rrf_shows_the_formula_and_no_cut() -> None:
+    view = world.view(Knobs().set({"fusion": "rrf"}), Knobs())
+    assert view.trace is not None
+    told = texts(waterfall(view, view.trace.rows[0], 60))
+    assert "1/(60+1)" in told and "does not apply" in told
+
+
+# -- funnel, strip, empty states --------------------------------------------------------------------------
+
+
+def test_funnel_counts_each_stage() -> None:
+    told = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 120))
+    assert (
+        "bm25 2 + vec 3 → fused 3 → decay" in told
+        and "min .30: 2 (−1)" in told
+        and "baseline default" in told
+    )
+
+
+def test_funnel_is_compact_where_it_must_be() -> None:
+    line = funnel.funnel(world.view(EVERYTHING, Knobs()), 60)
+    assert spans.width(line) == 60
+
+
+def test_strip_marks_what_differs() -> None:
+    line = funnel.strip(EVERYTHING, Knobs(), 120)
+    strong = [span.text for span in line if "strong" in span.role]
+    assert strong == ["decay 30 d", "mmr λ .70", "min .30"]
+
+
+def test_nothing_passes_is_explained() -> None:
+    view = world.view(Knobs().set({"min_score": 0.95, "keyword_rescue": "off"}), Knobs())
+    assert "0 of 3, the best scored .667" in texts(funnel.nothing(view))
+
+
+def test_nothing_found_is_explained() -> None:
+    view = world.view(bm25=(), vector=(), texts=())
+    assert "No word stands in any note" in texts(funnel.nothing(view))
+
+
+@pytest.mark.parametrize(
+    ("activity", "told"),
+    [
+        (Activity(), "Opening the index"),
+        (Activity(phase="syncing"), "Reading the notes"),
+        (Activity(phase="ready"), "no note to search"),
+        (Activity(phase="ready", files=3, chunks=9), "3 notes, 9 passages"),
+        (Activity(phase="failed"), "cannot be searched"),
+    ],
+)
+def test_landing_always_says_something(activity: Activity, told: str) -> None:
+    empty = state.View(Knobs(), Knobs())
+    assert told in texts(landing(empty, activity, None))
+
+
+# -- preview ----------------------------------------------------------------------------------------------
+
+
+def test_snippet_has_real_line_numbers_and_marks() -> None:
+    candidate = world.candidate(0, "\n\nfirst router line\nsecond")
+    marker = Marker.of(world.pool())
+    presented = "first router line\nsecond\n\nSource: memory/note-0.md#L10-L13"
+    made = preview.snippet(candidate, presented, marker, 60)
+    assert texts(made).splitlines()[0].split() == ["12", "first", "router", "line"]
+    assert [span.text for line in made for span in line if "match" in span.role] == ["router"]
+    assert "Source: memory/note-0.md#L10-L13" in texts(made)
+
+
+def test_snippet_says_what_the_agent_does_not_see() -> None:
+    candidate = world.candidate(0, "word " * 400)
+    made = preview.snippet(candidate, ("word " * 400)[:700], Marker.of(None), 60)
+    assert "the agent does not see 1,3" in texts(made)
+
+
+def test_excerpt_tells_chunk_from_context() -> None:
+    candidate = world.candidate(0, "a\nb")
+    got = Excerpt("memory/note-0.md", "before\na\nb\nafter", 9, 12, 40, True)
+    made = preview.excerpt(got, candidate, Marker.of(None), 60)
+    assert [spans.text_of(line)[4] for line in made[:4]] == [" ", "▎", "▎", " "]
+    assert "lines 9–12 of 40" in texts(made)
+
+
+def test_a_file_that_is_gone_is_said() -> None:
+    got = Excerpt("memory/x.md", "", 1, 0, 0, False)
+    assert "gone" in texts(preview.excerpt(got, world.candidate(0, "a"), Marker.of(None), 60))
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "marked"),
+    [
+        ("routers", "the Router routes", ["Router"]),
+        ("café", "CAFE and Café", ["CAFE", "Café"]),
+        ("納期は", "箱の納期は四週間", ["納期は"]),
+        ("INV-0412", "invoice INV-0412 paid", ["INV", "0412"]),
+    ],
+)
+def test_terms_are_marked_across_forms_and_scripts(query: str, text: str, marked: list[str]) -> None:
+    pool = world.pool(query=query, legs=("vector",))
+    line = Marker.of(pool).mark(text)
+    assert [span.text for span in line if "match" in span.role] == marked
+
+
+def test_stems_meet() -> None:
+    assert stem("numbers") == stem("number") and stem("restored") == stem("restore")
+
+
+# -- knobs ------------------------------------------------------------------------------------------------
+
+
+def test_changed_knobs_are_bold_and_show_their_default() -> None:
+    panel = knobs.panel(EVERYTHING, Knobs(), 45, 0)
+    row = panel[state.KNOB_NAMES.index("min_score")]
+    assert "0.30" in spans.text_of(row) and "was 0.35" in spans.text_of(row)
+    assert any("strong" in span.role for span in row)
+    for line in panel:
+        assert spans.width(line) == 45
+
+
+def test_every_knob_has_a_hint() -> None:
+    for name in state.KNOB_NAMES:
+        assert texts(knobs.hint(name, 44)).strip()
+
+
+# -- edges ------------------------------------------------------------------------------------------------
+
+
+def test_degraded_service_is_said() -> None:
+    note = Note("stale", "Two notes changed since the last sync.", "warning")
+    view = world.view(notes=(note, Note("x", "Keywords alone.", "info")))
+    told = texts(status.soundness(view, Activity(phase="ready"), 100))
+    assert "! Two notes changed" in told and "i Keywords alone." in told
+
+
+def test_a_fallback_is_said() -> None:
+    from dataclasses import replace
+
+    made = replace(world.pool(), fallback=Fallback("openai", "401"))
+    view = state.answered(state.asked(state.View(Knobs(), Knobs()), "router vlan"), made)
+    assert "openai could not serve (401)" in texts(status.soundness(view, Activity(), 100))
+
+
+def test_status_gives_way_to_what_was_just_said() -> None:
+    fresh = Freshness("fresh", 41, world.NOW)
+    activity = Activity(
+        phase="ready", said="wrote /home/someone/exports/" + "x" * 40 + ".json", freshness=fresh
+    )
+    line = status.status(world.view(), activity, 60)
+    assert spans.width(line) == 60 and spans.text_of(line).rstrip().endswith(".json")
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_edges_fit(width: int) -> None:
+    place = Place("main", "/home/someone/" + "deep/" * 20, "builtin", "static-minilm", True)
+    fresh = Freshness("stale", 41, world.NOW, ("a.md",), 1)
+    for phase in ("opening", "syncing", "ready", "failed"):
+        activity = Activity(phase=phase, label="memory/x.md", done=3, total=9, freshness=fresh, files=9)  # type: ignore[arg-type]
+        assert spans.width(status.top(place, width)) == width
+        assert spans.width(status.status(world.view(), activity, width, 3)) == width

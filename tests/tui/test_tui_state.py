@@ -1,0 +1,152 @@
+"""The view and its changes: what is ranked at once, what waits, what is compared with what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import lab_world as world
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw_mem_engine.ranking.knob_table import KNOBS
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.rank import rank
+from openclaw_mem_tui import state
+from openclaw_mem_tui.state import History, View
+
+
+def test_a_free_knob_ranks_at_once() -> None:
+    before = world.view()
+    after = state.tuned(before, before.knobs.set({"min_score": 0.0}))
+    assert not after.pending
+    assert after.trace is not None and after.trace.knobs.min_score == 0.0
+    assert len(after.trace.returned) == 3
+
+
+def test_a_knob_that_retrieves_waits_and_keeps_the_rows() -> None:
+    before = world.view()
+    after = state.tuned(before, before.knobs.set({"lexical_form": "and"}))
+    assert after.pending and state.needs_retrieval(after)
+    assert after.trace is before.trace
+
+
+def test_every_knob_that_is_declared_free_is_free() -> None:
+    before = world.view()
+    for name, spec in KNOBS.items():
+        after = state.tuned(before, state.nudged(before.knobs, name, 1))
+        if spec.free:
+            assert not after.pending, name
+
+
+def test_a_new_query_keeps_old_rows_until_answered() -> None:
+    before = world.view()
+    after = state.asked(before, "gateway")
+    assert after.pending and after.trace is before.trace and not after.answers
+    answered = state.answered(after, replace(world.pool(), query="gateway"))
+    assert answered.answers and answered.trace is not None and answered.trace.query == "gateway"
+
+
+def test_a_blank_query_has_no_rows() -> None:
+    after = state.asked(world.view(), "   ")
+    assert after.trace is None and not after.pending and not state.needs_retrieval(after)
+
+
+def test_the_baseline_is_the_configured_default() -> None:
+    view = state.tuned(world.view(), Knobs().set({"min_score": 0.0}))
+    assert view.compares and view.baseline is not None
+    assert view.baseline.trace.knobs == Knobs()
+    assert view.baseline_name == "default"
+    assert not world.view().compares
+
+
+def test_a_pin_keeps_its_trace_for_its_query_and_its_knobs_for_others() -> None:
+    tuned = state.tuned(world.view(), Knobs().set({"min_score": 0.0}))
+    view = state.pinned(tuned)
+    assert view.baseline_name == "pinned"
+    back = state.tuned(view, Knobs())
+    assert back.baseline is not None and back.baseline.trace is tuned.trace
+    other = state.answered(state.asked(back, "gateway"), replace(world.pool(), query="gateway"))
+    assert other.baseline is not None and other.baseline.trace.knobs.min_score == 0.0
+    assert other.baseline_name == "pinned knobs"
+    assert not state.unpinned(state.tuned(view, Knobs())).compares
+
+
+def test_a_pin_shows_what_an_edited_note_changes() -> None:
+    view = state.pinned(world.view())
+    edited = world.pool(bm25=((0, 9.0), (1, 2.0)), vector=((0, 0.9), (1, 0.5)))
+    after = state.answered(view, edited)
+    assert after.compares and after.baseline is not None and after.trace is not None
+    first = after.trace.returned[0]
+    assert first.chunk_id == "c0" and after.baseline.ranks["c0"] == 2
+
+
+def test_a_baseline_that_needs_another_pool_gets_it() -> None:
+    other = Knobs().set({"lexical_form": "and"})
+    view = View(Knobs(), other, query="router vlan", pending=True)
+    assert state.needs_baseline_pool(view)
+    answered = state.answered(view, world.pool(), world.pool(bm25=((1, 4.0),)))
+    assert answered.baseline is not None and answered.baseline.trace.knobs == Knobs()
+    # A free knob after that keeps the baseline, though its pool is gone.
+    later = state.tuned(answered, other.set({"min_score": 0.1}))
+    assert later.baseline is not None and later.baseline.trace is answered.baseline.trace
+
+
+def test_a_failure_keeps_the_rows_and_says_why() -> None:
+    after = state.failed(state.asked(world.view(), "x"), "The index is locked.")
+    assert after.trace is not None and after.error == "The index is locked." and not after.answers
+
+
+def test_opening_brings_the_configured_knobs_unless_the_user_was_faster() -> None:
+    configured = Knobs().set({"max_results": 9})
+    assert state.opened(View(Knobs(), Knobs()), configured).knobs == configured
+    mine = Knobs().set({"min_score": 0.1})
+    assert state.opened(View(Knobs(), mine), configured).knobs == mine
+
+
+def test_weights_stay_complements() -> None:
+    knobs = state.nudged(Knobs(), "vector_weight", 1, large=True)
+    assert (knobs.vector_weight, knobs.text_weight) == (0.9, 0.1)
+    assert state.reset(knobs, Knobs(), "text_weight") == Knobs()
+
+
+def test_a_profile_sets_everything_and_resets_everything() -> None:
+    other = state.nudged(Knobs(), state.PROFILE, 1)
+    assert other.profile != "documented" and other.changes_from(Knobs())
+    assert state.reset(other, Knobs(), state.PROFILE) == Knobs()
+
+
+STEPS = st.tuples(st.sampled_from(state.KNOB_NAMES), st.sampled_from([-1, 1]), st.booleans())
+
+
+@given(st.lists(STEPS, max_size=25))
+def test_any_walk_over_the_knobs_can_be_ranked(steps: list[tuple[str, int, bool]]) -> None:
+    knobs = Knobs()
+    for name, direction, large in steps:
+        knobs = state.nudged(knobs, name, direction, large)
+    trace = rank(world.pool(), knobs)
+    assert len(trace.rows) == 3
+
+
+def test_history_walks_and_merges() -> None:
+    history = History()
+    for query in ("router", "router vlan", "heron", "router vlan"):
+        history.add(query)
+    assert history.queries == ["heron", "router vlan"]
+    assert history.older() == "heron"
+    assert history.older() is None
+    assert history.newer() == "router vlan"
+    assert history.newer() is None
+    history.add("  ")
+    assert len(history.queries) == 2
+
+
+def test_history_is_bounded() -> None:
+    history = History(limit=3)
+    for number in range(10):
+        history.add(f"{number} query")
+    assert history.queries == ["7 query", "8 query", "9 query"]
+
+
+def test_fuzzy_finds_letters_in_order_compact_first() -> None:
+    found = state.fuzzy("rtvl", ["heron", "router vlan", "r t v l compact", "restore the last"])
+    assert "heron" not in found and found[0] == "r t v l compact" and "router vlan" in found

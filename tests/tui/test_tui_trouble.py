@@ -1,0 +1,289 @@
+"""Errors, slow engines and hostile notes: a readable line each time, and the screen stays alive."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import lab_world as world
+import pytest
+from lab_world import LARGE, SMALL, lab, make, settled
+
+from openclaw_mem_engine.errors import Cancelled, IndexLocked, PathRefused, ProviderError
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.model import CancelToken, Excerpt, Fallback, Note
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.service import Service
+
+SAMPLES = (
+    "\x1b[31mrouter in red\x1b[0m",
+    "\x1b]8;;http://evil.example\x1b\\router link\x1b]8;;\x1b\\",
+    "[bold red]router[/] [@click=app.bell]markup[/]",
+    "router \u202edlrow\u202c bidi \u2066x\u2069",
+    "router \x9b2J \x07 bell",
+    "router zero\u200bwidth \ufeff",
+)
+
+
+def hostile_memory(root: Path) -> Memory:
+    workspace = root / "hostile"
+    notes = workspace / "memory"
+    notes.mkdir(parents=True)
+    (workspace / "MEMORY.md").write_text("# Memory\n\n" + "\n".join(SAMPLES) + "\n", encoding="utf-8")
+    (notes / "long.md").write_text("router " + "x" * 1_000_000 + "\n", encoding="utf-8")
+    (notes / "[red]name[b].md").write_text("router under an odd name\n", encoding="utf-8")
+    (notes / "日本.md").write_text("router 日本語の長い行" + "東京都" * 60 + "\n", encoding="utf-8")
+    return _open(root, workspace)
+
+
+def _open(root: Path, workspace: Path, kind: type[Memory] = Memory) -> Memory:
+    from openclaw_mem_engine.config.load import load_settings
+
+    settings = load_settings(
+        workspace=workspace,
+        provider="static",
+        environ={"OPENCLAW_MEM_HOME": str(root / "data")},
+        home=root,
+        cwd=root,
+    )
+    return kind.open(settings, resident=True)
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_hostile_notes_are_inert(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = Workbench(lambda: hostile_memory(tmp_path), initial_query="router")
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        await pilot.press("p", "home", "escape")
+        seen = ""
+        for keys in (
+            ["down"],
+            ["enter"],
+            ["m"],
+            ["escape", "v"],
+            ["down"],
+            ["enter"],
+            ["down"],
+            ["m"],
+            ["tab"],
+        ):
+            for key in keys:
+                await pilot.press(key)
+                await settled(pilot)
+            seen += screen.preview.text + screen.hits.text + screen.waterfall.text
+            svg = app.export_screenshot(simplify=True)
+            for bad in ("\x1b", "\x9b", "\u202e", "\u200b", "\x07", "\x00"):
+                assert bad not in svg
+                assert bad not in seen
+        assert "^[[31mrouter in red" in seen
+        assert "[@click=app.bell]markup[/]" in seen.replace("\n", "")
+        assert "[red]name[b].md" in seen
+        assert "<U+202E>" in seen
+
+
+class Scripted(make.SteadyMemory):  # type: ignore[misc, name-defined]
+    """The real engine with one call that behaves as a test wants."""
+
+    error: Exception | None = None
+    get_error: Exception | None = None
+    delay = 0.0
+    calls = 0
+    interrupted = threading.Event()
+
+    def retrieve(self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None) -> Pool:
+        type(self).calls += 1
+        if self.error is not None:
+            raise self.error
+        end = time.monotonic() + self.delay
+        while time.monotonic() < end:
+            if cancel is not None and cancel.is_set():
+                raise Cancelled("stopped")
+            time.sleep(0.005)
+        return super().retrieve(query, knobs, cancel)  # type: ignore[no-any-return]
+
+    def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
+        if self.get_error is not None:
+            raise self.get_error
+        return super().get(path, start, lines)  # type: ignore[no-any-return]
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
+        super().interrupt()
+
+
+def scripted(**attributes: object) -> type[Memory]:
+    kind: type[Memory] = type("ScriptedHere", (Scripted,), {"interrupted": threading.Event(), **attributes})
+    return kind
+
+
+async def test_an_index_that_cannot_be_opened_is_said_and_can_be_tried_again(tmp_path: Path) -> None:
+    broken = [True]
+
+    def factory() -> Memory:
+        if broken[0]:
+            raise IndexLocked("The index is locked by another process: close it, or wait.")
+        memory: Memory = make.demo_memory(tmp_path)()
+        return memory
+
+    app = Workbench(factory, initial_query="heron")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        assert "cannot be searched" in screen.hits.text
+        assert "locked by another process" in screen.notes.text and screen.notes.display
+        broken[0] = False
+        await pilot.press("r")
+        await settled(pilot)
+        assert "heron" in screen.preview.text
+        assert not screen.notes.display
+
+
+@pytest.mark.parametrize(
+    "error", [ProviderError("The provider answered 401: check the key."), ValueError("a [defect]")]
+)
+async def test_a_failing_search_keeps_the_rows_and_says_why(tmp_path: Path, error: Exception) -> None:
+    kind = scripted()
+    app = Workbench(make.demo_memory(tmp_path, kind), initial_query="heron")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        rows = screen.hits.text
+        kind.error = error  # type: ignore[attr-defined]
+        await pilot.press("slash", *"gull")
+        await settled(pilot)
+        assert str(error).split(":")[0] in screen.notes.text
+        assert screen.hits.text.splitlines()[1] == rows.splitlines()[1]
+        kind.error = None  # type: ignore[attr-defined]
+        await pilot.press("x")
+        await settled(pilot)
+        assert screen.lab.view.answers and not screen.lab.view.error
+
+
+async def test_a_refused_read_is_shown(tmp_path: Path) -> None:
+    kind = scripted(get_error=PathRefused("memory/x.md is a symbolic link: not read."))
+    app = Workbench(make.demo_memory(tmp_path, kind), initial_query="heron")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await pilot.press("enter")
+        await settled(pilot)
+        assert "Refused. memory/x.md is a symbolic link" in lab(app).preview.text
+
+
+async def test_a_slow_search_never_blocks_typing_and_can_be_cancelled(tmp_path: Path) -> None:
+    kind = scripted()
+    app = Workbench(make.demo_memory(tmp_path, kind), initial_query="heron")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        kind.delay = 30.0  # type: ignore[attr-defined]
+        start = time.monotonic()
+        await pilot.press("slash", *" router")
+        await pilot.pause(0.4)
+        assert time.monotonic() - start < 5
+        assert screen.query_line.value == "heron router"
+        assert screen.lab.activity.searching and "searching" in screen.status_line.text
+        assert screen.hits.stale
+        await pilot.press("escape", "escape")
+        await settled(pilot)
+        assert "cancelled" in screen.notes.text
+        assert kind.interrupted.wait(2)  # type: ignore[attr-defined]
+
+
+async def test_fast_typing_asks_the_engine_once(tmp_path: Path) -> None:
+    kind = scripted()
+    app = Workbench(make.demo_memory(tmp_path, kind))
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        screen.query_line.value = "h"
+        screen.query_line.value = "he"
+        screen.query_line.value = "heron"
+        await settled(pilot)
+        assert screen.lab.view.query == "heron" and kind.calls == 1  # type: ignore[attr-defined]
+
+
+async def test_history_and_knobs_answer_from_kept_pools(tmp_path: Path) -> None:
+    kind = scripted()
+    service = Service(make.demo_memory(tmp_path, kind))
+    await service.open()
+    await service.sync(lambda done, total, label: None)
+    first = await service.retrieve("heron", Knobs())
+    assert await service.retrieve("heron", Knobs().set({"min_score": 0.9})) is first
+    assert await service.retrieve("heron", Knobs().set({"lexical_form": "and"})) is not first
+    await service.sync(lambda done, total, label: None)
+    assert await service.retrieve("heron", Knobs()) is not first
+    await service.close()
+    await service.close()
+
+
+async def test_degraded_service_has_its_line(tmp_path: Path) -> None:
+    class Degraded(make.SteadyMemory):  # type: ignore[misc, name-defined]
+        def retrieve(self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None) -> Pool:
+            pool = super().retrieve(query, knobs, cancel)
+            note = Note("stale", "3 notes changed since the last sync: \x1b[31mx.md.", "warning")
+            return replace(pool, fallback=Fallback("openai", "HTTP 401"), notes=(*pool.notes, note))
+
+    app = Workbench(make.demo_memory(tmp_path, Degraded), initial_query="heron")
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        told = lab(app).notes.text
+        assert "openai could not serve (HTTP 401)" in told
+        assert "3 notes changed since the last sync: ^[[31mx.md." in told
+
+
+async def test_a_query_without_vectors_says_so(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query="防水ケースの納期は")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        assert "keywords alone" in screen.notes.text and screen.notes.display
+        assert "min not applied" in screen.funnel.text
+
+
+async def test_an_empty_workspace_says_what_would_count(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    app = Workbench(lambda: _open(tmp_path, tmp_path / "empty"))
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        assert "no note to search yet" in screen.hits.text
+        await pilot.press(*"heron", "enter")
+        await settled(pilot)
+        assert "Nothing matches" in screen.hits.text
+
+
+async def test_a_note_that_vanished_can_neither_be_read_nor_edited(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query="restore drill")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        screen.workers.cancel_group(screen, "watch")
+        assert screen.hits.selected is not None
+        (tmp_path / "demo" / "workspace" / screen.hits.selected.path).unlink()
+        await pilot.press("enter")
+        await settled(pilot)
+        assert "gone" in screen.preview.text
+        await pilot.press("e")
+        await settled(pilot)
+        assert "not on disk any more" in screen.status_line.text
+
+
+async def test_a_bad_theme_is_said_and_ours_is_used(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, theme="no-such-theme")
+    async with app.run_test(size=LARGE) as pilot:
+        await pilot.pause()
+        assert app.theme == "claw-dark" and "no-such-theme" in app.theme_trouble
+        await settled(pilot)
+
+
+@pytest.mark.parametrize("theme", ["claw-light", "claw-contrast", "nord", "ansi-dark", "textual-light"])
+async def test_themes_of_others_work_too(tmp_path: Path, theme: str) -> None:
+    app = world.workbench(tmp_path, theme=theme, initial_query="heron")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        assert app.theme == theme and "heron" in lab(app).preview.text

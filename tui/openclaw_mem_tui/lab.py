@@ -1,0 +1,239 @@
+"""What the search lab does, without a screen: coroutines that turn engine calls into new state.
+
+The screen runs them as workers and draws what ``publish`` announces. Errors never leave here: they become
+``View.error`` or ``Activity.trouble``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_tui import format as fmt
+from openclaw_mem_tui.lines.status import Activity, Place
+from openclaw_mem_tui.service import Service
+from openclaw_mem_tui.state import (
+    History,
+    View,
+    answered,
+    asked,
+    failed,
+    needs_baseline_pool,
+    needs_retrieval,
+    opened,
+    tuned,
+)
+
+#: Quiet time after a key press before a search begins, in seconds.
+DEBOUNCE = 0.06
+
+
+class Lab:
+    """Holds the present ``view`` and ``activity``; ``publish`` is called after each change of either."""
+
+    def __init__(self, service: Service, publish: Callable[[], None], demo: bool = False) -> None:
+        self.service = service
+        self.publish = publish
+        self.view = View(Knobs(), Knobs())
+        self.activity = Activity()
+        self.place = Place(demo=demo)
+        self.history = History()
+        self._progress: tuple[int, int, str] = (0, 0, "")
+
+    def set_view(self, view: View) -> None:
+        if view is not self.view:
+            self.view = view
+            self.publish()
+
+    def say(self, text: str) -> None:
+        """A short message in the status line, until something else happens."""
+        self._activity(said=text)
+
+    def trouble(self, text: str) -> None:
+        """Something that stays true until the next sync: shown in a line of its own."""
+        self._activity(trouble=text)
+
+    def _activity(self, **changes: object) -> None:
+        activity = replace(self.activity, **changes)  # type: ignore[arg-type]
+        if activity != self.activity:
+            self.activity = activity
+            self.publish()
+
+    # -- opening and syncing ------------------------------------------------------------------------------
+
+    async def open(self) -> bool:
+        """Open the index and learn the configuration. False, with the reason on the screen, when it fails."""
+        self._activity(phase="opening", trouble="", said="")
+        try:
+            await self.service.open()
+        except OpenClawMemError as error:
+            self._activity(phase="failed", trouble=str(error))
+            return False
+        settings = self.service.settings
+        self.place = replace(self.place, agent=settings.agent, workspace=str(settings.workspace))
+        self._activity(phase="ready")
+        self.set_view(opened(self.view, self.service.knobs))
+        await self.look()
+        return True
+
+    async def look(self) -> None:
+        """Read sizes, provider and freshness for the edges of the screen."""
+        try:
+            status = await self.service.status()
+        except OpenClawMemError as error:
+            self._activity(trouble=str(error))
+            return
+        provider = (
+            fmt.join((status.provider, status.model), " ") if status.provider != "none" else "keywords only"
+        )
+        self.place = replace(
+            self.place, workspace=status.workspace, backend=status.backend, provider=_short(provider)
+        )
+        warnings = [note.text for note in status.notes if note.level == "warning"]
+        self._activity(
+            freshness=status.freshness,
+            files=status.files,
+            chunks=status.chunks,
+            trouble=" ".join(warnings[:2]),
+        )
+        self.publish()
+
+    async def sync(self, hint: str = "") -> None:
+        """Bring the index up to date and say what changed; the shown results are then out of date."""
+        if not self.service.is_open:
+            return
+        self._progress = (0, 0, hint)
+        before = self.activity.freshness
+        first = before is not None and before.state == "empty"
+        self._activity(phase="syncing", label=hint, done=0, total=0, said="")
+        try:
+            report = await self.service.sync(self._on_progress)
+        except Cancelled:
+            self._activity(phase="ready", said="sync stopped; what was finished stays")
+            return
+        except OpenClawMemError as error:
+            self._activity(phase="ready", trouble=str(error))
+            return
+        except asyncio.CancelledError:
+            self._activity(phase="ready")
+            raise
+        self._activity(phase="ready", trouble="")
+        await self.look()
+        fresh = self.activity.freshness
+        generation = f" · index gen {fresh.generation}" if fresh is not None else ""
+        told = _told(report.changed, report.removed, report.seconds)
+        if first and report.changed:
+            told = f"{fmt.count(report.files, 'note')} indexed in {report.seconds:.1f} s"
+        self.say(told + generation)
+
+    def _on_progress(self, done: int, total: int, label: str) -> None:
+        # Called in the sync thread, often: the screen's clock picks up the last one.
+        self._progress = (done, total, label)
+
+    def tick(self) -> None:
+        """Take over the progress of a running sync (called by the screen's clock)."""
+        if self.activity.phase == "syncing":
+            done, total, label = self._progress
+            self._activity(done=done, total=total, label=label or self.activity.label)
+
+    async def watch(self) -> None:
+        """Follow the notes on disk: each group of changes is synced and searched again."""
+        settings = self.service.settings
+        if not settings.sync.watch:
+            return
+        try:
+            async for paths in self.service.changes():
+                await self.sync(_names(paths, settings.workspace))
+                await self.refresh()
+        except OpenClawMemError as error:
+            self._activity(trouble=str(error))
+        except (OSError, RuntimeError) as error:
+            self._activity(trouble=f"Changes on disk are no longer noticed ({error}); r syncs.")
+
+    # -- searching ----------------------------------------------------------------------------------------
+
+    def ask(self, query: str) -> bool:
+        """Take a new query over; True when a search is needed."""
+        if query == self.view.query and not self.view.error:
+            return False
+        self.activity = replace(self.activity, said="")
+        self.set_view(asked(self.view, query))
+        return needs_retrieval(self.view)
+
+    def tune(self, knobs: Knobs) -> bool:
+        """Take new knobs over, ranked at once when that is possible; True when a search is needed."""
+        self.activity = replace(self.activity, said="")
+        self.set_view(tuned(self.view, knobs))
+        return needs_retrieval(self.view) or (needs_baseline_pool(self.view) and self.view.baseline is None)
+
+    async def refresh(self) -> None:
+        """Ask the same again, after the index has changed."""
+        if self.view.query.strip():
+            said = self.activity.said
+            self.set_view(replace(self.view, pending=True))
+            await self.search(0.0)
+            self._activity(said=said)
+
+    async def search(self, delay: float = DEBOUNCE) -> None:
+        """Retrieve for the present query and knobs, then rank. Cancel it when something newer is asked."""
+        if delay:
+            await asyncio.sleep(delay)
+        view = self.view
+        if not self.service.is_open or not view.query.strip():
+            return
+        self._activity(searching=True)
+        try:
+            pool = await self.service.retrieve(view.query, view.knobs)
+            other = None
+            if needs_baseline_pool(view):
+                other = await self.service.retrieve(view.query, view.baseline_knobs)
+        except Cancelled:
+            return
+        except OpenClawMemError as error:
+            self.set_view(failed(self.view, str(error)))
+            return
+        finally:
+            self._activity(searching=False)
+        now = self.view
+        if now.query == view.query and now.knobs.retrieval_key == view.knobs.retrieval_key:
+            self.set_view(answered(now, pool, other))
+        if pool.freshness is not None:
+            self._activity(freshness=pool.freshness)
+
+    def give_up(self) -> None:
+        """The user cancelled a search: what is shown stays, and says so."""
+        if self.view.pending:
+            self.set_view(failed(self.view, "Search cancelled; the rows below answer an earlier query."))
+
+
+def _short(provider: str) -> str:
+    """``static static-minilm`` reads better as its second half."""
+    first, _, rest = provider.partition(" ")
+    return rest if rest.startswith(first) else provider
+
+
+def _names(paths: frozenset[str], workspace: Path) -> str:
+    first = min(paths, default="")
+    try:
+        first = Path(first).relative_to(workspace).as_posix()
+    except ValueError:
+        first = Path(first).name
+    return first if len(paths) < 2 else f"{first} and {len(paths) - 1} more"
+
+
+def _told(changed: tuple[str, ...], removed: tuple[str, ...], seconds: float) -> str:
+    if not changed and not removed:
+        return "the index is up to date"
+    if len(changed) == 1 and not removed:
+        return f"{changed[0]} changed"
+    if len(removed) == 1 and not changed:
+        return f"{removed[0]} is gone"
+    parts = [
+        fmt.count(len(changed), "file") + " changed" if changed else "",
+        f"{len(removed)} gone" if removed else "",
+    ]
+    return f"{fmt.join(parts, ', ')} in {seconds:.1f} s"

@@ -1,0 +1,43 @@
+"""What stands in the hit list before there is a query: what can be searched, and how to begin."""
+
+from __future__ import annotations
+
+from openclaw_mem_tui import format as fmt
+from openclaw_mem_tui.guide import DemoGuide
+from openclaw_mem_tui.lines.status import Activity
+from openclaw_mem_tui.spans import Line, line
+from openclaw_mem_tui.state import View
+
+_KEYS = (
+    ("/", "search as you type"),
+    ("p", "turn every knob of the ranking, live"),
+    ("v", "scores, ranks or contributions"),
+    ("b", "pin a run and compare with it"),
+    ("?", "all keys, and how to read the rows"),
+)
+
+
+def landing(view: View, activity: Activity, guide: DemoGuide | None) -> list[Line]:
+    """Never an empty pane without a reason."""
+    if activity.phase == "failed":
+        return [
+            (),
+            line("  ", ("The memory cannot be searched.", "strong")),
+            line(("  The reason is below. ", "dim"), ("r", "key"), (" tries again.", "dim")),
+        ]
+    if view.error:
+        return [(), line("  ", ("The search failed; the reason is below.", "strong"))]
+    if view.query.strip():
+        return [(), line("  ", ("Searching…", "dim"))]
+    if activity.phase == "opening":
+        told = "Opening the index. You can type already."
+    elif activity.phase == "syncing":
+        told = "Reading the notes. You can type already."
+    elif not activity.files:
+        told = "There is no note to search yet: MEMORY.md and memory/*.md of the workspace count."
+    else:
+        notes, passages = fmt.count(activity.files, "note"), fmt.count(activity.chunks, "passage")
+        told = f"{notes}, {passages}. Type to search them."
+    keys = [*_KEYS, *([("g", "the lessons of the demo")] if guide is not None else [])]
+    rows = [line("  ", (fmt.left(key, 3), "key"), (text, "dim")) for key, text in keys]
+    return [(), line("  ", (told, "strong")), (), *rows]

@@ -1,0 +1,155 @@
+"""The lines at the edges: who serves (top), how sound the answer is (notes), what is going on (status)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from openclaw_mem_engine.model import Freshness, Note
+from openclaw_mem_tui import format as fmt
+from openclaw_mem_tui.spans import Line, Span, line, spread, width, wrapped
+from openclaw_mem_tui.state import View
+
+Phase = Literal["opening", "syncing", "ready", "failed"]
+SPINNER = "◐◓◑◒"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where we are: shown at the top. Filled in as it becomes known."""
+
+    agent: str = ""
+    workspace: str = ""
+    backend: str = ""
+    provider: str = ""
+    demo: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What goes on behind the screen. ``done``/``total`` count what ``label`` says (0: not known);
+    ``said`` is the last thing that happened, until something else does."""
+
+    phase: Phase = "opening"
+    label: str = ""
+    done: int = 0
+    total: int = 0
+    searching: bool = False
+    said: str = ""
+    trouble: str = ""
+    freshness: Freshness | None = None
+    files: int = 0
+    chunks: int = 0
+
+    @property
+    def busy(self) -> bool:
+        return self.searching or self.phase in ("opening", "syncing")
+
+
+def top(place: Place, cells: int) -> Line:
+    """Name at the left, agent and server at the right; the workspace in between when there is room."""
+    start = line(
+        (" openclaw-mem", "strong accent"), ("  search lab", "dim"), ("  demo" if place.demo else "", "warn")
+    )
+    agent = line(("agent ", "dim"), fmt.inert(place.agent)) if place.agent else ()
+    served = fmt.join((fmt.inert(place.backend) if cells >= 70 else "", fmt.inert(place.provider)))
+    if cells < 70:
+        start, agent = line((" openclaw-mem", "strong accent"), ("  demo" if place.demo else "", "warn")), ()
+    tail = line((" · " if agent and served else "", "faint"), (served, "dim"), " ")
+    end: Line = (*agent, *tail)
+    room = cells - width(start) - width(end) - 6
+    if place.workspace and room > 14:
+        shown = fmt.crop_left(fmt.inert(place.workspace), room)
+        end = (Span(shown + "   ", "faint"), *end)
+    return spread(start, end, cells)
+
+
+def soundness(view: View, activity: Activity, cells: int) -> list[Line]:
+    """One line a warning, then the informative notes in one: what makes this answer less than it could be."""
+    made: list[Line] = []
+    if view.error:
+        made.extend(wrapped(line((" ✗ ", "bad"), fmt.inert(view.error)), cells, 3))
+    if activity.trouble:
+        made.extend(wrapped(line((" ! ", "warn"), fmt.inert(activity.trouble)), cells, 3))
+    if view.trace is None:
+        return made
+    notes: dict[str, Note] = {note.text: note for note in view.trace.notes}
+    warnings = [note.text for note in notes.values() if note.level == "warning"]
+    told = [note.text for note in notes.values() if note.level != "warning"]
+    pool = view.pool
+    if (
+        pool is not None
+        and pool.fallback is not None
+        and not any(pool.fallback.origin in w for w in warnings)
+    ):
+        warnings.insert(0, f"Fallback: {pool.fallback.origin} could not serve ({pool.fallback.reason}).")
+    for text in warnings[:3]:
+        made.append(spread(line((" ! ", "warn"), fmt.inert(text)), (), cells))
+    if told:
+        joined = fmt.inert(" · ".join(told))
+        if fmt.width_of(joined) + 4 > cells:
+            made.extend(
+                spread(line((" i ", "accent"), (fmt.inert(text), "dim")), (), cells) for text in told[:2]
+            )
+        else:
+            made.append(spread(line((" i ", "accent"), (joined, "dim")), (), cells))
+    return made
+
+
+def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
+    """State and timings at the left, the index at the right."""
+    end = _index(activity)
+    start = _doing(view, activity, frame)
+    if width(start) + width(end) + 2 > cells:
+        end = _index(activity, short=True)
+    if activity.said and width(start) + width(end) + 2 > cells:
+        # What has just happened (a file was written: where?) matters more than the index.
+        return spread((start[0], Span(fmt.crop_left(fmt.inert(activity.said), cells - 4))), (), cells)
+    return spread(start, end, cells)
+
+
+def _doing(view: View, activity: Activity, frame: int) -> Line:
+    spin = SPINNER[frame % len(SPINNER)] if activity.busy else ""
+    if activity.phase == "failed":
+        return line((" ○ ", "bad"), ("nothing can be searched", "bad"), ("  r tries again", "dim"))
+    if activity.phase == "opening":
+        return line((f" {spin} ", "accent"), ("opening the index", "dim"))
+    if activity.phase == "syncing":
+        many = f" {activity.done:,} of {activity.total:,}" if activity.total else ""
+        label = fmt.crop(fmt.inert(activity.label or "reading the notes"), 44)
+        bar: Line = ()
+        if activity.total:
+            first, text = fmt.bar(0, activity.done / activity.total, 12)
+            bar = line((" " * first + fmt.left(text, 12 - first), "accent"), " ")
+        return line((f" {spin} ", "accent"), *bar, ("sync", "dim"), many, (f"  {label}", "dim"))
+    if activity.searching and view.pending:
+        return line((f" {spin} ", "accent"), ("searching", "dim"), ("  escape cancels", "faint"))
+    if activity.said:
+        return line((" ● ", "good"), fmt.inert(activity.said))
+    if view.trace is None or view.pool is None:
+        return line((" ● ", "good"), ("ready", "dim"))
+    parts: list[Span] = [Span(" ● ", "good" if view.pool.fallback is None else "warn")]
+    times = dict(view.pool.timings)
+    shown = [(name, times[name]) for name in ("embed",) if name in times]
+    shown += [("vec" if leg.kind == "vector" else "bm25", leg.milliseconds) for leg in view.pool.legs]
+    shown.append(("rank", view.trace.milliseconds))
+    for index, (name, value) in enumerate(shown):
+        parts.append(Span(" · " if index else "", "faint"))
+        parts.append(Span(f"{name} ", "dim"))
+        parts.append(Span(fmt.milliseconds(value)))
+    parts.append(Span(" ms", "dim"))
+    return tuple(p for p in parts if p.text)
+
+
+def _index(activity: Activity, short: bool = False) -> Line:
+    fresh = activity.freshness
+    if fresh is None:
+        return ()
+    role = "good" if fresh.state == "fresh" else "warn"
+    state: str = fresh.state
+    if fresh.state == "stale" and fresh.changed_count:
+        state = f"stale, {fmt.count(fresh.changed_count, 'file')} changed"
+    elif fresh.state == "partial" and fresh.skipped:
+        state = f"{fmt.count(len(fresh.skipped), 'file')} skipped"
+    size = f"{activity.files:,} files · {activity.chunks:,} chunks · " if activity.files and not short else ""
+    return line((size, "dim"), (f"index gen {fresh.generation} ", "dim"), (state, role), " ")

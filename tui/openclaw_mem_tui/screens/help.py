@@ -1,0 +1,93 @@
+"""The help: what the focused pane is, and every key, from the table of actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import ModalScreen
+
+from openclaw_mem_tui import format as fmt
+from openclaw_mem_tui.bindings import ACTIONS, GROUPS
+from openclaw_mem_tui.spans import Line, Span, fit, line, wrapped
+from openclaw_mem_tui.widgets.lines import Lines
+
+_KEY = 10
+
+_READING = (
+    ("bm25", "text score, 1/(1 + keyword rank)"),
+    ("vec", "cosine similarity of the embeddings"),
+    ("fused", "both, weighted; or places added up (rrf)"),
+    ("Δ", "against the baseline: ▲ up ▼ down new out"),
+    ("min max", "out: below the minimum; past the last"),
+    ("pool mmr", "out: no candidate; too close to a hit"),
+    ("*", "rescued: a keyword hit below the minimum"),
+)
+
+
+class HelpText(Lines, can_focus=True):
+    """Two columns where there is room."""
+
+    def __init__(self, about: str, hidden: frozenset[str]) -> None:
+        super().__init__()
+        self._about = about
+        self._hidden = hidden
+
+    def draw(self, cells: int) -> Sequence[Line]:
+        made: list[Line] = [*wrapped(line((self._about, "")), cells), ()] if self._about else []
+        half = (cells - 3) // 2 if cells >= 96 else cells
+        groups = [*(self._group(group, half) for group in GROUPS), self._reading(half)]
+        if cells < 96:
+            for group in groups:
+                made.extend((*group, ()))
+            return made
+        columns: tuple[list[Line], list[Line]] = ([], [])
+        total = sum(len(g) + 1 for g in groups)
+        for group in groups:
+            target = columns[0] if len(columns[0]) + len(group) <= total // 2 + 2 else columns[1]
+            target.extend((*group, ()))
+        for at in range(max(map(len, columns))):
+            pair = [column[at] if at < len(column) else () for column in columns]
+            made.append((*fit(pair[0], half), Span("   "), *fit(pair[1], half)))
+        return made
+
+    def _group(self, group: str, cells: int) -> list[Line]:
+        made: list[Line] = [line((group, "strong accent"))]
+        for action in ACTIONS:
+            if action.group == group and action.shown and action.id not in self._hidden:
+                made.extend(_row(action.shown, action.help, cells))
+        return made
+
+    @staticmethod
+    def _reading(cells: int) -> list[Line]:
+        made: list[Line] = [line(("Reading the rows", "strong accent"))]
+        for key, text in _READING:
+            made.extend(_row(key, text, cells))
+        return made
+
+
+def _row(key: str, text: str, cells: int) -> list[Line]:
+    return wrapped(line((fmt.left(key, _KEY) + " ", "key"), text), cells, _KEY + 1)
+
+
+class HelpScreen(ModalScreen[None]):
+    BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
+        Binding("escape,q,question_mark,f1,enter", "dismiss(None)", show=False),
+        Binding("j", "scroll(1)", show=False),
+        Binding("k", "scroll(-1)", show=False),
+    ]
+
+    def __init__(self, about: str, hidden: frozenset[str] = frozenset()) -> None:
+        """``hidden`` are ids of actions that do nothing now."""
+        super().__init__()
+        self._text = HelpText(about, hidden)
+        self._text.border_title = "help"
+        self._text.border_subtitle = "esc closes"
+        self._text.add_class("box")
+
+    def compose(self) -> ComposeResult:
+        yield self._text
+
+    def action_scroll(self, step: int) -> None:
+        self._text.scroll_relative(y=step, animate=False)

@@ -1,0 +1,148 @@
+"""One list to pick from, with or without a line to filter it: history, lessons, exports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from rich.style import Style
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.strip import Strip
+from textual.widgets import Input
+
+from openclaw_mem_tui import format as fmt
+from openclaw_mem_tui.spans import Line, Span
+from openclaw_mem_tui.widgets.lines import Lines
+
+
+class Choice(NamedTuple):
+    """``key`` is returned; a ``letter`` picks it at once."""
+
+    key: str
+    title: str
+    detail: str = ""
+    letter: str = ""
+
+
+class Choices(Lines, can_focus=False):
+    """The rows of a pick; the cursor is the picker's."""
+
+    COMPONENT_CLASSES = {"choices--cursor"}  # noqa: RUF012 - Textual reads it from the class
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.choices: Sequence[Choice] = ()
+        self.cursor = 0
+        self.empty = ""
+
+    def draw(self, cells: int) -> Sequence[Line]:
+        if not self.choices:
+            return [(Span(f"  {self.empty}", "dim"),)]
+        letters = any(choice.letter for choice in self.choices)
+        wide = min(max(fmt.width_of(c.title) for c in self.choices) + 2, cells * 3 // 5)
+        made: list[Line] = []
+        for at, choice in enumerate(self.choices):
+            mark = Span("▌ " if at == self.cursor else "  ", "accent")
+            letter = (Span(fmt.left(choice.letter, 3), "key"),) if letters else ()
+            detail = bool(choice.detail)
+            title = fmt.left(choice.title, wide) if detail else fmt.crop(choice.title, cells - 3)
+            room = cells - 2 - (3 if letters else 0) - wide
+            made.append(
+                (mark, *letter, Span(title), Span(fmt.crop(choice.detail, room) if detail else "", "dim"))
+            )
+        return made
+
+    def painted(self, index: int) -> Strip:
+        if index != self.cursor or not self.choices:
+            return super().painted(index)
+        base: Style = self.rich_style + self.get_component_rich_style("choices--cursor", partial=True)
+        return self.paint(self.drawn[index], base, self.cells)
+
+    def go(self, place: int) -> None:
+        self.cursor = max(0, min(place, len(self.choices) - 1))
+        self.changed()
+        top, height = self.scroll_offset.y, self.size.height
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False)
+        elif height and self.cursor >= top + height:
+            self.scroll_to(y=self.cursor - height + 1, animate=False)
+
+
+class PickScreen(ModalScreen[str | None]):
+    """Returns the key of the chosen row, or None."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
+        Binding("escape", "dismiss(None)", show=False),
+        Binding("up,ctrl+p,k", "step(-1)", show=False),
+        Binding("down,ctrl+n,j", "step(1)", show=False),
+        Binding("pageup", "step(-10)", show=False),
+        Binding("pagedown", "step(10)", show=False),
+        Binding("enter", "choose", show=False),
+        Binding("q", "dismiss(None)", show=False),
+    ]
+
+    def __init__(
+        self,
+        title: str,
+        find: Callable[[str], Sequence[Choice]],
+        *,
+        filtered: bool = False,
+        empty: str = "nothing here",
+        start: int = 0,
+    ) -> None:
+        super().__init__()
+        self._title = title
+        self._find = find
+        self._filtered = filtered
+        self._start = start
+        self._list = Choices()
+        self._list.empty = empty
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = self._title
+            box.border_subtitle = "enter picks · esc closes"
+            if self._filtered:
+                yield Input(placeholder="type to narrow", compact=True, classes="filter")
+            yield self._list
+
+    def on_mount(self) -> None:
+        self._list.choices = self._find("")
+        self._list.go(self._start)
+        self.call_after_refresh(self._list.go, self._start)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._list.choices = self._find(event.value)
+        self._list.go(0)
+
+    def on_input_submitted(self) -> None:
+        self.action_choose()
+
+    def on_key(self, event: events.Key) -> None:
+        if self._filtered or not event.character:
+            return
+        for choice in self._list.choices:
+            if choice.letter == event.character:
+                # Stopped here, or the screen below would take the same key as its own.
+                event.stop().prevent_default()
+                self.dismiss(choice.key)
+                return
+
+    def action_step(self, step: int) -> None:
+        self._list.go(self._list.cursor + step)
+
+    def action_choose(self) -> None:
+        rows = self._list.choices
+        self.dismiss(rows[self._list.cursor].key if rows else None)
+
+    def on_click(self, event: events.Click) -> None:
+        if event.widget is self._list:
+            place = event.y + self._list.scroll_offset.y
+            if 0 <= place < len(self._list.choices):
+                self.dismiss(self._list.choices[place].key)
+        elif event.widget is self:
+            self.dismiss(None)

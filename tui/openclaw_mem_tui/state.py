@@ -1,0 +1,288 @@
+"""The state of the search lab as one frozen value, and the few ways in which it changes. No Textual here.
+
+Everything on the screen is drawn from one ``View``. Ranking is asked of the engine's ``rank()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+from typing import Literal
+
+from openclaw_mem_engine.ranking.knob_table import KNOBS, KnobValue
+from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs, profile
+from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.rank import rank
+from openclaw_mem_engine.ranking.trace import Row, Trace
+
+Columns = Literal["scores", "ranks", "contributions"]
+COLUMNS: tuple[Columns, ...] = ("scores", "ranks", "contributions")
+Citations = Literal["auto", "on", "off"]
+CITATIONS: tuple[Citations, ...] = ("auto", "on", "off")
+
+#: The first row of the knob panel; it sets all others.
+PROFILE = "profile"
+KNOB_NAMES: tuple[str, ...] = (PROFILE, *KNOBS)
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A run to compare with. For its own query the pinned trace is kept as it was, so that an edited note
+    shows its effect; for any other query the pinned knobs rank that query."""
+
+    query: str
+    knobs: Knobs
+    trace: Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What the Δ column compares with."""
+
+    name: str
+    knobs: Knobs
+    trace: Trace
+    ranks: dict[str, int] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One answer and everything needed to draw it.
+
+    ``knobs`` are what the user has set, ``trace.knobs`` what the shown rows were ranked with: they differ
+    while an answer is ``pending``. ``against`` replaces the configured defaults as baseline (a lesson of the
+    demo may ask for that). ``error`` is a readable sentence when the last attempt failed.
+    """
+
+    defaults: Knobs
+    knobs: Knobs
+    query: str = ""
+    pool: Pool | None = None
+    pool_key: tuple[object, ...] = ()
+    trace: Trace | None = None
+    baseline: Baseline | None = None
+    against: Knobs | None = None
+    pin: Pin | None = None
+    pending: bool = False
+    error: str = ""
+
+    @property
+    def baseline_knobs(self) -> Knobs:
+        if self.pin is not None:
+            return self.pin.knobs
+        return self.against or self.defaults
+
+    @property
+    def baseline_name(self) -> str:
+        if self.pin is not None:
+            return "pinned" if self.pin.query == self.query else "pinned knobs"
+        return "lesson" if self.against is not None else "default"
+
+    @property
+    def compares(self) -> bool:
+        """Whether there is a baseline that is not the shown trace itself."""
+        return self.baseline is not None and self.baseline.trace is not self.trace
+
+    @property
+    def answers(self) -> bool:
+        """Whether the shown rows belong to the query and knobs as they are now."""
+        return self.trace is not None and not self.pending and not self.error
+
+    def changed_knobs(self) -> dict[str, KnobValue]:
+        """What differs from the configured defaults."""
+        return self.knobs.changes_from(self.defaults)
+
+
+def same_rows(before: View, view: View) -> bool:
+    """Whether the two look the same but for the edges: an unanswered query changes no row."""
+    return (
+        view.trace is before.trace
+        and view.trace is not None
+        and view.baseline is before.baseline
+        and view.knobs is before.knobs
+        and view.defaults is before.defaults
+    )
+
+
+def opened(view: View, defaults: Knobs) -> View:
+    """The configured defaults are known; what the user has set meanwhile stays."""
+    untouched = view.knobs == view.defaults
+    return replace(view, defaults=defaults, knobs=defaults if untouched else view.knobs)
+
+
+def asked(view: View, query: str) -> View:
+    """A new query: the old rows stay, marked as not the answer. A blank query has no rows."""
+    if not query.strip():
+        return replace(
+            view, query=query, pool=None, pool_key=(), trace=None, baseline=None, pending=False, error=""
+        )
+    return replace(view, query=query, pending=True, error="")
+
+
+def answered(view: View, pool: Pool, baseline_pool: Pool | None = None) -> View:
+    """A pool has arrived: rank it. ``baseline_pool`` is given when the baseline's knobs need another one."""
+    trace = rank(pool, view.knobs)
+    key = view.knobs.retrieval_key
+    view = replace(view, pool=pool, pool_key=key, trace=trace, pending=False, error="")
+    return _with_baseline(view, baseline_pool)
+
+
+def failed(view: View, message: str) -> View:
+    return replace(view, pending=False, error=message)
+
+
+def tuned(view: View, knobs: Knobs) -> View:
+    """Other knobs: ranked at once when the pool allows it, else pending until a retrieval."""
+    view = replace(view, knobs=knobs)
+    if view.pool is None or not view.query.strip():
+        return view
+    if knobs.retrieval_key != view.pool_key:
+        return replace(view, pending=True)
+    if view.pool.query != view.query or view.error:
+        return view
+    return _with_baseline(replace(view, trace=rank(view.pool, knobs), pending=False), None)
+
+
+def needs_retrieval(view: View) -> bool:
+    """Whether the pool at hand does not serve the present query and knobs."""
+    if not view.query.strip():
+        return False
+    return view.pool is None or view.pool.query != view.query or view.knobs.retrieval_key != view.pool_key
+
+
+def needs_baseline_pool(view: View) -> bool:
+    """Whether the baseline's knobs cannot rank the pool of the present knobs."""
+    if view.pin is not None and view.pin.query == view.query:
+        return False
+    return view.baseline_knobs.retrieval_key != view.knobs.retrieval_key
+
+
+def pinned(view: View) -> View:
+    """The present run becomes the baseline. Without an answer nothing changes."""
+    if view.trace is None or not view.answers:
+        return view
+    view = replace(view, pin=Pin(view.query, view.knobs, view.trace))
+    return _with_baseline(view, None)
+
+
+def unpinned(view: View) -> View:
+    """Back to the configured defaults as baseline (or None until the pool they need has come)."""
+    view = replace(view, pin=None, against=None)
+    return _with_baseline(view, None) if view.pool is not None else view
+
+
+def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
+    pool, trace, knobs = view.pool, view.trace, view.baseline_knobs
+    if pool is None or trace is None:
+        return replace(view, baseline=None)
+    name = view.baseline_name
+    before = view.baseline
+    if view.pin is not None and view.pin.query == view.query:
+        against = view.pin.trace
+    elif knobs.to_dict() == view.knobs.to_dict() or not (knobs.changes_from(view.knobs)):
+        against = trace
+    elif baseline_pool is not None:
+        against = rank(baseline_pool, knobs)
+    elif knobs.retrieval_key == view.pool_key:
+        against = rank(pool, knobs)
+    elif before is not None and before.trace.query == view.query and before.knobs == knobs:
+        against = before.trace
+    else:
+        return replace(view, baseline=None)
+    ranks = {row.chunk_id: row.outcome.rank for row in against.rows if row.outcome.rank is not None}
+    return replace(view, baseline=Baseline(name, knobs, against, ranks))
+
+
+def baseline_row(view: View, row: Row) -> Row | None:
+    return view.baseline.trace.row(row.chunk_id) if view.baseline is not None else None
+
+
+# -- knobs ------------------------------------------------------------------------------------------------
+
+
+def nudged(knobs: Knobs, name: str, direction: int, large: bool = False) -> Knobs:
+    """One key press on one knob. The weights stay complements; a profile sets everything."""
+    if name == PROFILE:
+        names = list(PROFILES)
+        at = names.index(knobs.profile) if knobs.profile in names else 0
+        return profile(names[(at + direction) % len(names)])
+    value = KNOBS[name].nudge(getattr(knobs, name), direction, large)
+    return knobs.set({name: value})
+
+
+def reset(knobs: Knobs, defaults: Knobs, name: str) -> Knobs:
+    """One knob as configured; ``profile`` resets all."""
+    if name == PROFILE:
+        return defaults
+    if name in ("vector_weight", "text_weight"):
+        return replace(knobs, vector_weight=defaults.vector_weight, text_weight=defaults.text_weight)
+    return replace(knobs, **{name: getattr(defaults, name)})
+
+
+def is_free(before: Knobs, after: Knobs) -> bool:
+    """Whether going from one setting to the other needs no retrieval."""
+    return before.retrieval_key == after.retrieval_key
+
+
+# -- query history ----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class History:
+    """Queries in the order they were last asked, without repeats; a cursor walks it. Bounded."""
+
+    limit: int = 200
+    queries: list[str] = field(default_factory=list)
+    _at: int | None = None
+
+    def add(self, query: str) -> None:
+        """Remember a query that was answered. One that only continues the last one replaces it."""
+        query = query.strip()
+        if not query or (self._at is not None and self.queries[self._at] == query):
+            return
+        self._at = None
+        if self.queries and query.startswith(self.queries[-1]):
+            self.queries.pop()
+        if query in self.queries:
+            self.queries.remove(query)
+        self.queries.append(query)
+        del self.queries[: -self.limit]
+
+    def older(self) -> str | None:
+        """The query before the one shown, or None at the oldest."""
+        at = len(self.queries) - 2 if self._at is None else self._at - 1
+        return self._step(at)
+
+    def newer(self) -> str | None:
+        return None if self._at is None else self._step(self._at + 1)
+
+    def _step(self, at: int) -> str | None:
+        if not 0 <= at < len(self.queries):
+            return None
+        self._at = at
+        return self.queries[at]
+
+    def matching(self, text: str) -> list[str]:
+        """Newest first; with a text, those which hold its characters in order, best first."""
+        newest = list(reversed(self.queries))
+        return fuzzy(text, newest) if text.strip() else newest
+
+
+def fuzzy(text: str, items: Iterable[str]) -> list[str]:
+    """The items that hold all characters of the text in order; compact matches first, else given order."""
+    wanted = "".join(text.lower().split())
+    found = []
+    for order, item in enumerate(items):
+        low = item.lower()
+        if wanted in low.replace(" ", ""):
+            found.append((0.0, order, item))
+            continue
+        at = -1
+        for char in wanted:
+            at = low.find(char, at + 1)
+            if at < 0:
+                break
+        else:
+            found.append((1 - SequenceMatcher(None, wanted, low).ratio(), order, item))
+    return [item for _, _, item in sorted(found)]

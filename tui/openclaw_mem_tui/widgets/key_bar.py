@@ -1,0 +1,84 @@
+"""The bottom line: the keys that matter where the user stands, from the table of actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual import events
+from textual.message import Message
+
+from openclaw_mem_tui.bindings import ACTIONS, Action, Where
+from openclaw_mem_tui.spans import Line, Span, spread, width
+from openclaw_mem_tui.widgets.lines import Lines
+
+_IN_QUERY = (
+    ("enter ↓", "to the hits"),
+    ("↑", "older query"),
+    ("esc", "hits"),
+    ("ctrl+r", "history"),
+    ("ctrl+p", "palette"),
+)
+
+
+class KeyBar(Lines):
+    """Sheds the less important keys where room is short; a click on a key is a press."""
+
+    class Pressed(Message):
+        def __init__(self, action: Action) -> None:
+            super().__init__()
+            self.action = action
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.where: Where = "lab"
+        self.hidden: frozenset[str] = frozenset()
+        self._places: list[tuple[int, int, Action]] = []
+
+    def show(self, where: Where, hidden: frozenset[str]) -> None:
+        """``hidden`` are ids of actions that do nothing now."""
+        if (where, hidden) != (self.where, self.hidden):
+            self.where, self.hidden = where, hidden
+            self.changed()
+
+    def draw(self, cells: int) -> Sequence[Line]:
+        self._places = []
+        if self.where == "query":
+            parts = [Span(" ")]
+            for key, text in _IN_QUERY:
+                if width(parts) + len(key) + len(text) + 3 <= cells:
+                    parts.extend((Span(key, "key"), Span(f" {text}   ", "dim")))
+            return [tuple(parts)]
+        if self.where == "knobs":
+            own = [a for a in ACTIONS if a.where == "knobs" and a.rank]
+            closing = [a._replace(footer="close") for a in ACTIONS if a.id == "knobs"]
+            all_reset = [a._replace(footer="reset all", rank=4) for a in ACTIONS if a.id == "reset_all"]
+            shown = [*own, *all_reset, *closing]
+        else:
+            shown = [a for a in ACTIONS if a.where == "lab" and a.rank and a.id not in self.hidden]
+        helping = next(a for a in ACTIONS if a.id == "help")
+        end: Line = (Span("?", "key"), Span(" help ", "dim"))
+        chosen = [a for a in shown if a.id != "help"]
+        while chosen and self._wide(chosen) + width(end) + 1 > cells:
+            chosen.remove(max(chosen, key=lambda a: a.rank))
+        if self.where == "lab":
+            chosen.sort(key=lambda a: a.rank)
+        parts = [Span(" ")]
+        for action in chosen:
+            start = width(parts)
+            parts.extend((Span(self._key(action), "key"), Span(f" {action.footer}", "dim")))
+            self._places.append((start, width(parts), action))
+            parts.append(Span("   "))
+        self._places.append((cells - width(end), cells, helping))
+        return [spread(parts, end, cells)]
+
+    @staticmethod
+    def _key(action: Action) -> str:
+        return action.shown if action.where == "knobs" else action.shown.split()[0]
+
+    def _wide(self, actions: Sequence[Action]) -> int:
+        return 1 + sum(len(self._key(a)) + 1 + len(a.footer) + 3 for a in actions)
+
+    def on_click(self, event: events.Click) -> None:
+        for start, stop, action in self._places:
+            if start <= event.x < stop:
+                self.post_message(self.Pressed(action))

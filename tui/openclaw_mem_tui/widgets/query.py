@@ -1,0 +1,35 @@
+"""The query line."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from textual.binding import Binding
+from textual.geometry import Region
+from textual.widgets import Input
+
+
+class QueryLine(Input):
+    """Search as you type. Arrow up asks an older query, arrow down and enter go to the hits."""
+
+    HELP = "Type to search. Every word counts; nothing has a special meaning."
+    BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
+        Binding("up", "screen.older", show=False),
+        Binding("down", "screen.leave_query", show=False),
+        Binding("escape", "screen.leave_query", show=False),
+        Binding("ctrl+r", "screen.history", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(
+            placeholder="search the memory", id=id, compact=True, select_on_focus=False, max_length=2_000
+        )
+        self.cursor_blink = False
+
+    def refresh(
+        self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
+    ) -> Self:
+        # Its size never depends on its text, and a new layout at every key costs more than the search.
+        return super().refresh(
+            *regions, repaint=repaint, layout=layout and not self.is_mounted, recompose=recompose
+        )
