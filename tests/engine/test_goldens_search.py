@@ -109,10 +109,10 @@ def assert_mmr_order(answer: Answer, wanted: list[dict[str, Any]]) -> None:
     if border is not None:
         # Which of the tied chunks entered the pool was chance, and MMR's later picks depend on it: the
         # scores of the others must still be those recorded.
-        mine = {(r.path, r.start_line): r.final for r in answer.trace.rows}
+        ours = {(r.path, r.start_line): r.final for r in answer.trace.rows}
         for hit in wanted:
             if hit["score"] > TOLERANCE:
-                assert mine[hit["path"], hit["startLine"]] == pytest.approx(hit["score"], abs=TOLERANCE)
+                assert ours[hit["path"], hit["startLine"]] == pytest.approx(hit["score"], abs=TOLERANCE)
         return
     assert [h.score for h in answer.hits] == pytest.approx([h["score"] for h in wanted], abs=TOLERANCE)
     for mine, theirs in zip(answer.hits, wanted, strict=True):

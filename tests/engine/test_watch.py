@@ -14,7 +14,7 @@ from support.memories import settings_for, write_notes
 _PATIENCE_S = 10.0
 
 
-async def changed_paths(workspace: Path, home: Path, act: Callable[[], None]) -> frozenset[str]:
+async def changed_paths(workspace: Path, home: Path, act: Callable[[], object]) -> frozenset[str]:
     """The first group of paths that the watcher reports after ``act``."""
     stop = asyncio.Event()
 
@@ -54,7 +54,7 @@ async def test_an_editor_that_replaces_the_file_is_reported(tmp_path: Path) -> N
 async def test_a_note_in_a_new_folder_is_reported(tmp_path: Path) -> None:
     workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
     paths = await changed_paths(
-        workspace, tmp_path / "home", lambda: write_notes(workspace, {"memory/new/deep/b.md": "x"}) and None
+        workspace, tmp_path / "home", lambda: write_notes(workspace, {"memory/new/deep/b.md": "x"})
     )
     assert any("new" in path for path in paths)
 

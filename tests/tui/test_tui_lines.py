@@ -285,6 +285,6 @@ def test_edges_fit(width: int) -> None:
     place = Place("main", "/home/someone/" + "deep/" * 20, "builtin", "static-minilm", True)
     fresh = Freshness("stale", 41, world.NOW, ("a.md",), 1)
     for phase in ("opening", "syncing", "ready", "failed"):
-        activity = Activity(phase=phase, label="memory/x.md", done=3, total=9, freshness=fresh, files=9)  # type: ignore[arg-type]
+        activity = Activity(phase=phase, label="memory/x.md", done=3, total=9, freshness=fresh, files=9)
         assert spans.width(status.top(place, width)) == width
         assert spans.width(status.status(world.view(), activity, width, 3)) == width

@@ -224,7 +224,7 @@ async def test_history_and_knobs_answer_from_kept_pools(tmp_path: Path) -> None:
 async def test_degraded_service_has_its_line(tmp_path: Path) -> None:
     class Degraded(make.SteadyMemory):  # type: ignore[misc, name-defined]
         def retrieve(self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None) -> Pool:
-            pool = super().retrieve(query, knobs, cancel)
+            pool: Pool = super().retrieve(query, knobs, cancel)
             note = Note("stale", "3 notes changed since the last sync: \x1b[31mx.md.", "warning")
             return replace(pool, fallback=Fallback("openai", "HTTP 401"), notes=(*pool.notes, note))
 
