@@ -23,6 +23,7 @@ QUICK = {
     "vector_query": ["--rounds", "5"],
     "ranking": ["--rounds", "5"],
     "quality": [],
+    "workbench": ["--rounds", "3"],
     "chunking": ["--megabytes", "1", "--rounds", "2"],
     "static_embedder": ["--megabytes", "2"],
 }
