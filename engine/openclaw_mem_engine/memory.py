@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.backends.builtin import BuiltinBackend
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import ConfigError, UsageError
+from openclaw_mem_engine.configured import configured_knobs
 from openclaw_mem_engine.index.sqlite import SqliteIndex
 from openclaw_mem_engine.model import (
     CancelToken,
@@ -24,7 +24,7 @@ from openclaw_mem_engine.model import (
 )
 from openclaw_mem_engine.providers.base import EmbedderSpec
 from openclaw_mem_engine.providers.select import make_embedder
-from openclaw_mem_engine.ranking.knobs import Knobs, profile
+from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.rank import rank
 from openclaw_mem_engine.ranking.trace import Trace
@@ -190,8 +190,11 @@ class Memory:
 
         Raises ConfigError or UsageError for settings that cannot be used, IndexUnavailable.
         """
-        knobs = _knobs_of(settings)
+        knobs = configured_knobs(settings)
         embedder, notes = _embedder_of(settings)
+        if "sessions" in settings.sources:
+            told = "Session transcripts are not indexed by this release: memory files alone are searched."
+            notes.append(Note("no-sessions", told, "warning"))
         store = SqliteIndex(settings.index_path, resident=resident, extension=settings.vector_extension)
         return cls(BuiltinBackend(settings, store, embedder, clock, tuple(notes)), knobs)
 
@@ -266,20 +269,6 @@ class Memory:
     def close(self) -> None:
         """Close the index. The object cannot be used afterwards."""
         self._backend.close()
-
-
-def _knobs_of(settings: Settings) -> Knobs:
-    """The configured ranking. A value out of range is a ConfigError that says where it stands."""
-    try:
-        return profile(settings.query.profile).set(settings.query.overrides)
-    except UsageError:
-        for name, value in {"profile": settings.query.profile, **settings.query.overrides}.items():
-            try:
-                Knobs().set({name: value})
-            except UsageError as error:
-                origin = settings.origins.get(f"query.{name}")
-                raise ConfigError(f"{origin.where}: {error}" if origin else str(error)) from error
-        raise
 
 
 def _embedder_of(settings: Settings) -> tuple[Embedder | None, list[Note]]:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from openclaw_mem_engine.config.secret import Secret
-from openclaw_mem_engine.config.settings import ChunkingSettings, ProviderSettings, Settings
+from openclaw_mem_engine.config.settings import CacheSettings, ChunkingSettings, ProviderSettings, Settings
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.sync import indexer
@@ -472,3 +472,19 @@ def test_two_syncs_at_once_end_in_one_right_index(memory: Memory, workspace: Pat
     assert errors == []
     memory.sync()
     same_as_fresh(memory, tmp_path)
+
+
+def test_the_cache_keeps_to_its_limit_and_never_loses_a_live_vector(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {f"memory/{n}.md": f"old text number {n}\n" for n in range(6)})
+    settings = settings_for(workspace, tmp_path / "home")
+    with Memory.open(replace(settings, cache=CacheSettings(max_entries=7))) as memory:
+        memory.sync()
+        write_notes(workspace, {f"memory/{n}.md": f"new words in note {n}\n" for n in range(6)})
+        memory.sync()
+        status = memory.status()
+        assert (status.vectors, status.cached) == (6, 7)
+    with Memory.open(replace(settings, cache=CacheSettings(enabled=False))) as memory:
+        write_notes(workspace, {"memory/0.md": "again something else\n"})
+        memory.sync()
+        status = memory.status()
+        assert (status.vectors, status.cached) == (6, 6)

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
-from openclaw_mem_engine.cli.terminal import Style, aligned, out, say
+from openclaw_mem_engine.cli.terminal import Style, aligned, out, say, setting_text
 from openclaw_mem_engine.inert import visible
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.config.show import Row
+    from openclaw_mem_engine.ranking.knob_table import KnobValue
 
 
 def run(arguments: Namespace) -> int:
     """Every value, where it came from, and what is allowed; secrets only as ``set``."""
     from openclaw_mem_engine.config.show import describe, to_dict
+    from openclaw_mem_engine.configured import configured_knobs
 
     settings = settings_of(arguments)
+    knobs = configured_knobs(settings).to_dict()
     if arguments.json:
-        print_json(to_dict(settings))
+        told = to_dict(settings)
+        for name, value in knobs.items():
+            told["settings"][f"query.{name}"] |= {"value": value, "allowed": _allowed(name)}
+        print_json(told)
         return 0
-    rows = describe(settings)
+    rows = [_with_knob(row, knobs) for row in describe(settings)]
     style = Style.of(sys.stdout)
     table = [("setting", "value", "from", "allowed")]
     table += [(row.key, visible(row.value_text), visible(row.origin.where), row.allowed) for row in rows]
@@ -40,3 +52,18 @@ def run(arguments: Namespace) -> int:
     for note in settings.warnings:
         say(note.text)
     return 0
+
+
+def _with_knob(row: Row, knobs: Mapping[str, KnobValue]) -> Row:
+    """A row of the ranking with the value in effect, the profile's own included, and its range."""
+    name = row.key.removeprefix("query.")
+    if name == row.key:
+        return row
+    return replace(row, value_text=setting_text(knobs[name]), allowed=_allowed(name))
+
+
+def _allowed(knob: str) -> str:
+    from openclaw_mem_engine.ranking.knob_table import KNOBS
+    from openclaw_mem_engine.ranking.knobs import PROFILES
+
+    return KNOBS[knob].allowed if knob in KNOBS else ", ".join(PROFILES)

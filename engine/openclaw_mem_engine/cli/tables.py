@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.matching import best_lines, emphasised
-from openclaw_mem_engine.cli.terminal import Style, aligned, crop, one_line
+from openclaw_mem_engine.cli.terminal import Style, aligned, crop, one_line, setting_text
 from openclaw_mem_engine.inert import visible
 from openclaw_mem_engine.matches import Matches
 from openclaw_mem_engine.ranking.trace import Row
@@ -138,14 +138,8 @@ def _profile(answer: Answer) -> str:
 
     knobs = answer.trace.knobs
     changes = knobs.changes_from(profile(knobs.profile))
-    told = ", ".join(f"{name} {_value(value)}" for name, value in changes.items())
+    told = ", ".join(f"{name} {setting_text(value)}" for name, value in changes.items())
     return f"{knobs.profile} with {told}" if told else knobs.profile
-
-
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _hit(hit: Hit, answer: Answer, matches: Matches, style: Style, columns: int) -> Iterator[str]:

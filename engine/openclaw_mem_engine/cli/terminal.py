@@ -131,3 +131,10 @@ def aligned(rows: Sequence[tuple[str, ...]], gap: str = "  ") -> list[str]:
     return [
         gap.join([*(pad(c, w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows
     ]
+
+
+def setting_text(value: object) -> str:
+    """A knob's value as ``--set`` takes it: on and off, numbers without idle digits."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:g}" if isinstance(value, float) else str(value)

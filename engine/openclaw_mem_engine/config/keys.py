@@ -40,6 +40,25 @@ QUERY_RULES: Mapping[str, Rule] = {
     "max_results": Rule("int"),
 }
 
+#: Keys that are read, checked and shown, but change nothing in this release.
+NOT_YET = frozenset(
+    {
+        "provider.fallback",
+        "provider.local_model_path",
+        "provider.local_model_cache_dir",
+        "provider.batch.enabled",
+        "provider.batch.wait",
+        "provider.batch.concurrency",
+        "provider.batch.poll_interval_ms",
+        "provider.batch.timeout_minutes",
+        "sync.on_session_start",
+        "sync.debounce_ms",
+        "sync.interval_minutes",
+        "sync.session_delta_bytes",
+        "sync.session_delta_messages",
+    }
+)
+
 #: Every key of ours outside of the ranking knobs.
 RULES: Mapping[str, Rule] = {
     "workspace": Rule("path"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from openclaw_mem_engine.config.keys import QUERY_RULES, RULES
+from openclaw_mem_engine.config.keys import NOT_YET, QUERY_RULES, RULES
 from openclaw_mem_engine.config.openclaw_keys import MEMORY_SEARCH
 from openclaw_mem_engine.config.secret import Secret, printable, without_credentials
 from openclaw_mem_engine.config.settings import Origin, Settings
@@ -38,7 +38,8 @@ def describe(settings: Settings) -> list[Row]:
     for key, rule in RULES.items():
         found = settings.origins.get(key, _UNSET)
         origin = Origin(found.kind, printable(found.where))
-        rows.append(Row(key, _text(_safe_value(settings, key)), origin, rule.allowed))
+        allowed = f"{rule.allowed}; not used by this release" if key in NOT_YET else rule.allowed
+        rows.append(Row(key, _text(_safe_value(settings, key)), origin, allowed))
     return rows
 
 
@@ -54,6 +55,7 @@ def to_dict(settings: Settings) -> dict[str, Any]:
                 "value": _safe_value(settings, key),
                 "origin": {"kind": origin.kind, "where": origin.where},
                 "allowed": rule.allowed,
+                "used": key not in NOT_YET,
             }
             for key, rule in RULES.items()
             for origin in [settings.origins.get(key, _UNSET)]

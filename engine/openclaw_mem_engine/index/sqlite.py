@@ -328,6 +328,15 @@ class SqliteIndex:
             with self._db.transaction() as connection:
                 self._vectors.cache(connection, known, vectors)
 
+    def prune_cache(self, most: int) -> int:
+        """Forget the oldest embeddings beyond ``most``, but none that a chunk of the index needs. Returns how
+        many went."""
+        beyond = self.counts().cached - most
+        if beyond <= 0:
+            return 0
+        with self._db.transaction() as connection:
+            return self._vectors.prune(connection, beyond)
+
     def chunks_without_vector(self, limit: int) -> list[StoredChunk]:
         """Chunks whose text an earlier sync could not embed. Looked for only when there may be some: the
         search reads all chunks."""

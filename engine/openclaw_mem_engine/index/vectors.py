@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.index.resident import ResidentVectors
     from openclaw_mem_engine.model import Source
 
-# Joined to chunks this gives each chunk's vector: the cache is the one place where vectors are kept for good.
-_JOIN = """chunks c JOIN embedding_cache e ON e.hash = c.hash AND e.embedding IS NOT NULL
+# Each chunk with its vector: the cache is the one place where vectors are kept for good.
+# CROSS keeps SQLite from reading the cache first and all chunks for each of its rows.
+_JOIN = """chunks c CROSS JOIN embedding_cache e ON e.hash = c.hash AND e.embedding IS NOT NULL
     AND e.provider = ?1 AND e.model = ?2 AND e.provider_key = ?3"""
 #: The largest k that sqlite-vec takes.
 _MAX_K = 4096
@@ -187,6 +188,17 @@ class VectorRows:
                 for text_hash, v in vectors.items()
             ],
         )
+
+    @staticmethod
+    def prune(connection: apsw.Connection, beyond: int) -> int:
+        """Delete up to ``beyond`` rows of the cache, oldest first, sparing the texts that are indexed."""
+        connection.execute(
+            """DELETE FROM embedding_cache WHERE rowid IN (
+                SELECT rowid FROM embedding_cache WHERE hash NOT IN (SELECT hash FROM chunks)
+                ORDER BY updated_at LIMIT ?)""",
+            (beyond,),
+        )
+        return connection.changes()
 
     def missing(self, known: Fingerprint, limit: int) -> list[StoredChunk]:
         """Chunks that were not embedded, and those whose vector is in the cache (made for another chunk of

@@ -175,6 +175,9 @@ class _Sync:
             self._store.remove(state.path, state.source)
         self._store.touch(changes.touched)
         self._catch_up_vectors()
+        if self._report.embedded:
+            cache = self._settings.cache
+            self._store.prune_cache(cache.max_entries if cache.enabled else 0)
         if written or changes.removed or changes.touched or self._store.synced_at() is None:
             # A sync that found nothing writes nothing: it need not wait for another process that does.
             self._store.finish(time.time())
