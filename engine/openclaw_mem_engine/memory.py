@@ -102,18 +102,14 @@ class Answer:
             "backend": pool.backend,
             "provider": pool.provider,
             "model": pool.model,
-            "fallback": _fallback_dict(pool.fallback),
+            "fallback": pool.fallback.to_dict() if pool.fallback else None,
             "freshness": pool.freshness.to_dict() if pool.freshness else None,
             "results": [hit.to_dict() | ({"rescued": True} if hit.rescued else {}) for hit in self.hits],
-            "notes": [{"code": n.code, "level": n.level, "text": n.text} for n in self.trace.notes],
+            "notes": [note.to_dict() for note in self.trace.notes],
         }
         if explain:
             told["trace"] = self.trace.to_dict()
         return told
-
-
-def _fallback_dict(fallback: Fallback | None) -> dict[str, str] | None:
-    return None if fallback is None else {"from": fallback.origin, "reason": fallback.reason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +155,9 @@ class Status:
             "indexBytes": self.index_bytes,
             "fullText": self.full_text,
             "vectorSearch": self.vector_search,
-            "fallback": _fallback_dict(self.fallback),
+            "fallback": self.fallback.to_dict() if self.fallback else None,
             "freshness": self.freshness.to_dict(),
-            "notes": [{"code": n.code, "level": n.level, "text": n.text} for n in self.notes],
+            "notes": [note.to_dict() for note in self.notes],
         }
 
 

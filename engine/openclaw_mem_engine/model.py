@@ -45,6 +45,9 @@ class SkippedFile:
     path: str
     reason: str
 
+    def to_dict(self) -> dict[str, str]:
+        return {"path": self.path, "reason": self.reason}
+
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
@@ -65,6 +68,9 @@ class Note:
     code: str
     text: str
     level: Literal["info", "warning"] = "info"
+
+    def to_dict(self) -> dict[str, str]:
+        return {"code": self.code, "level": self.level, "text": self.text}
 
 
 #: Called as (done, total, label); total 0 means "not known yet". Called often: keep it cheap.
@@ -112,10 +118,13 @@ class Fallback:
     origin: str
     reason: str
 
+    def to_dict(self) -> dict[str, str]:
+        return {"from": self.origin, "reason": self.reason}
+
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How the index compares with the files on disk at the moment of the answer.
+    """How the index compares with the files on disk, when it was last looked at or synced.
 
     ``changed`` lists workspace-relative paths that are new, edited or gone since the last sync (a prefix
     of them when there are many; ``changed_count`` is exact). ``synced_at`` is epoch seconds, None before
@@ -136,5 +145,5 @@ class Freshness:
             "syncedAt": self.synced_at,
             "changed": list(self.changed),
             "changedCount": self.changed_count,
-            "skipped": [{"path": s.path, "reason": s.reason} for s in self.skipped],
+            "skipped": [skipped.to_dict() for skipped in self.skipped],
         }

@@ -150,7 +150,7 @@ def _document(answer: Answer) -> Iterator[str]:
     yield "| stage | in | out | formula | effect |"
     yield "| --- | ---: | ---: | --- | --- |"
     for stage in trace.stages:
-        formula = cell(stage_formula(stage))
+        formula = plain(stage_formula(stage))
         yield f"| {stage.name} | {stage.entered} | {stage.left} | {formula} | {stage_effect(stage)} |"
     yield ""
     yield f"## Returned ({len(trace.returned)})"
@@ -174,8 +174,8 @@ def _document(answer: Answer) -> Iterator[str]:
         yield "| ---: | --- | --- | --- |"
     for row in dropped[:DROPPED_LISTED]:
         score = "" if row.final is None else f"{row.final:.{digits}f}"
-        reason = cell(row.outcome.reason or "")
-        yield f"| {score} | {cell(row.location)} | {row.outcome.stage} | {reason} |"
+        reason = plain(row.outcome.reason or "")
+        yield f"| {score} | {plain(row.location)} | {row.outcome.stage} | {reason} |"
     if len(dropped) > DROPPED_LISTED:
         yield ""
         yield f"{len(dropped) - DROPPED_LISTED} more."
@@ -189,11 +189,6 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|!~])")
 def plain(text: str) -> str:
     """One line of text in which no Markdown is interpreted."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
-
-
-def cell(text: str) -> str:
-    """A text as a table cell."""
-    return plain(text)
 
 
 def inline(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from openclaw_mem_engine.errors import OpenClawMemError, PathRefused, UsageError
+from openclaw_mem_engine.errors import OpenClawMemError, UsageError
 from openclaw_mem_engine.model import snippet_of
 from openclaw_mem_engine.ranking.pool import OVERFETCH
 
@@ -71,7 +71,7 @@ def memory_search(
     if answer.pool.model:
         reply["model"] = answer.pool.model
     if answer.pool.fallback is not None:
-        reply["fallback"] = {"from": answer.pool.fallback.origin, "reason": answer.pool.fallback.reason}
+        reply["fallback"] = answer.pool.fallback.to_dict()
     reply["citations"] = mode
     reply["mode"] = _mode(answer)
     if answer.warnings:
@@ -127,7 +127,7 @@ def memory_get(memory: Memory, arguments: Mapping[str, Any]) -> dict[str, Any]:
         excerpt = memory.get(
             path, None if start is None else int(start), None if lines is None else int(lines)
         )
-    except PathRefused as refusal:
+    except OpenClawMemError as refusal:
         return {"path": path, "text": "", "disabled": True, "error": str(refusal)}
     return {"text": excerpt.text, "path": excerpt.path}
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from openclaw_mem_engine.backends.builtin import BuiltinBackend
-from openclaw_mem_engine.errors import Cancelled, UsageError
+from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
 from openclaw_mem_engine.index.sqlite import SqliteIndex
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH, Knobs
 from openclaw_mem_engine.ranking.rank import rank
 from openclaw_mem_engine.ranking.trace import recompute
+from openclaw_mem_engine.tools import memory_search
 from support.memories import open_memory, write_notes
 
 NOTES = {
@@ -207,3 +212,87 @@ def test_an_index_that_was_never_filled_answers_with_nothing_and_says_so(tmp_pat
         assert answer.hits == ()
         assert [note.code for note in answer.trace.notes if note.level == "warning"] == ["empty-index"]
         assert answer.warnings == ("Nothing is indexed yet: run `openclaw-mem index`.",)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_equal_retrieval_keys_mean_that_a_pool_can_be_shared(memory: Memory, data: st.DataObject) -> None:
+    """Ranking another profile's pool anew must give what searching for it would give."""
+    changes = {
+        "line_text": st.sampled_from([0, 0.25]),
+        "line_vector": st.sampled_from([0, 0.5]),
+        "fill_missing": st.booleans(),
+        "text_score": st.sampled_from(["rank", "max"]),
+        "max_results": st.integers(1, 8),
+    }
+    drawn = st.fixed_dictionaries({}, optional=changes)
+    first, second = (DOCUMENTED.set(data.draw(drawn)) for _ in range(2))
+    if first.retrieval_key == second.retrieval_key:
+        shared = rank(memory.retrieve("router vlan", first), second)
+        own = memory.search("router vlan", second).trace
+        assert [(r.chunk_id, r.final) for r in shared.rows] == [(r.chunk_id, r.final) for r in own.rows]
+
+
+def test_an_index_that_nobody_made_is_not_an_honest_nothing(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "the router is gull\n"})
+    with open_memory(workspace, tmp_path / "home") as never_synced:
+        answer = memory_search(never_synced, {"query": "router"})
+    assert answer["results"] == []
+    assert "Nothing is indexed yet" in answer["warning"]
+
+
+def test_a_stopped_sync_is_not_called_fresh(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "the router is gull\n"})
+    stopped = threading.Event()
+    stopped.set()
+    with open_memory(workspace, tmp_path / "home") as memory:
+        memory.sync()
+        write_notes(workspace, {"MEMORY.md": "the router is heron\n"})
+        with pytest.raises(Cancelled):
+            memory.sync(cancel=stopped)
+        known = memory.search("router").pool.freshness
+        assert known is None or known.state != "fresh"
+
+
+def test_a_closed_memory_says_so_and_closing_waits_for_readers(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {f"memory/{n}.md": "router vlan\n" * 50 for n in range(50)})
+    memory = open_memory(workspace, tmp_path / "home")
+    memory.sync()
+    errors: list[BaseException] = []
+
+    def search_on() -> None:
+        try:
+            while True:
+                memory.search("router vlan")
+        except (IndexUnavailable, Cancelled) as error:
+            errors.append(error)
+
+    readers = [threading.Thread(target=search_on) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    time.sleep(0.3)
+    memory.close()
+    for reader in readers:
+        reader.join(10)
+    assert len(errors) == 3
+    with pytest.raises(IndexUnavailable):
+        memory.search("router")
+
+
+def test_interrupting_stops_a_search_that_waits_for_its_embedding(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "the router is gull\n"})
+    with open_memory(workspace, tmp_path / "home") as memory:
+        memory.sync()
+        embedder: Any = memory._backend.embedder
+
+        class Slow:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(embedder, name)
+
+            def embed_query(self, text: str) -> Any:
+                memory.interrupt()
+                return embedder.embed_query(text)
+
+        memory._backend.embedder = Slow()
+        with pytest.raises(Cancelled):
+            memory.search("router")

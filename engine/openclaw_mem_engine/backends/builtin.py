@@ -38,6 +38,20 @@ class _Found:
     legs: tuple[Leg, ...]
 
 
+class _Stop:
+    """Set by the caller's own token, or by ``interrupt()``."""
+
+    def __init__(self, cancel: CancelToken | None) -> None:
+        self._cancel = cancel
+        self._interrupted = threading.Event()
+
+    def set(self) -> None:
+        self._interrupted.set()
+
+    def is_set(self) -> bool:
+        return self._interrupted.is_set() or (self._cancel is not None and self._cancel.is_set())
+
+
 class BuiltinBackend:
     """Retrieves from an :class:`IndexStore`. Thread-safe; ``clock`` gives epoch seconds."""
 
@@ -61,7 +75,7 @@ class BuiltinBackend:
         self._freshness: Freshness | None = None
         self._line_cosines: dict[tuple[str, str], Vector | None] = {}
         self._guard = threading.Lock()
-        self._searching: set[int] = set()
+        self._searching: dict[int, _Stop] = {}
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -74,6 +88,7 @@ class BuiltinBackend:
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, force: bool = False
     ) -> SyncReport:
         """Bring the index up to date (see ``sync.indexer.sync``)."""
+        self._freshness = None  # a sync that is stopped or fails leaves something that only a look can tell
         report = sync(self.settings, self.store, self.embedder, progress, cancel, force=force)
         self._freshness = Freshness(
             "partial" if report.skipped else "fresh",
@@ -109,14 +124,14 @@ class BuiltinBackend:
     def retrieve(self, query: str, knobs: Knobs, cancel: CancelToken | None = None) -> Pool:
         """Both legs, over-fetched, with every signal that these knobs need. Raises UsageError for a blank
         query, IndexUnavailable, Cancelled."""
-        thread = threading.get_ident()
-        self._searching.add(thread)
+        thread, stop = threading.get_ident(), _Stop(cancel)
+        self._searching[thread] = stop
         try:
-            return self._retrieve(query, knobs, cancel)
+            return self._retrieve(query, knobs, stop)
         finally:
-            self._searching.discard(thread)
+            del self._searching[thread]
 
-    def _retrieve(self, query: str, knobs: Knobs, cancel: CancelToken | None) -> Pool:
+    def _retrieve(self, query: str, knobs: Knobs, cancel: CancelToken) -> Pool:
         query = query.strip()
         if not query:
             raise UsageError("A query is required.")
@@ -145,7 +160,8 @@ class BuiltinBackend:
         )
         signals = self._signals(found, kept, candidates, knobs, timings)
         _stop_if_asked(cancel)
-        self._note_staleness(notes)
+        freshness = self._known_freshness()
+        _note_staleness(freshness, notes)
         return Pool(
             query,
             kept,
@@ -156,7 +172,7 @@ class BuiltinBackend:
             self.embedder.model if self.embedder else "",
             self.name,
             fallback,
-            self._freshness,
+            freshness,
             tuple(notes),
             timings,
         )
@@ -286,17 +302,12 @@ class BuiltinBackend:
         best = np.maximum.reduceat(scores, starts)
         return {chunk_id: float(score) for (chunk_id, _), score in zip(filled, best, strict=True)}
 
-    def _note_staleness(self, notes: list[Note]) -> None:
-        known = self._freshness
-        if known is None:
-            return
-        if known.state == "empty":
-            notes.append(Note("empty-index", "Nothing is indexed yet: run `openclaw-mem index`.", "warning"))
-        elif known.state == "stale":
-            some = ", ".join(known.changed[:3]) or "the settings"
-            more = f" and {known.changed_count - 3} more" if known.changed_count > 3 else ""
-            told = f"The index is older than {some}{more}: run `openclaw-mem index`."
-            notes.append(Note("stale", told, "warning"))
+    def _known_freshness(self) -> Freshness | None:
+        """What the last look or sync found. An index that nobody has looked at, and that holds nothing, is
+        known to be empty: "nothing found" would be a lie there."""
+        if self._freshness is None and self.store.synced_at() is None and not self.store.counts().files:
+            return Freshness("empty", self.store.generation(), None)
+        return self._freshness
 
     def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
         """Lines of a memory file (see ``workspace.reading.get_excerpt``). Raises PathRefused."""
@@ -311,7 +322,10 @@ class BuiltinBackend:
 
     def interrupt(self) -> None:
         """Stop the retrievals that other threads are waiting for; they raise Cancelled. A sync goes on."""
-        self.store.interrupt(tuple(self._searching))
+        running = dict(self._searching)
+        for stop in running.values():
+            stop.set()
+        self.store.interrupt(running)
 
     def close(self) -> None:
         """Close index and embedder."""
@@ -340,3 +354,15 @@ def _candidate(chunk: StoredChunk) -> Candidate:
 def _stop_if_asked(cancel: CancelToken | None) -> None:
     if cancel is not None and cancel.is_set():
         raise Cancelled("The search was stopped.")
+
+
+def _note_staleness(known: Freshness | None, notes: list[Note]) -> None:
+    if known is None:
+        return
+    if known.state == "empty":
+        notes.append(Note("empty-index", "Nothing is indexed yet: run `openclaw-mem index`.", "warning"))
+    elif known.state == "stale":
+        some = ", ".join(known.changed[:3]) or "the settings"
+        more = f" and {known.changed_count - 3} more" if known.changed_count > 3 else ""
+        told = f"The index is older than {some}{more}: run `openclaw-mem index`."
+        notes.append(Note("stale", told, "warning"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import sys
+import threading
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -99,7 +100,7 @@ def _run_lessons(settings: Settings, lessons: Sequence[SuggestedQuery], argument
             return 0
         told = []
         for place, lesson in enumerate(lessons, 1):
-            shown, against = _both_runs(memory, lesson)
+            shown, against = _both_runs(memory, lesson, token)
             if arguments.json:
                 told.append(_lesson_dict(lesson, shown, against))
                 continue
@@ -113,11 +114,11 @@ def _run_lessons(settings: Settings, lessons: Sequence[SuggestedQuery], argument
     return 0
 
 
-def _both_runs(memory: Memory, lesson: SuggestedQuery) -> tuple[Answer, Answer]:
+def _both_runs(memory: Memory, lesson: SuggestedQuery, token: threading.Event) -> tuple[Answer, Answer]:
     from openclaw_mem_engine.ranking.knob_table import parse_settings
 
     shown, against = (
-        memory.search(lesson.query, memory.knobs.set(parse_settings(list(settings))))
+        memory.search(lesson.query, memory.knobs.set(parse_settings(list(settings))), token)
         for settings in (lesson.settings, lesson.against)
     )
     return shown, against

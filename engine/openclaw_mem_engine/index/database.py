@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,17 @@ def _damaged(error: Exception, path: Path) -> IndexUnavailable:
     )
 
 
+def _close_when_idle(connection: apsw.Connection) -> None:
+    """Close a connection that another thread may still be leaving; given up after two seconds."""
+    for _ in range(200):
+        try:
+            connection.close()
+        except apsw.ThreadingViolationError:
+            time.sleep(0.01)
+        else:
+            return
+
+
 def _extension_path() -> str:
     """Where sqlite-vec's library lies. Importing that package would import numpy, which keyword search and
     ``status`` can do without. Raises ImportError when the package is not installed."""
@@ -110,6 +122,7 @@ class Database:
         self._local = threading.local()
         self._guard = threading.Lock()
         self._readers: dict[int, apsw.Connection] = {}
+        self._closed = False
         self._write_lock = threading.RLock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -125,8 +138,10 @@ class Database:
             self._writer.pragma("journal_mode", "wal")
             self._writer.pragma("synchronous", "normal")
             self._writer.pragma("wal_autocheckpoint", 20_000)
-        if path.stat().st_mode & 0o077:
-            path.chmod(0o600)
+        # Notes are private, and so is what was made of them; a file of somebody else stays as it is.
+        with suppress(OSError):
+            if path.stat().st_mode & 0o077:
+                path.chmod(0o600)
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(str(self.path))
@@ -152,6 +167,8 @@ class Database:
         """This thread's connection, for reading."""
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
+            if self._closed:
+                raise IndexUnavailable(f"The index {self.path} is closed: open the memory again.")
             with explained(self.path):
                 connection = self._connect()
                 connection.pragma("query_only", True)
@@ -194,8 +211,12 @@ class Database:
                     self._readers[thread].interrupt()
 
     def close(self) -> None:
+        """Close all connections; what other threads are reading is interrupted first."""
         with self._guard:
+            self._closed = True
             readers, self._readers = self._readers, {}
-        for connection in [*readers.values(), self._writer]:
-            connection.close()
         self._local = threading.local()
+        for connection in readers.values():
+            connection.interrupt()
+        for connection in [*readers.values(), self._writer]:
+            _close_when_idle(connection)

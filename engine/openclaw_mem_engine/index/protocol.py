@@ -30,7 +30,7 @@ class Caps:
     """What this store can do here. ``vector_search`` says how vectors are compared; both ways are exact."""
 
     full_text: bool
-    vector_search: Literal["sqlite-vec", "in-process", "none"]
+    vector_search: Literal["sqlite-vec", "in-process"]
 
 
 @dataclass(frozen=True, slots=True)

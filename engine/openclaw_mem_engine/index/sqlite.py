@@ -63,7 +63,7 @@ class SqliteIndex:
     def _open(self, resident: bool, full_text: bool) -> None:
         notes: list[Note] = []
         full_text = self._make_tables(full_text, notes)
-        self.fingerprint()  # refuses what a newer program wrote, before any row is read or written
+        self.fingerprint()  # refuses what a newer program wrote, before any of its rows is touched
         if not self._db.extension:
             why = self._db.extension_error
             told = f"sqlite-vec is not in use ({why}): vectors are compared in this process."
@@ -80,7 +80,7 @@ class SqliteIndex:
         tables = {row[0] for row in self._db.read("SELECT name FROM sqlite_schema")}
         wanted = {"meta", "files", "chunks", "embedding_cache"} | ({"chunks_terms"} if full_text else set())
         if wanted <= tables:
-            return full_text
+            return full_text and self._can_read_full_text(notes)
         with self._db.transaction() as connection:
             for statement in TABLES:
                 connection.execute(statement)
@@ -92,6 +92,15 @@ class SqliteIndex:
                     full_text = False
                     notes.append(Note("no-fts5", f"SQLite has no FTS5 ({error}).", "warning"))
         return full_text
+
+    def _can_read_full_text(self, notes: list[Note]) -> bool:
+        """Whether this process's SQLite knows the full-text tables that another one has made."""
+        try:
+            self._db.reader().execute("SELECT 1 FROM chunks_fts LIMIT 0")
+        except apsw.SQLError as error:
+            notes.append(Note("no-fts5", f"SQLite has no FTS5 ({error}).", "warning"))
+            return False
+        return True
 
     def _bring_derived_up_to_date(self) -> None:
         """Refill full-text or vector rows that a process without FTS5 or sqlite-vec could not write."""

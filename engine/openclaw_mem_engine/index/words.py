@@ -11,12 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from openclaw_mem_engine.index.keywords import extract_keywords
+from openclaw_mem_engine.scripts import CJK
 
-#: Scripts written without spaces (ideographs, kana, Hangul): words cannot be found by looking for gaps.
-CJK = (
-    "\u3005\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
-)
 _CJK_RUN = re.compile(f"[{CJK}]+")
 _WORD = re.compile(rf"[{CJK}]+|[^\W{CJK}]+")
 # Letters, numbers and the underscore; combining marks are left out, as the original's expression does.

@@ -61,9 +61,9 @@ class Knobs:
     @property
     def retrieval_key(self) -> tuple[object, ...]:
         """Two knob settings with the same key can share a pool; anything else needs a new retrieval."""
-        lines = self.line_text > 0 or self.line_vector > 0
-        depth = self.candidates if lines or self.fill_missing else 0
-        return (self.lexical_form, self.lexical_index, lines, self.fill_missing, depth)
+        signals = (self.line_text > 0, self.line_vector > 0, self.fill_missing)
+        depth = self.candidates if any(signals) else 0
+        return (self.lexical_form, self.lexical_index, *signals, depth)
 
     def set(self, settings: Mapping[str, Any]) -> Knobs:
         """A copy with these knobs changed. Text values are parsed (``on``/``off`` for switches).

@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from openclaw_mem_engine.scripts import CJK
+
 _ASCII_WORD = re.compile(r"[a-z0-9_]+")
-# Scripts written without spaces: single characters and neighbouring pairs stand for words.
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
-_CJK_RUN = re.compile(rf"[{_CJK}]+")
-_OTHER_WORD = re.compile(rf"[^\W{_CJK}]+")
+_CJK_RUN = re.compile(rf"[{CJK}]+")
+_OTHER_WORD = re.compile(rf"[^\W{CJK}]+")
 
 
 def ascii_tokens(text: str) -> frozenset[str]:

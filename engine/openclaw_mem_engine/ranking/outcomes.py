@@ -72,14 +72,10 @@ def _below(item: Ranked, knobs: Knobs) -> str:
         return f"{reason}; decay took it down from {fused:.3f}"
     text = next((o for o in item.operands if o.label == "text"), None)
     vector = next((o for o in item.operands if o.label == "vector"), None)
-    if (
-        text is not None
-        and vector is not None
-        and not vector.value
-        and text.weight < knobs.min_score
-        and text.value
-    ):
-        return f"{reason}; keywords alone can reach {text.weight:g} at most"
+    if text is not None and vector is not None and not vector.value and text.value:
+        most = text.weight * (0.5 if knobs.text_score == "rank" else 1.0)  # 1 / (1 + rank) begins at 0.5
+        if most < knobs.min_score:
+            return f"{reason}; keywords alone can reach {most:g} at most"
     return reason
 
 

@@ -146,7 +146,7 @@ class Trace:
                 for s in self.stages
             ],
             "rows": [_row_dict(row) for row in self.rows],
-            "notes": [{"code": n.code, "level": n.level, "text": n.text} for n in self.notes],
+            "notes": [note.to_dict() for note in self.notes],
         }
 
 

@@ -64,8 +64,8 @@ class SyncReport:
             "cacheHits": self.cache_hits,
             "changed": list(self.changed),
             "removed": list(self.removed),
-            "skipped": [{"path": s.path, "reason": s.reason} for s in self.skipped],
-            "notes": [{"code": n.code, "level": n.level, "text": n.text} for n in self.notes],
+            "skipped": [skipped.to_dict() for skipped in self.skipped],
+            "notes": [note.to_dict() for note in self.notes],
             "rebuilt": self.rebuilt,
             "seconds": round(self.seconds, 3),
         }

@@ -24,7 +24,6 @@ class Changes:
     changed: tuple[MemoryFile, ...]
     touched: tuple[FileState, ...]
     removed: tuple[FileState, ...]
-    unchanged: int
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -72,5 +71,4 @@ def compare(
         for path, state in gone.items()
         if not any(path == u or path.startswith(f"{u}/") for u in unreadable)
     ]
-    unchanged = len(listing.files) - len(changed) - len(touched)
-    return Changes(tuple(changed), tuple(touched), tuple(removed), unchanged)
+    return Changes(tuple(changed), tuple(touched), tuple(removed))
