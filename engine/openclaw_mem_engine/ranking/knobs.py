@@ -93,9 +93,9 @@ class Knobs:
         return {name: value for name, value in mine.items() if name != "profile" and value != theirs[name]}
 
 
-#: Documented: the published formulas, with two protections. Keyword rescue, because 0.3 × text can never
-#: reach 0.35 alone; and a pool that is never smaller than that of the default six results, because asking
-#: for one result must not find a worse best hit than asking for five.
+#: Documented: the published formulas, with two protections. Keyword rescue, because keywords alone reach
+#: 0.3 × 0.5 and the cut is 0.35; and a pool that is never smaller than that of the default six results,
+#: because asking for one result must not find a worse best hit than asking for five.
 DOCUMENTED = Knobs()
 
 #: Release 2026.2.26 as it computes: every keyword hit scores 1.0, all words must match, ASCII-only MMR.
