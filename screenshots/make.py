@@ -81,7 +81,8 @@ class SteadyMemory(Memory):
     def retrieve(self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None) -> Pool:
         pool = super().retrieve(query, knobs, cancel)
         legs = tuple(replace(leg, milliseconds=0.4 if leg.kind == "lexical" else 0.3) for leg in pool.legs)
-        timings = {name: 0.2 for name in pool.timings if name == "embed"}
+        fixed = {"embed": 0.2, "vector": 0.3, "bm25": 0.4, "lines": 0.1}
+        timings = {name: fixed[name] for name in pool.timings}
         return replace(pool, legs=legs, timings=timings)
 
     def sync(

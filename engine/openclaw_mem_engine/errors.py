@@ -43,6 +43,10 @@ class IndexUnavailable(OpenClawMemError):
     exit_code = 6
 
 
+class IndexDamaged(IndexUnavailable):
+    """The index file is not what it should be. It is derived data: it can be set aside and built anew."""
+
+
 class IndexLocked(IndexUnavailable):
     """Another process is writing to the index and did not finish in time."""
 

@@ -28,7 +28,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.rank import rank
 from openclaw_mem_engine.ranking.trace import Trace
-from openclaw_mem_engine.sync.indexer import SyncReport
+from openclaw_mem_engine.sync.indexer import SyncReport, fingerprint_of, needs_rebuild
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Embedder
@@ -207,6 +207,13 @@ class Memory:
     ) -> SyncReport:
         """Make the index match the files on disk; ``force`` rebuilds it aside and swaps it in."""
         return self._backend.sync(progress, cancel, force=force)
+
+    def needs_rebuild(self, override: str | None) -> bool:
+        """Whether a provider that was named for one call alone is another than the index was made with."""
+        present = self._backend.store.fingerprint()
+        if override is None or present is None:
+            return False
+        return needs_rebuild(present, fingerprint_of(self.settings, self._backend.embedder))
 
     def freshness(self) -> Freshness:
         """How the index compares with the files on disk at this moment."""

@@ -40,10 +40,12 @@ class MemoryFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SkippedFile:
-    """A file that was met while listing or reading and does not take part, and why."""
+    """A file that was met while listing or reading and does not take part, and why. ``by_rule``: nothing is
+    wrong with it, it is just no memory (a hidden folder)."""
 
     path: str
     reason: str
+    by_rule: bool = False
 
     def to_dict(self) -> dict[str, str]:
         return {"path": self.path, "reason": self.reason}

@@ -139,7 +139,7 @@ def test_get_refuses_with_exit_4(call: Call, world: World, path: str) -> None:
     (world.workspace / "memory" / "dir").symlink_to("/etc")
     said = call("get", path)
     assert (said.code, said.out) == (4, "")
-    assert said.err.startswith(f"openclaw-mem: {path}: ")
+    assert f"openclaw-mem: {path}: " in said.err
 
 
 # status

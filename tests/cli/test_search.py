@@ -229,3 +229,16 @@ def test_words_are_marked_in_any_form_and_script() -> None:
         == "<Routers> in the <Cafe>; routing; <防水ケ>ース"
     )
     assert Matches(frozenset(), ()).ranges(line) == []
+
+
+def test_a_provider_for_one_call_does_not_reshape_the_index(call: Call, world: World) -> None:
+    call("index")
+    before = call("status", "--json").json
+    said = call("search", "router", "--provider", "none", "--json")
+    assert said.code == 0
+    assert said.json["results"]
+    after = call("status", "--json").json
+    assert (after["vectors"], after["freshness"]["generation"]) == (
+        before["vectors"],
+        before["freshness"]["generation"],
+    )

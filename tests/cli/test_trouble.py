@@ -151,17 +151,20 @@ def test_a_damaged_index_is_exit_6_and_says_what_to_delete(call: Call, world: Wo
     said = call("search", "router")
     assert said.code == 6
     assert f"{index} is damaged" in said.err
-    assert "delete that file" in said.err
+    assert "index --force" in said.err
     assert call("get", "MEMORY.md").code == 0
-    for file in index.parent.iterdir():
-        file.unlink()
+    mended = call("index", "--force")
+    assert mended.code == 0
+    assert "main.sqlite.damaged" in mended.err
     assert call("search", "router", "--format", "files").code == 0
 
 
 def test_a_data_folder_that_cannot_be_made_is_exit_6(
     call: Call, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENCLAW_MEM_HOME", str(world.workspace / "MEMORY.md" / "data"))
+    blocker = world.root / "a-file"
+    blocker.write_text("x")
+    monkeypatch.setenv("OPENCLAW_MEM_HOME", str(blocker / "data"))
     said = call("search", "router")
     assert said.code == 6
     assert "OPENCLAW_MEM_HOME" in said.err

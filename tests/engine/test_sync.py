@@ -488,3 +488,50 @@ def test_the_cache_keeps_to_its_limit_and_never_loses_a_live_vector(tmp_path: Pa
         memory.sync()
         status = memory.status()
         assert (status.vectors, status.cached) == (6, 6)
+
+
+def test_keywords_only_needs_no_other_index(tmp_path: Path) -> None:
+    """Provider none on an index with vectors: nothing is rebuilt, and the vectors are there afterwards."""
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "the router is gull\n"})
+    settings = settings_for(workspace, tmp_path / "home")
+    with Memory.open(settings) as memory:
+        memory.sync()
+    with Memory.open(replace(settings, provider=ProviderSettings("none"))) as memory:
+        write_notes(workspace, {"memory/new.md": "the printer is wren\n"})
+        report = memory.sync()
+        assert (report.rebuilt, report.changed) == (False, ("memory/new.md",))
+        assert memory.freshness().state == "fresh"
+        assert [hit.path for hit in memory.search("printer").hits] == ["memory/new.md"]
+    with Memory.open(settings) as memory:
+        assert not memory.sync().rebuilt
+        status = memory.status()
+        assert (status.chunks, status.vectors) == (2, 2)
+        assert len(memory.search("printer").pool.legs[0].rows) == 2
+
+
+def test_an_embedder_that_does_not_answer_costs_no_vectors(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "the router is gull\n"})
+    settings = settings_for(workspace, tmp_path / "home")
+    keyless = replace(settings, provider=ProviderSettings("openai"))
+    with Memory.open(settings) as memory:
+        memory.sync()
+    with Memory.open(keyless) as memory:
+        report = memory.sync()
+        assert not report.rebuilt
+        assert "OPENAI_API_KEY" in report.notes[0].text
+        answer = memory.search("router")
+        assert [hit.path for hit in answer.hits] == ["MEMORY.md"]
+        assert answer.pool.fallback is not None
+    with Memory.open(settings) as memory:
+        assert not memory.sync().rebuilt
+        assert memory.status().vectors == 1
+
+
+def test_what_is_no_memory_by_rule_does_not_make_an_answer_partial(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "x\n", "memory/.obsidian/a.md": "y\n"})
+    with Memory.open(settings_for(workspace, tmp_path / "home")) as memory:
+        assert memory.sync().skipped
+        assert memory.freshness().state == "fresh"
+        (workspace / "memory" / "bad.md").write_bytes(b"\0")
+        memory.sync()
+        assert memory.freshness().state == "partial"

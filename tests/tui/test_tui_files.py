@@ -75,7 +75,14 @@ def test_our_themes_load_and_contrast(name: str) -> None:
     assert theme.background is not None and theme.foreground is not None
     ground = Color.parse(theme.background)
     needed = 7.0 if name == "claw-contrast" else 4.5
-    for color in (theme.foreground, theme.variables["quiet"], theme.accent, theme.success, theme.error):
+    for color in (
+        theme.foreground,
+        theme.variables["quiet"],
+        theme.variables["faint"],
+        theme.accent,
+        theme.success,
+        theme.error,
+    ):
         assert color is not None
         assert ground.get_contrast_text is not None
         assert _contrast(ground.rgb, Color.parse(color).rgb) >= needed, color

@@ -49,7 +49,7 @@ def test_rows_fit_and_keep_rank_path_and_final(width: int, mode: state.Columns, 
 def test_columns_join_with_the_stages_that_ran() -> None:
     assert "decay" not in row_texts(world.view(), 100)[0]
     titles = row_texts(world.view(EVERYTHING, Knobs()), 100)[0]
-    assert titles.split()[-6:] == ["bm25", "vec", "fused", "decay", "mmr", "final"]
+    assert titles.split()[-6:] == ["vec", "bm25", "fused", "decay", "mmr", "final"]
 
 
 def test_columns_are_shed_in_order() -> None:
@@ -65,14 +65,14 @@ def test_columns_are_shed_in_order() -> None:
 
 def test_dropped_rows_carry_their_stage_and_in_wide_panes_the_reason() -> None:
     rows = row_texts(world.view(), 200)
-    assert " min " in rows[-1] and "is below 0.35" in rows[-1]
+    assert " min " in rows[-1] and "is below .35" in rows[-1]
 
 
 def test_ranks_and_contributions() -> None:
     ranks = row_texts(world.view(), 70, "ranks")
-    assert ranks[1].split()[-3:] == ["2", "1", "1"]
+    assert ranks[1].split()[-3:] == ["1", "2", "1"]
     parts = row_texts(world.view(), 70, "contributions")
-    assert parts[1].split()[-3:] == ["+.100", "+.567", ".667"]
+    assert parts[1].split()[-3:] == ["+.567", "+.100", ".667"]
 
 
 def test_a_rescued_hit_is_marked() -> None:
@@ -98,6 +98,31 @@ def test_what_left_the_answer_stands_first_among_the_dropped() -> None:
 def test_long_paths_give_way_from_the_left_and_keep_the_range() -> None:
     view = world.view(paths=("memory/" + "deep/" * 30 + "note.md",) * 3)
     assert "note.md:10" in row_texts(view, 60)[1]
+
+
+def test_all_rows_of_a_list_leave_out_the_folder_or_none() -> None:
+    view = world.view(texts=("a\nb",) * 3, paths=("MEMORY.md", "memory/short.md", f"memory/{'long-' * 9}.md"))
+    for width, shown in ((58, False), (110, True)):
+        rows = row_texts(view, width)[1:]
+        assert [("memory/" in row) for row in rows if "MEMORY" not in row] == [shown, shown]
+        assert all(":10-11" in row for row in rows)
+
+
+def test_a_leg_that_added_nothing_shows_its_rank() -> None:
+    few = Knobs().set({"candidate_multiplier": 1, "max_results": 1, "pool_results": 1})
+    view = world.view(few, Knobs(), vector=((1, 0.81), (0, 0.72), (2, 0.2)), bm25=((0, 7.0), (1, 4.0)))
+    assert view.trace is not None
+    rows = dict(zip((r.chunk_id for r in view.trace.rows), row_texts(view, 70)[1:], strict=True))
+    assert rows["c0"].split()[-3] == "#2" and ".720" not in rows["c0"]
+    assert rows["c1"].split()[-2] == "#2" and rows["c2"].split()[-3:] == ["#3", "·", "·"]
+    titles = [(group.title, len(group.rows)) for group in hits.groups(view, True)]
+    assert titles[-1] == ("outside the pool", 1)
+
+
+def test_counts_have_one_word_each() -> None:
+    view = world.view()
+    assert funnel.counts(view, 120).startswith("3 found · 3 in the pool · 2 returned · ")
+    assert funnel.counts(view, 80) == "3 found · 3 pool · 2 returned"
 
 
 # -- waterfall --------------------------------------------------------------------------------------------
@@ -127,7 +152,17 @@ def test_waterfall_of_a_dropped_row_says_why() -> None:
     view = world.view()
     assert view.trace is not None
     told = texts(waterfall(view, view.trace.dropped[-1], 60))
-    assert "not returned: min" in told and "short by" in told
+    assert "not returned: min" in told and told.count("short by") == 1 and "out   " not in told
+
+
+def test_waterfall_keeps_the_order_of_the_legs_and_names_the_neighbour() -> None:
+    view = world.view()
+    assert view.trace is not None
+    told = [waterfall(view, row, 60) for row in view.trace.returned]
+    for lines in told:
+        labels = [line[0].text.strip() for line in lines if line]
+        assert labels.index("vec") < labels.index("bm25")
+    assert "ahead of #2 by " in texts(told[0]) and "behind #1 by " in texts(told[1])
 
 
 def test_waterfall_of_rrf_shows_the_formula_and_no_cut() -> None:
@@ -143,7 +178,7 @@ def test_waterfall_of_rrf_shows_the_formula_and_no_cut() -> None:
 def test_funnel_counts_each_stage() -> None:
     told = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 120))
     assert (
-        "bm25 2 + vec 3 → fused 3 → decay" in told
+        "vec 3 + bm25 2 → fused 3 → decay" in told
         and "min .30: 2 (−1)" in told
         and "baseline default" in told
     )
@@ -170,13 +205,20 @@ def test_nothing_found_is_explained() -> None:
     assert "No word stands in any note" in texts(funnel.nothing(view))
 
 
+FRESH = Freshness("fresh", 1, 1.0)
+
+
 @pytest.mark.parametrize(
     ("activity", "told"),
     [
         (Activity(), "Opening the index"),
         (Activity(phase="syncing"), "Reading the notes"),
-        (Activity(phase="ready"), "no note to search"),
-        (Activity(phase="ready", files=3, chunks=9), "3 notes, 9 passages"),
+        (Activity(phase="ready"), "Looking at what is indexed"),
+        (Activity(phase="ready", freshness=Freshness("empty", 0, None)), "no note to search"),
+        (
+            Activity(phase="ready", files=3, chunks=9, freshness=Freshness("fresh", 1, 1.0)),
+            "3 files, 9 chunks",
+        ),
         (Activity(phase="failed"), "cannot be searched"),
     ],
 )
@@ -210,6 +252,12 @@ def test_excerpt_tells_chunk_from_context() -> None:
     made = preview.excerpt(got, candidate, Marker.of(None), 60)
     assert [spans.text_of(line)[4] for line in made[:4]] == [" ", "▎", "▎", " "]
     assert "lines 9–12 of 40" in texts(made)
+
+
+def test_the_first_match_is_found() -> None:
+    candidate = world.candidate(0, "one\ntwo\nthe router")
+    made = preview.snippet(candidate, candidate.text, Marker.of(world.pool()), 60)
+    assert preview.first_match(made) == 2 and preview.first_match(made[:2]) == 0
 
 
 def test_a_file_that_is_gone_is_said() -> None:
@@ -248,9 +296,24 @@ def test_changed_knobs_are_bold_and_show_their_default() -> None:
         assert spans.width(line) == 45
 
 
+def test_a_knob_without_effect_says_what_it_needs() -> None:
+    assert "needs decay on" in texts(knobs.hint("half_life_days", 60, Knobs()))
+    assert not knobs.idle("half_life_days", EVERYTHING) and not knobs.idle("mmr_lambda", EVERYTHING)
+    rrf = Knobs().set({"fusion": "rrf"})
+    assert knobs.idle("vector_weight", rrf) and not knobs.idle("rrf_k", rrf) and knobs.idle("rrf_k", Knobs())
+    row = knobs.panel(Knobs(), Knobs(), 45, 0)[state.KNOB_NAMES.index("half_life_days")]
+    assert "faint" in row[1].role and "30 d" not in spans.text_of(row)
+
+
+def test_a_rescue_that_differs_has_its_chip() -> None:
+    changed = Knobs().set({"keyword_rescue": "off"})
+    assert "rescue off" in spans.text_of(funnel.strip(changed, Knobs(), 140))
+    assert "rescue" not in spans.text_of(funnel.strip(Knobs(), Knobs(), 140))
+
+
 def test_every_knob_has_a_hint() -> None:
     for name in state.KNOB_NAMES:
-        assert texts(knobs.hint(name, 44)).strip()
+        assert texts(knobs.hint(name, 44, Knobs())).strip()
 
 
 # -- edges ------------------------------------------------------------------------------------------------

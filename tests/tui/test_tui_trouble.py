@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import lab_world as world
 import pytest
@@ -92,6 +94,7 @@ class Scripted(make.SteadyMemory):  # type: ignore[misc, name-defined]
     error: Exception | None = None
     get_error: Exception | None = None
     delay = 0.0
+    pool_changes: ClassVar[dict[str, Any]] = {}
     calls = 0
     interrupted = threading.Event()
 
@@ -104,7 +107,8 @@ class Scripted(make.SteadyMemory):  # type: ignore[misc, name-defined]
             if cancel is not None and cancel.is_set():
                 raise Cancelled("stopped")
             time.sleep(0.005)
-        return super().retrieve(query, knobs, cancel)  # type: ignore[no-any-return]
+        pool: Pool = super().retrieve(query, knobs, cancel)
+        return replace(pool, **self.pool_changes)
 
     def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
         if self.get_error is not None:
@@ -218,6 +222,26 @@ async def test_history_and_knobs_answer_from_kept_pools(tmp_path: Path) -> None:
     await service.sync(lambda done, total, label: None)
     assert await service.retrieve("heron", Knobs()) is not first
     await service.close()
+    await service.close()
+
+
+async def test_a_pool_from_before_a_sync_or_of_a_worse_service_is_not_kept(tmp_path: Path) -> None:
+    kind = scripted(delay=0.2)
+    service = Service(make.demo_memory(tmp_path, kind))
+    await service.open()
+    search = asyncio.ensure_future(service.retrieve("heron", Knobs()))
+    await asyncio.sleep(0.05)
+    service.forget_pools()
+    old = await search
+    kind.delay = 0.0  # type: ignore[attr-defined]
+    assert await service.retrieve("heron", Knobs()) is not old
+    for worse in (
+        {"fallback": Fallback("openai", "HTTP 401")},
+        {"notes": (Note("embedding-failed", "", "warning"),)},
+    ):
+        kind.pool_changes = worse  # type: ignore[attr-defined]
+        got = await service.retrieve("gull", Knobs())
+        assert await service.retrieve("gull", Knobs()) is not got
     await service.close()
 
 

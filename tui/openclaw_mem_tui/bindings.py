@@ -47,7 +47,7 @@ ACTIONS: tuple[Action, ...] = (
         "enter",
         "the lines around the chunk (memory_get)",
         "Note",
-        footer="get",
+        footer="note",
         rank=3,
     ),
     Action("render", "m", "m", "render the Markdown of the chunk", "Note", footer="render", rank=10),
@@ -85,14 +85,20 @@ ACTIONS: tuple[Action, ...] = (
     Action("reset_all", "U", "U", "all knobs as configured", "Knobs", footer="", rank=0),
     Action("guide", "g", "g", "the lessons of the demo", "More", footer="lessons", rank=5),
     Action(
-        "next_lesson", "right_square_bracket", "]", "next lesson of the demo", "More", footer="next", rank=6
+        "next_lesson",
+        "right_square_bracket",
+        "]",
+        "next lesson of the demo",
+        "More",
+        footer="next lesson",
+        rank=6,
     ),
     Action("previous_lesson", "left_square_bracket", "[", "previous lesson of the demo", "More"),
     Action("export", "x", "x", "export JSON, Markdown, SVG, configuration", "More", footer="export", rank=9),
     Action("sync", "r", "r", "sync the index, or try to open it again", "More"),
     Action("palette", "colon", ": ctrl+p", "command palette, themes", "More"),
     Action("help", "question_mark,f1", "? f1", "this help", "More", footer="help", rank=1),
-    Action("quit", "q", "q ctrl+q", "quit", "More"),
+    Action("quit", "q", "q ctrl+q", "quit", "More", footer="quit", rank=5),
 )
 
 BY_ID = {action.id: action for action in ACTIONS}
@@ -107,7 +113,16 @@ def bindings(where: Where) -> list[Binding]:
     """
     prefix = "" if where == "knobs" else "screen."
     return [
-        Binding(action.keys, prefix + action.id, action.help, show=False, id=action.id)
+        Binding(
+            action.keys,
+            prefix + action.id,
+            action.help,
+            show=False,
+            id=action.id,
+            # The app itself handles it, before the keys behind it are sent to whatever has the focus: what is
+            # typed right after "/" must reach the query line, also over a slow line.
+            priority=action.id == "focus_query",
+        )
         for action in reversed(ACTIONS)
         if action.where == where
     ]

@@ -5,6 +5,7 @@ Text of notes is data. ``inert`` is the one gate that it passes on its way to th
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 
@@ -163,11 +164,22 @@ def place(rank: int | None) -> str:
     return "·" if rank is None else f"#{rank}"
 
 
+def setting(value: float) -> str:
+    """A number that was set: ``.35``, ``.375``, ``1.00``; two digits, more only where they say something."""
+    text = score(value, 3)
+    return text[:-1] if text.endswith("0") else text
+
+
+def numbers(text: str) -> str:
+    """A sentence of the engine with its numbers as everywhere here: ``0.324`` becomes ``.324``."""
+    return re.sub(r"(?<![\w./:-])0(\.\d)", r"\1", text)
+
+
 def milliseconds(value: float) -> str:
-    """``0.4``, ``17``, ``1.2 s``: as precise as it is of use. The unit is said only when it is not ms."""
+    """``0.4 ms``, ``17 ms``, ``1.2 s``: as precise as it is of use."""
     if value >= 1000:
         return f"{value / 1000:.1f} s"
-    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+    return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

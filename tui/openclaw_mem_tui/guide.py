@@ -9,7 +9,7 @@ from typing import Protocol
 from openclaw_mem_engine.ranking.knob_table import parse_settings
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_tui import format as fmt
-from openclaw_mem_tui.spans import Line, line, wrapped
+from openclaw_mem_tui.spans import Line, fit, line, width, wrapped
 from openclaw_mem_tui.state import View, asked
 
 
@@ -63,13 +63,16 @@ def lesson_lines(guide: DemoGuide, place: int, cells: int) -> list[Line]:
     lesson = guide.lessons[place]
     knobs = ", ".join(lesson.settings)
     against = ", ".join(lesson.against)
-    head = line(
-        (" ◆ ", "accent"),
-        (lesson.title, "strong accent"),
+    head = [*line((" ◆ ", "accent"), (lesson.title, "strong accent"))]
+    # What does not fit is left out as a whole.
+    for told, role in (
         (f"  lesson {place + 1} of {len(guide.lessons)}", "dim"),
         (f" · {knobs}" if knobs else "", "dim"),
         (f" against {against}" if against else "", "faint"),
-    )
-    made = [wrapped(head, cells)[0]]
+    ):
+        if width(head) + fmt.width_of(told) > cells:
+            break
+        head.extend(line((told, role)))
+    made = [fit(head, cells)]
     made.extend(wrapped(line("   ", fmt.inert(lesson.lesson)), max(20, min(cells - 1, 140)), 3))
     return made

@@ -28,6 +28,8 @@ from openclaw_mem_tui.state import (
     tuned,
 )
 
+_UP_TO_DATE = "the index is up to date"
+
 #: Quiet time after a key press before a search begins, in seconds.
 DEBOUNCE = 0.06
 
@@ -43,6 +45,8 @@ class Lab:
         self.place = Place(demo=demo)
         self.history = History()
         self._progress: tuple[int, int, str] = (0, 0, "")
+        self._syncing = False
+        self._again: str | None = None  # the hint of a sync that was asked for while one ran
 
     def set_view(self, view: View) -> None:
         if view is not self.view:
@@ -103,32 +107,60 @@ class Lab:
         self.publish()
 
     async def sync(self, hint: str = "") -> None:
-        """Bring the index up to date and say what changed; the shown results are then out of date."""
+        """Bring the index up to date and say what changed; the shown results are then out of date.
+
+        One that is asked for while another runs is done right after it, by the same call.
+        """
         if not self.service.is_open:
             return
+        if self._syncing:
+            self._again = hint
+            return
+        self._syncing = True
+        told = ""
+        try:
+            while True:
+                self._again = None
+                told = await self._sync_once(hint) or told
+                if self._again is None:
+                    break
+                hint = self._again
+        finally:
+            self._syncing = False
+            self._activity(phase="ready", label="")
+        self.say(told or _UP_TO_DATE)
+
+    async def _sync_once(self, hint: str) -> str:
+        """What changed, as a sentence; empty when nothing did."""
         self._progress = (0, 0, hint)
         before = self.activity.freshness
         first = before is not None and before.state == "empty"
-        self._activity(phase="syncing", label=hint, done=0, total=0, said="")
+        self._activity(phase="syncing", label=hint, done=0, total=0, said="", noted="")
         try:
             report = await self.service.sync(self._on_progress)
         except Cancelled:
-            self._activity(phase="ready", said="sync stopped; what was finished stays")
-            return
+            self._again = None
+            await self.look()
+            return "sync stopped; what was finished stays"
         except OpenClawMemError as error:
-            self._activity(phase="ready", trouble=str(error))
-            return
-        except asyncio.CancelledError:
-            self._activity(phase="ready")
-            raise
-        self._activity(phase="ready", trouble="")
+            await self.look()
+            self.trouble(str(error))
+            return "the sync failed"
         await self.look()
-        fresh = self.activity.freshness
-        generation = f" · index gen {fresh.generation}" if fresh is not None else ""
-        told = _told(report.changed, report.removed, report.seconds)
+        warnings = [note.text for note in report.notes if note.level == "warning"]
+        if warnings:
+            self.trouble(fmt.join([*warnings[:2], self.activity.trouble], " "))
+        self._activity(noted=fmt.join(note.text for note in report.notes if note.level != "warning"))
         if first and report.changed:
-            told = f"{fmt.count(report.files, 'note')} indexed in {report.seconds:.1f} s"
-        self.say(told + generation)
+            return f"{fmt.count(report.files, 'file')} indexed in {report.seconds:.1f} s"
+        return _told(report.changed, report.removed, report.seconds)
+
+    def stop_sync(self) -> None:
+        """Stop the sync that runs and the one that waits for it; it is shown until it has ended."""
+        self._again = None
+        self.service.cancel_sync()
+        done, total, _ = self._progress
+        self._progress = (done, total, "stopping")
 
     def _on_progress(self, done: int, total: int, label: str) -> None:
         # Called in the sync thread, often: the screen's clock picks up the last one.
@@ -160,7 +192,7 @@ class Lab:
         """Take a new query over; True when a search is needed."""
         if query == self.view.query and not self.view.error:
             return False
-        self.activity = replace(self.activity, said="")
+        self.activity = replace(self.activity, said="", noted="")
         self.set_view(asked(self.view, query))
         return needs_retrieval(self.view)
 
@@ -227,7 +259,7 @@ def _names(paths: frozenset[str], workspace: Path) -> str:
 
 def _told(changed: tuple[str, ...], removed: tuple[str, ...], seconds: float) -> str:
     if not changed and not removed:
-        return "the index is up to date"
+        return ""
     if len(changed) == 1 and not removed:
         return f"{changed[0]} changed"
     if len(removed) == 1 and not changed:

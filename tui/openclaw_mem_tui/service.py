@@ -28,6 +28,9 @@ T = TypeVar("T")
 #: Pools kept, so that walking the history and flipping a knob back cost nothing.
 _POOLS_KEPT = 8
 
+#: Notes of a pool whose service was worse than configured for a reason that may pass: asked again next time.
+_PASSING = frozenset({"embedding-failed", "other-vectors"})
+
 
 class Service:
     """Owns the ``Memory`` and its threads. All methods belong to the event loop's thread.
@@ -42,9 +45,10 @@ class Service:
         self._queries = ThreadPoolExecutor(1, "openclaw-mem-query")
         self._syncs = ThreadPoolExecutor(1, "openclaw-mem-sync")
         self._running: threading.Event | None = None
-        self._sync_token: threading.Event | None = None
+        self._sync_tokens: set[threading.Event] = set()
         self._watch_stop = asyncio.Event()
         self._pools: OrderedDict[tuple[object, ...], Pool] = OrderedDict()
+        self._epoch = 0  # of the index: a pool that was asked for in an older one is not kept
 
     @property
     def is_open(self) -> bool:
@@ -92,7 +96,7 @@ class Service:
         if kept is not None:
             self._pools.move_to_end(key)
             return kept
-        memory = self._opened
+        memory, epoch = self._opened, self._epoch
         token = threading.Event()
 
         def work() -> Pool:
@@ -111,7 +115,8 @@ class Service:
             if self._running is token:
                 memory.interrupt()
             raise
-        self._pools[key] = pool
+        if epoch == self._epoch and _lasts(pool):
+            self._pools[key] = pool
         while len(self._pools) > _POOLS_KEPT:
             self._pools.popitem(last=False)
         return pool
@@ -119,23 +124,25 @@ class Service:
     async def sync(self, progress: Progress) -> SyncReport:
         """Bring the index up to date. ``progress`` is called in the sync thread."""
         memory, token = self._opened, threading.Event()
-        self._sync_token = token
+        self._sync_tokens.add(token)
         try:
-            report = await self._call(self._syncs, lambda: memory.sync(progress, token))
+            return await self._call(self._syncs, lambda: memory.sync(progress, token))
         except asyncio.CancelledError:
             token.set()
             raise
         finally:
-            self._sync_token = None
-        self.forget_pools()
-        return report
+            self._sync_tokens.discard(token)
+            # Also when it was stopped or failed: the files that it had finished stay.
+            self.forget_pools()
 
     def cancel_sync(self) -> None:
-        if self._sync_token is not None:
-            self._sync_token.set()
+        """Stop every sync that runs or waits."""
+        for token in self._sync_tokens:
+            token.set()
 
     def forget_pools(self) -> None:
-        """Called when the index has changed: kept pools would answer from the past."""
+        """Called when the index has changed: kept pools, and those on their way, answer from the past."""
+        self._epoch += 1
         self._pools.clear()
 
     async def get(self, path: str, start: int | None, lines: int | None) -> Excerpt:
@@ -165,6 +172,11 @@ class Service:
             raise
         except Exception as error:
             raise Unexpected(error) from error
+
+
+def _lasts(pool: Pool) -> bool:
+    """Whether asking again would give the same while the index stays as it is."""
+    return pool.fallback is None and not any(note.code in _PASSING for note in pool.notes)
 
 
 class Unexpected(OpenClawMemError):

@@ -194,6 +194,15 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
     return replace(view, baseline=Baseline(name, knobs, against, ranks))
 
 
+def timings(view: View) -> list[tuple[str, float]]:
+    """Where the time of the answer went, in the order of the steps; what is shown as total is their sum."""
+    if view.pool is None or view.trace is None:
+        return []
+    steps = {"embed": "embed", "vector": "vec", "bm25": "bm25", "lines": "lines"}
+    spent = [(told, view.pool.timings[name]) for name, told in steps.items() if name in view.pool.timings]
+    return [*spent, ("rank", view.trace.milliseconds)]
+
+
 def baseline_row(view: View, row: Row) -> Row | None:
     return view.baseline.trace.row(row.chunk_id) if view.baseline is not None else None
 

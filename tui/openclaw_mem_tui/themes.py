@@ -44,11 +44,11 @@ def mixed_variables(variables: dict[str, str]) -> dict[str, str]:
         if text.ansi is not None or ground.ansi is not None:
             raise ColorParseError("a palette colour has no mixture")
         return {
-            "quiet": ground.blend(text, 0.62).hex6,
-            "faint": ground.blend(text, 0.42).hex6,
+            "quiet": ground.blend(text, 0.72).hex6,
+            "faint": ground.blend(text, 0.55).hex6,
             "frame": ground.blend(text, 0.22).hex6,
             "cursor": ground.blend(text, 0.12).hex6,
-            "total": variables.get("secondary", variables["primary"]),
+            "total": ground.blend(text, 0.85).hex6,
         }
     except ColorParseError:
         return {
@@ -56,5 +56,5 @@ def mixed_variables(variables: dict[str, str]) -> dict[str, str]:
             "faint": "ansi_bright_black",
             "frame": "ansi_bright_black",
             "cursor": "ansi_black",
-            "total": "ansi_cyan",
+            "total": "ansi_default",
         }

@@ -6,16 +6,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, ProviderError, UsageError
 from openclaw_mem_engine.index.protocol import IndexStore, StoredChunk
 from openclaw_mem_engine.index.words import LexicalQuery, build_keyword_query, build_query
-from openclaw_mem_engine.model import CancelToken, Excerpt, Fallback, Freshness, Note, Progress
+from openclaw_mem_engine.model import CancelToken, Excerpt, Fallback, Freshness, Note, Progress, SkippedFile
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, Leg, LegRow, Pool, Signals
-from openclaw_mem_engine.sync.indexer import SyncReport, fingerprint_of, other_dims, scan, sync
+from openclaw_mem_engine.sync.indexer import SyncReport, fingerprint_of, needs_rebuild, other_dims, scan, sync
 from openclaw_mem_engine.workspace.dates import note_date
 from openclaw_mem_engine.workspace.reading import get_excerpt
 
@@ -91,7 +91,7 @@ class BuiltinBackend:
         self._freshness = None  # a sync that is stopped or fails leaves something that only a look can tell
         report = sync(self.settings, self.store, self.embedder, progress, cancel, force=force)
         self._freshness = Freshness(
-            "partial" if report.skipped else "fresh",
+            _completeness(report.skipped),
             self.store.generation(),
             self.store.synced_at(),
             skipped=tuple(report.skipped),
@@ -103,14 +103,16 @@ class BuiltinBackend:
         synced_at = self.store.synced_at()
         changes, skipped = scan(self.settings, self.store)
         paths = changes.paths
+        present = self.store.fingerprint()
+        state: Literal["fresh", "stale", "partial", "empty"]
         if synced_at is None and self.store.counts().files == 0:
             state = "empty"
-        elif paths or self.store.fingerprint() != fingerprint_of(self.settings, self.embedder):
+        elif paths or present is None or needs_rebuild(present, fingerprint_of(self.settings, self.embedder)):
             state = "stale"
         else:
-            state = "partial" if skipped else "fresh"
+            state = _completeness(skipped)
         self._freshness = Freshness(
-            state,  # type: ignore[arg-type]
+            state,
             self.store.generation(),
             synced_at,
             paths[:_NAMED_CHANGES],
@@ -332,6 +334,11 @@ class BuiltinBackend:
         self.store.close()
         if self.embedder is not None:
             self.embedder.close()
+
+
+def _completeness(skipped: Sequence[SkippedFile]) -> Literal["fresh", "partial"]:
+    """Partial when something that should be searched cannot be; what is no memory by rule does not count."""
+    return "fresh" if all(file.by_rule for file in skipped) else "partial"
 
 
 def _candidate(chunk: StoredChunk) -> Candidate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.formats import print_json
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 def run(arguments: Namespace) -> int:
     """Print lines of a note. The index takes no part: a note can be read while that is locked or lost."""
-    from openclaw_mem_engine.workspace.reading import get_excerpt, parse_location
+    from openclaw_mem_engine.workspace.opening import NoteRefused
+    from openclaw_mem_engine.workspace.reading import parse_location
 
     start = whole_number(arguments.start, "--from", 1)
     lines = whole_number(arguments.lines, "--lines", 1)
@@ -31,11 +33,15 @@ def run(arguments: Namespace) -> int:
         mark = arguments.location.strip()[len(where.path) :]
         if lines is None and where.end_line is not None and ("-" in mark or "#" in mark):
             lines = where.end_line - where.start_line + 1
-    excerpt = get_excerpt(
-        settings.workspace, where.path, start, lines, settings.extra_paths, settings.max_file_bytes
-    )
+    try:
+        excerpt = _read(settings, where.path, start, lines)
+    except NoteRefused as refusal:
+        if refusal.kind in ("not-memory", "not-markdown") and (near := _near(settings, where.path)):
+            say(f"Did you mean {' or '.join(near)}?")
+        raise
     if not excerpt.found:
-        _suggest(settings, where.path)
+        near = _near(settings, where.path)
+        say(f"no such memory file: {where.path}." + (f" Did you mean {' or '.join(near)}?" if near else ""))
     elif not excerpt.text and start is not None and start > excerpt.total_lines:
         say(f"{excerpt.path} has {excerpt.total_lines} lines.")
     if arguments.json:
@@ -63,10 +69,25 @@ def _print_text(excerpt: Excerpt) -> None:
         out_bytes(excerpt.text.encode("utf-8", "surrogateescape"))
 
 
-def _suggest(settings: Settings, wrong: str) -> None:
+def _read(settings: Settings, path: str, start: int | None, lines: int | None) -> Excerpt:
+    """The lines asked for. A name may be spelled with separate accents (as some systems paste it) or without:
+    both mean the file that is there."""
+    from openclaw_mem_engine.workspace.reading import get_excerpt
+
+    excerpts = []
+    for spelled in dict.fromkeys((path, normalize("NFC", path), normalize("NFD", path))):
+        found = get_excerpt(
+            settings.workspace, spelled, start, lines, settings.extra_paths, settings.max_file_bytes
+        )
+        if found.found:
+            return found
+        excerpts.append(found)
+    return excerpts[0]
+
+
+def _near(settings: Settings, wrong: str) -> list[str]:
     from openclaw_mem_engine.workspace.listing import list_memory
     from openclaw_mem_engine.workspace.suggest import suggest_paths
 
     listing = list_memory(settings.workspace, settings.extra_paths, settings.max_file_bytes)
-    near = suggest_paths(wrong, [file.path for file in listing.files], 3)
-    say(f"no such memory file: {wrong}." + (f" Did you mean {' or '.join(near)}?" if near else ""))
+    return suggest_paths(wrong, [file.path for file in listing.files], 3)

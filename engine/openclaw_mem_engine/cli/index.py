@@ -9,10 +9,12 @@ from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine, duration
 from openclaw_mem_engine.cli.stopping import stoppable
-from openclaw_mem_engine.cli.terminal import one_line, out
-from openclaw_mem_engine.errors import ProviderError
+from openclaw_mem_engine.cli.terminal import one_line, out, say
+from openclaw_mem_engine.errors import IndexDamaged, ProviderError
+from openclaw_mem_engine.index.aside import set_aside
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.sync.indexer import SyncReport
 
 
@@ -20,8 +22,14 @@ def run(arguments: Namespace) -> int:
     """Bring the index up to date and print what was done."""
     settings = settings_of(arguments)
     say_warnings(settings)
-    with open_memory(settings) as memory, stoppable() as token, ProgressLine() as progress:
-        report = memory.sync(progress, token, force=arguments.force)
+    try:
+        report = _sync(settings, force=arguments.force)
+    except IndexDamaged as error:
+        if not arguments.force:
+            raise
+        damaged = set_aside(settings.index_path)
+        say(f"{error} It is now {damaged.name}; a new index is built.")
+        report = _sync(settings, force=False)
     if arguments.json:
         print_json(report.to_dict())
     else:
@@ -30,6 +38,11 @@ def run(arguments: Namespace) -> int:
     # Keywords find the new text already, but what was asked for is not done.
     failed = any(note.code == "embedding-failed" for note in report.notes)
     return ProviderError.exit_code if failed else 0
+
+
+def _sync(settings: Settings, *, force: bool) -> SyncReport:
+    with open_memory(settings) as memory, stoppable() as token, ProgressLine() as progress:
+        return memory.sync(progress, token, force=force)
 
 
 def report_lines(report: SyncReport) -> list[str]:

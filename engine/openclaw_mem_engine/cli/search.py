@@ -27,7 +27,10 @@ def run(arguments: Namespace) -> int:
     say_warnings(settings)
     with open_memory(settings) as memory, stoppable() as token:
         knobs = knobs_of(memory, arguments)
-        syncs = settings.sync.on_search and not arguments.no_sync
+        # A provider for this call alone must not reshape an index that others use: keywords answer then.
+        syncs = (
+            settings.sync.on_search and not arguments.no_sync and not memory.needs_rebuild(arguments.provider)
+        )
         failure = bring_up_to_date(memory, token) if syncs else look_only(memory)
         answer = memory.search(query, knobs, token)
     if failure is not None:

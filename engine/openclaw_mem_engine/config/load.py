@@ -18,7 +18,7 @@ from openclaw_mem_engine.config.env import environment_layer, shared_editor, use
 from openclaw_mem_engine.config.keys import QUERY_RULES, RULES
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, merged
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
-from openclaw_mem_engine.config.openclaw_file import OpenClawPlace, find_openclaw
+from openclaw_mem_engine.config.openclaw_file import find_openclaw
 from openclaw_mem_engine.config.own import own_config_file, own_layer
 from openclaw_mem_engine.config.placeholders import absolute
 from openclaw_mem_engine.config.settings import (
@@ -74,7 +74,10 @@ def load_settings(
 
     folder = _workspace(chosen, openclaw, agent_id, cwd)
     data_dir = chosen.path("data_dir", user_data_dir(environ, home))
-    _refuse_foreign_folder(data_dir, openclaw.place, chosen.origins["data_dir"])
+    _refuse_foreign_folder(
+        data_dir, openclaw.place.state_dir, "OpenClaw's folder", chosen.origins["data_dir"]
+    )
+    _refuse_foreign_folder(data_dir, folder, "the workspace", chosen.origins["data_dir"])
     resolver = ProviderResolver(layers, openclaw, chosen)
     provider_settings = resolver.resolve()
     return Settings(
@@ -165,11 +168,12 @@ def _workspace(chosen: Chosen, openclaw: OpenClawConfig, agent_id: str, cwd: Pat
     return absolute(chosen.typed(entry, str), cwd, place.home)
 
 
-def _refuse_foreign_folder(data_dir: Path, place: OpenClawPlace, origin: Origin) -> None:
-    real, state = Path(os.path.realpath(data_dir)), Path(os.path.realpath(place.state_dir))
-    if real == state or state in real.parents:
+def _refuse_foreign_folder(data_dir: Path, foreign: Path, what: str, origin: Origin) -> None:
+    """Nothing of ours is ever written where notes or OpenClaw's own state lie."""
+    real, taken = Path(os.path.realpath(data_dir)), Path(os.path.realpath(foreign))
+    if real == taken or taken in real.parents:
         raise ConfigError(
-            f"The data folder {data_dir} ({origin.where}) lies in OpenClaw's folder {place.state_dir}. "
+            f"The data folder {data_dir} ({origin.where}) lies in {what} {foreign}. "
             f"Name a folder outside of it in OPENCLAW_MEM_HOME."
         )
 

@@ -1,4 +1,4 @@
-"""Files beside the index in which a rebuild grows, until it is put in place."""
+"""Files beside the index: those in which a rebuild grows, and a damaged one that was set aside."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ def remove(aside: Path) -> None:
     """Remove a rebuild's file and its companions."""
     for ending in ("", "-wal", "-shm", "-journal"):
         aside.with_name(aside.name + ending).unlink(missing_ok=True)
+
+
+def set_aside(index: Path) -> Path:
+    """Move a damaged index (with its companions) to ``NAME.damaged``, over an older one; returns it."""
+    damaged = index.with_name(f"{index.name}.damaged")
+    remove(damaged)
+    for ending in ("", "-wal", "-shm", "-journal"):
+        companion = index.with_name(index.name + ending)
+        with suppress(FileNotFoundError):
+            companion.replace(damaged.with_name(damaged.name + ending))
+    return damaged
 
 
 def sweep(index: Path) -> None:

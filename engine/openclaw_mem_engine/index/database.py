@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexLocked, IndexUnavailable
 
 #: How long a writer waits for another process before it says so, milliseconds.
 BUSY_TIMEOUT_MS = 5_000
@@ -80,10 +80,10 @@ def _named(error: apsw.Error, path: Path) -> IndexUnavailable:
     return IndexUnavailable(f"The index {path} could not be used: {error}.")
 
 
-def _damaged(error: Exception, path: Path) -> IndexUnavailable:
-    return IndexUnavailable(
-        f"The index {path} is damaged ({error}). Your notes are not touched: delete that file and run "
-        "`openclaw-mem index`."
+def _damaged(error: Exception, path: Path) -> IndexDamaged:
+    return IndexDamaged(
+        f"The index {path} is damaged ({error}). Your notes are not touched: `openclaw-mem index --force` "
+        "sets that file aside and builds a new one from them."
     )
 
 

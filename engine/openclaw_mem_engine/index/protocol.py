@@ -57,7 +57,13 @@ class Fingerprint:
     def differences(self, other: Fingerprint) -> list[str]:
         """Human words for what differs, old value first."""
         mine, theirs = asdict(self), asdict(other)
-        return [f"{key} {mine[key]!r} → {theirs[key]!r}" for key in mine if mine[key] != theirs[key]]
+        told = [
+            f"{key} {mine[key]!r} → {theirs[key]!r}"
+            for key in mine
+            if mine[key] != theirs[key] and key != "provider_key"
+        ]
+        # A key is a hash that tells a reader nothing; it differs alone only when the endpoint does.
+        return told or ["another endpoint for the same model"]
 
 
 class FileState(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.chunking.lines import index_chunks
@@ -83,6 +83,19 @@ def fingerprint_of(settings: Settings, embedder: Embedder | None) -> Fingerprint
     )
 
 
+def needs_rebuild(present: Fingerprint, wanted: Fingerprint) -> bool:
+    """Whether an index with the present content cannot serve what is wanted.
+
+    Searching by keywords alone (provider none) is served by any index of the same chunks: its vectors are
+    just not asked, and are there when they are wanted again.
+    """
+    if wanted.provider == "none":
+        wanted = replace(
+            wanted, provider=present.provider, model=present.model, provider_key=present.provider_key
+        )
+    return present != wanted
+
+
 def other_dims(embedder: Embedder, sent: int, held: int) -> str:
     """What to say of vectors that cannot be compared with those of the index."""
     return (
@@ -114,8 +127,9 @@ def sync(
     """Make the index match the files on disk. No file is ever half written; what is done stays done.
 
     An index built with other settings (model, chunking, sources), or ``force``, is rebuilt aside and put in
-    place in one step. When the embedder fails, files are still indexed for keywords, the report says so, and
-    the next sync tries their vectors again. Raises WorkspaceError, IndexUnavailable, Cancelled.
+    place in one step; but never for an embedder that does not answer, which would cost the vectors that are
+    there. When the embedder fails, files are still indexed for keywords, the report says so, and the next
+    sync tries their vectors again. Raises WorkspaceError, IndexUnavailable, Cancelled.
     """
     start = time.perf_counter()
     report = SyncReport()
@@ -123,8 +137,12 @@ def sync(
     present = store.fingerprint()
     if present is None:
         store.begin(wanted)
-    elif force or present != wanted:
-        if present != wanted:
+    elif present.provider != wanted.provider and embedder is not None and (failure := _probe(embedder)):
+        told = f"The index keeps its {present.provider} vectors, keywords answer alone: {failure}"
+        report.notes.append(Note("embedding-failed", told, "warning"))
+        embedder = None
+    elif force or needs_rebuild(present, wanted):
+        if needs_rebuild(present, wanted):
             told = "; ".join(present.differences(wanted))
             report.notes.append(Note("rebuilt", f"Settings changed ({told}): the index was rebuilt."))
 
@@ -138,6 +156,15 @@ def sync(
     _Sync(settings, store, embedder, progress, cancel, report).run()
     report.seconds = time.perf_counter() - start
     return report
+
+
+def _probe(embedder: Embedder) -> ProviderError | None:
+    """Why an embedder does not answer, or None when it does."""
+    try:
+        embedder.embed_query("memory")
+    except ProviderError as error:
+        return error
+    return None
 
 
 class _Sync:
@@ -159,6 +186,8 @@ class _Sync:
         self._cancel = cancel
         self._report = report
         self._failure: ProviderError | None = None
+        known = store.fingerprint()
+        self._space = known if known is not None and known.provider != "none" else None
 
     def run(self) -> None:
         changes, skipped = scan(self._settings, self._store)
@@ -230,7 +259,7 @@ class _Sync:
                 refusal.reason,
             ), []
         chunking = self._settings.chunking
-        model = self._embedder.model if self._embedder else ""
+        model = self._space.model if self._space else ""
         chunks = []
         for span in index_chunks(note.text, chunking.tokens, chunking.overlap):
             content = text_hash(span.text)
@@ -252,16 +281,18 @@ class _Sync:
         vectors = self._vectors_of(texts)
         changes = []
         for state, chunks in batch:
-            awaited = self._embedder is not None and any(chunk.hash not in vectors for chunk in chunks)
+            awaited = self._space is not None and any(chunk.hash not in vectors for chunk in chunks)
             found = [vectors.get(chunk.hash) for chunk in chunks]
             changes.append(FileChange(state, chunks, found, awaited))
         self._store.apply(*changes)
 
     def _vectors_of(self, texts: dict[str, str]) -> dict[str, Vector | None]:
         """Vectors by text hash, from the cache where it has them; a hash is absent when embedding failed."""
-        if self._embedder is None or not texts:
+        if self._space is None or not texts:
             return {}
         known = self._store.cached_vectors(texts)
+        if self._embedder is None:
+            return known
         missing = {key: text for key, text in texts.items() if key not in known}
         self._report.cache_hits += len(known)
         if missing and self._failure is None:

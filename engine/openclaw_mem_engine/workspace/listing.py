@@ -76,7 +76,10 @@ def list_memory(
     for extra in resolve_extras(workspace, extra_paths, home):
         _take_extra(walk, extra)
     files = sorted(walk.files.values(), key=attrgetter("path"))
-    skipped = [SkippedFile(path, reason) for path, reason in sorted(walk.skipped.items())]
+    skipped = [
+        SkippedFile(path, reason, reason in (_HIDDEN, _TOOLS))
+        for path, reason in sorted(walk.skipped.items())
+    ]
     return Listing(tuple(files), tuple(skipped))
 
 

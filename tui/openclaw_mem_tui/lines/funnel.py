@@ -5,15 +5,16 @@ from __future__ import annotations
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.trace import Stage, Trace
 from openclaw_mem_tui import format as fmt
+from openclaw_mem_tui.lines.hits import LEGS
 from openclaw_mem_tui.lines.waterfall import cut_of
 from openclaw_mem_tui.spans import Line, Span, line, spread, width
-from openclaw_mem_tui.state import View
+from openclaw_mem_tui.state import View, timings
 
 _ARROW = Span(" → ", "faint")
 
 
 def funnel(view: View, cells: int) -> Line:
-    """``bm25 24 + vec 24 → fused 39 → … → min .35: 11 (−28) → max 6 (−5)``, and the baseline at the right."""
+    """``vec 24 + bm25 24 → fused 39 → … → min .35: 11 (−28) → max 6 (−5)``, and the baseline at the right."""
     trace = view.trace
     if trace is None:
         return ()
@@ -31,12 +32,12 @@ def funnel(view: View, cells: int) -> Line:
 
 
 def _parts(trace: Trace, compact: bool) -> list[Span]:
-    legs = [s for s in trace.stages if s.name in ("bm25", "vector")]
+    legs = [s for s in trace.stages if s.name in LEGS]
     parts: list[Span] = []
-    for stage in sorted(legs, key=lambda s: s.name):
+    for stage in sorted(legs, key=lambda s: list(LEGS).index(s.name)):
         if parts:
             parts.append(Span(" + ", "faint"))
-        parts.extend((Span("vec " if stage.name == "vector" else "bm25 ", "dim"), Span(str(stage.left))))
+        parts.extend((Span(f"{LEGS[stage.name]} ", "dim"), Span(str(stage.left))))
     for stage in trace.stages:
         if stage not in legs:
             told = _stage(stage, compact)
@@ -60,7 +61,7 @@ def _stage(stage: Stage, compact: bool) -> Line:
     if stage.name == "min_score":
         if stage.note:
             return line(("min ", "dim"), ("not applied", "faint"))
-        value = "" if compact else fmt.score(float(stage.constants["min_score"]), 2) + " "
+        value = "" if compact else fmt.setting(float(stage.constants["min_score"])) + " "
         return line((f"min {value}".rstrip() + (": " if value else " "), "dim"), str(stage.left), minus)
     if stage.name == "rescue":
         return line(("rescue ", "dim"), (f"+{stage.changed}", "warn")) if stage.changed else ()
@@ -69,21 +70,15 @@ def _stage(stage: Stage, compact: bool) -> Line:
     return line((stage.name + " ", "dim"), str(stage.left))
 
 
-def counts(view: View) -> str:
-    """``39 candidates · 6 returned · 17 ms`` for the frame of the query line."""
-    trace, pool = view.trace, view.pool
-    if trace is None or pool is None:
+def counts(view: View, cells: int) -> str:
+    """``97 found · 36 in the pool · 6 returned · 1.0 ms`` for the frame of the query line."""
+    trace = view.trace
+    if trace is None:
         return ""
-    took = pool.timings.get("total")
-    spent = took if took is not None else sum(leg.milliseconds for leg in pool.legs)
     fused = trace.stage("fusion")
-    return fmt.join(
-        (
-            fmt.count(fused.left if fused else 0, "candidate"),
-            f"{len(trace.returned)} returned",
-            f"{fmt.milliseconds(spent + trace.milliseconds)} ms".replace(" s ms", " s"),
-        )
-    )
+    pool = f"{fused.left if fused else 0:,} {'in the pool' if cells >= 100 else 'pool'}"
+    spent = fmt.milliseconds(sum(took for _, took in timings(view))) if cells >= 100 else ""
+    return fmt.join((f"{len(trace.rows):,} found", pool, f"{len(trace.returned)} returned", spent))
 
 
 def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
@@ -106,9 +101,11 @@ def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
     groups.append([told(decay, "decay", *(["half_life_days"] if knobs.decay else []))])
     mmr = f"mmr λ {fmt.score(knobs.mmr_lambda, 2)}" if knobs.mmr else "mmr off"
     groups.append([told(mmr, "mmr", *(["mmr_lambda"] if knobs.mmr else []))])
-    groups.append([told(f"min {fmt.score(knobs.min_score, 2)}", "min_score")])
+    groups.append([told(f"min {fmt.setting(knobs.min_score)}", "min_score")])
     groups.append([told(f"pool ×{knobs.candidate_multiplier}", "candidate_multiplier", "pool_results")])
     groups.append([told(f"max {knobs.max_results}", "max_results")])
+    if knobs.keyword_rescue != defaults.keyword_rescue:
+        groups.insert(-1, [told(f"rescue {knobs.keyword_rescue}", "keyword_rescue")])
     parts: list[Span] = []
     for group in groups:
         if parts:
@@ -157,7 +154,7 @@ def nothing(view: View) -> list[Line]:
         return [
             line(
                 ("Nothing passes ", "strong"),
-                f"min {fmt.score(cut)}: 0 of {total}, the best scored {fmt.score(best)}.",
+                f"min {fmt.setting(cut)}: 0 of {total}, the best scored {fmt.score(best)}.",
             ),
             line(("p", "key"), (" opens the knobs: lower min, or set keyword rescue.", "dim")),
         ]

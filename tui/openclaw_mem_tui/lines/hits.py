@@ -14,7 +14,15 @@ from openclaw_mem_tui.state import Columns, View
 #: What a stage that dropped a row is called where four letters fit.
 TAGS = {"min_score": "min", "max_results": "max", "mmr": "mmr", "pool": "pool", "scope": "mode"}
 
+#: The legs in the order in which they stand everywhere, with their short names.
+LEGS = {"vector": "vec", "bm25": "bm25"}
+
+#: Stages that drop a row before it is ranked.
+_OUTSIDE = ("pool", "scope")
+
 _MIN_PATH = 14
+#: What almost every path begins with: left out of a list that has no room for it.
+_FOLDER = "memory/"
 _ROOMY_TEXT = 26
 
 
@@ -27,27 +35,29 @@ class Column(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The columns for one trace and one pane width. ``path`` and ``text`` are the flexible ones, in cells."""
+    """The columns for one trace and one pane width. ``path`` and ``text`` are the flexible ones, in cells;
+    ``folder``: paths are shown with the ``memory/`` that they share."""
 
     mode: Columns
     numbers: tuple[Column, ...]
     delta: bool
-    lines: bool
+    folder: bool
     path: int
     text: int
     digits: int
 
 
 def layout(view: View, mode: Columns, cells: int) -> Layout:
-    """Columns of the stages that ran. When the pane is narrow they go in this order: line ranges, decay,
-    bm25 and vector, Δ; rank, path and the final score always stay."""
+    """Columns of the stages that ran. When the pane is narrow they go in this order: decay, mmr and fused,
+    bm25 and vector, Δ; rank, path with its lines and the final score always stay."""
     trace = view.trace
     numbers = list(_numbers(trace, mode)) if trace else []
     digits = 4 if trace is not None and trace.knobs.fusion == "rrf" else 3
     if digits == 4 and mode != "ranks":
         numbers = [c._replace(width=max(c.width, 6)) for c in numbers]
-    delta, lines = view.compares, True
+    delta = view.compares
     wanted = _longest_path(trace)
+    folder = not _share_folder(trace)
     cells -= 1  # a blank before the scroll bar
 
     def left() -> int:
@@ -58,24 +68,23 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
         numbers[:] = [c for c in numbers if c.key not in keys]
 
     tight = min(wanted, 22)
-    if left() < min(wanted, 18):
-        lines = False
     for keys in (("decay",), ("mmr", "fusion"), ("bm25", "text", "vector")):
         if left() < min(tight, 18 if keys != ("bm25", "text", "vector") else _MIN_PATH):
             drop(*keys)
     if left() < _MIN_PATH:
         delta = False
     room = max(4, left())
+    if room - 1 >= wanted:
+        folder = True
     spare = room - wanted - 2
     text = spare if spare >= _ROOMY_TEXT else 0
-    return Layout(mode, tuple(numbers), delta, lines, room - (text + 2 if text else 0), text, digits)
+    return Layout(mode, tuple(numbers), delta, folder, room - (text + 2 if text else 0), text, digits)
 
 
 def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     ran = {stage.name for stage in trace.stages}
-    legs = [n for n in ("bm25", "vector") if n in ran]
-    titles = {"bm25": "bm25", "vector": "vec"}
-    columns = [Column(name, titles[name], 5) for name in legs]
+    legs = [name for name in LEGS if name in ran]
+    columns = [Column(name, LEGS[name], 5) for name in legs]
     later = [name for name in ("decay", "mmr") if name in ran]
     if later and len(legs) > 1:
         columns.append(Column("fusion", "fused", 5))
@@ -93,6 +102,13 @@ def _longest_path(trace: Trace | None) -> int:
     shown = trace.rows[:60]
     return max(
         (fmt.width_of(row.path) + len(f":{row.start_line}-{row.end_line}") for row in shown), default=20
+    )
+
+
+def _share_folder(trace: Trace | None) -> bool:
+    """Whether leaving ``memory/`` out makes no two places of the list look alike."""
+    return trace is not None and all(
+        row.path.startswith(_FOLDER) or row.path == "MEMORY.md" for row in trace.rows
     )
 
 
@@ -120,7 +136,7 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     if plan.delta:
         parts.append(_delta(view, row))
     parts.append(Span("* " if row.outcome.rescued else "  ", "warn"))
-    parts.extend(fit(path_spans(row, plan.path - 1, plan.lines, out), plan.path - 1))
+    parts.extend(fit(path_spans(row, plan.path - 1, plan.folder, out), plan.path - 1))
     if plan.text:
         told = _told(view, row, marker, plan.text)
         parts.extend((Span("  "), *fit(told, plan.text)))
@@ -140,28 +156,20 @@ def _delta(view: View, row: Row) -> Span:
     return Span(" " + fmt.left(text, 4), role)
 
 
-def path_spans(row: Row, room: int, lines: bool, out: bool = False) -> Line:
+def path_spans(row: Row, room: int, folder: bool = True, out: bool = False) -> Line:
     """A location in ``room`` cells: the folder steps back, the name stands out, the range follows. Where room
-    is short the folder goes first, then the range, then the beginning of the name."""
-    span = f":{row.start_line}-{row.end_line}" if row.end_line > row.start_line else f":{row.start_line}"
-    path, tail = fmt.inert(row.path), span if lines else ""
-    folder, slash, name = path.rpartition("/")
-    folder += slash
-    if fmt.width_of(path) + len(tail) > room:
-        folder = folder.removeprefix("memory/")
-    over = fmt.width_of(folder) + fmt.width_of(name) + len(tail) - room
-    if over > 0 and folder:
-        folder = (
-            fmt.crop_left(folder, max(0, fmt.width_of(folder) - over))
-            if fmt.width_of(folder) - over > 2
-            else ""
-        )
-        over = fmt.width_of(folder) + fmt.width_of(name) + len(tail) - room
-    if over > 0:
-        tail = tail if fmt.width_of(name) + len(tail) - 6 <= room else ""
-        name = fmt.crop_left(name, max(4, room - len(tail)))
+    is short the folder goes first, then the beginning of the name; the range always stays."""
+    tail = f":{row.start_line}-{row.end_line}" if row.end_line > row.start_line else f":{row.start_line}"
+    path = fmt.inert(row.path if folder else row.path.removeprefix(_FOLDER))
+    before, slash, name = path.rpartition("/")
+    before += slash
+    spare = room - fmt.width_of(name) - len(tail)
+    if fmt.width_of(before) > spare:
+        before = fmt.crop_left(before, spare) if spare > 5 else ""
+    if spare < 0:
+        name = fmt.crop_left(name, max(1, room - len(tail)))
     parts = (
-        Span(folder, "faint" if out else "dim"),
+        Span(before, "faint" if out else "dim"),
         Span(name, "dim" if out else ""),
         Span(tail, "faint" if out else "dim"),
     )
@@ -170,7 +178,7 @@ def path_spans(row: Row, room: int, lines: bool, out: bool = False) -> Line:
 
 def _told(view: View, row: Row, marker: Marker, room: int) -> Line:
     if not row.returned:
-        return (Span(fmt.crop(fmt.inert(row.outcome.reason or "", 400), room), "faint"),)
+        return (Span(fmt.crop(fmt.numbers(fmt.inert(row.outcome.reason or "", 400)), room), "faint"),)
     candidate = view.pool.candidates.get(row.chunk_id) if view.pool is not None else None
     if candidate is None:
         return ()
@@ -188,16 +196,26 @@ def _cell(row: Row, key: str, plan: Layout) -> tuple[str, str]:
         if operand is None or operand.value == 1.0:
             return "·", "faint"
         return "×" + fmt.score(operand.value), ""
-    if key == "bm25":
-        value = row.scores.get("text")
+    if key in LEGS:
+        value = _leg_score(row, key)
         if value is None:
-            raw = row.scores.get("bm25")
-            return ("·", "faint") if raw is None else (f"#{row.ranks['bm25']}", "faint")
+            rank = row.ranks.get(key)
+            return ("·" if rank is None else f"#{rank}"), "faint"
         return fmt.score(value, 3), ""
     value = row.scores.get(key)
     if value is None:
         return "·", "faint"
-    return fmt.score(value, plan.digits if key != "vector" else 3), ""
+    return fmt.score(value, plan.digits), ""
+
+
+def _leg_score(row: Row, leg: str) -> float | None:
+    """What a leg says of a row; None where it added nothing (found too late, or not at all)."""
+    if leg == "bm25":
+        return row.scores.get("text")
+    operand = next((o for o in row.operands if o.op == "add" and o.label == "vector"), None)
+    if operand is None or not operand.inputs:
+        return None
+    return row.scores.get("vector", operand.inputs.get("cosine"))
 
 
 def _contribution(row: Row, key: str, digits: int) -> tuple[str, str]:
@@ -227,23 +245,28 @@ class Group(NamedTuple):
 
 def groups(view: View, dropped: bool) -> list[Group]:
     """What the list shows: returned rows, then those that the baseline returned and this run does not, then
-    the rest, nearest to being returned first."""
+    the rest that was ranked, nearest to being returned first, then what no leg sent into the pool."""
     trace = view.trace
     if trace is None:
         return []
     made = [Group("", trace.returned)]
     if not dropped:
         return made
+    left = lost(view)
+    gone = {row.chunk_id for row in left}
+    rest = [row for row in trace.dropped if row.chunk_id not in gone]
+    outside = [row for row in rest if row.outcome.stage in _OUTSIDE]
+    made.append(Group("returned by the baseline, not now", left))
+    made.append(Group("not returned", [row for row in rest if row.outcome.stage not in _OUTSIDE]))
+    made.append(Group("outside the pool", outside))
+    return [made[0], *(group for group in made[1:] if group.rows)]
+
+
+def lost(view: View) -> list[Row]:
+    """What the baseline returned and this run does not, best first."""
     ranks = view.baseline.ranks if view.compares and view.baseline is not None else {}
-    left = sorted(
-        (row for row in trace.dropped if row.chunk_id in ranks), key=lambda row: ranks[row.chunk_id]
-    )
-    rest = [row for row in trace.dropped if row.chunk_id not in ranks]
-    if left:
-        made.append(Group("returned by the baseline, not now", left))
-    if rest:
-        made.append(Group("not returned", rest))
-    return made
+    dropped = view.trace.dropped if view.trace is not None else ()
+    return sorted((row for row in dropped if row.chunk_id in ranks), key=lambda row: ranks[row.chunk_id])
 
 
 def rule(group: Group, hint: bool, cells: int) -> Line:

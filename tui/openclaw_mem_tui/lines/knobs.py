@@ -18,8 +18,9 @@ def knob(name: str, knobs: Knobs, defaults: Knobs, cells: int, selected: bool) -
     value: KnobValue = getattr(knobs, name)
     default: KnobValue = getattr(defaults, name)
     changed = value != default
+    plain = "faint" if idle(name, knobs) else ""
     parts = [Span("▌ " if selected else "  ", "accent")]
-    parts.append(Span(fmt.left(name.replace("_", " "), _NAME), "strong" if changed else ""))
+    parts.append(Span(fmt.left(name.replace("_", " "), _NAME), plain or ("strong" if changed else "")))
     wide = max(_VALUE, cells - 2 - _NAME - 1) if name == PROFILE and not changed else _VALUE
     shown = _value(name, value)
     if selected:
@@ -30,7 +31,7 @@ def knob(name: str, knobs: Knobs, defaults: Knobs, cells: int, selected: bool) -
         ]
         parts.append(Span(" " * max(0, wide - fmt.width_of(shown) - 2)))
     else:
-        parts.append(Span(" " + fmt.left(shown, wide - 1), "strong accent" if changed else ""))
+        parts.append(Span(" " + fmt.left(shown, wide - 1), plain or ("strong accent" if changed else "")))
     room = cells - 3 - _NAME - wide
     if room >= _TRACK + 12 and name != PROFILE:
         parts.append(Span(" " + _track(name, value) + " ", "dim"))
@@ -48,7 +49,7 @@ def _value(name: str, value: KnobValue) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, float):
-        return f"{value:g} d" if name == "half_life_days" else f"{value:.2f}"
+        return f"{value:g}" if name == "half_life_days" else f"{value:.2f}"
     return str(value)
 
 
@@ -66,10 +67,28 @@ def panel(knobs: Knobs, defaults: Knobs, cells: int, cursor: int) -> list[Line]:
     return [knob(name, knobs, defaults, cells, index == cursor) for index, name in enumerate(KNOB_NAMES)]
 
 
-def hint(name: str, cells: int) -> list[Line]:
-    """What the selected knob means and which values it takes."""
+def idle(name: str, knobs: Knobs) -> str:
+    """Why turning a knob changes nothing as the others stand; empty when it does change something."""
+    needs = {"half_life_days": "decay", "mmr_lambda": "mmr", "mmr_tokens": "mmr"}.get(name)
+    if needs:
+        return "" if getattr(knobs, needs) else f"needs {needs} on"
+    if knobs.fusion == "rrf":
+        if name in ("vector_weight", "text_weight", "text_score", "vector_score", "line_text", "line_vector"):
+            return "needs fusion weighted"
+        return "rrf has no minimum" if name in ("min_score", "keyword_rescue") else ""
+    if name == "rrf_k":
+        return "needs fusion rrf"
+    if name in ("vector_weight", "text_weight"):
+        return "" if knobs.mode == "hybrid" else "needs mode hybrid"
+    return "needs text score max" if name == "line_text" and knobs.text_score != "max" else ""
+
+
+def hint(name: str, cells: int, knobs: Knobs) -> list[Line]:
+    """What the selected knob means and which values it takes; first of all, why it does nothing now."""
     if name == PROFILE:
         return wrapped(line(("sets all knobs: ", "dim"), (", ".join(PROFILES), "dim")), cells)
     spec: KnobSpec = KNOBS[name]
     tail = "" if spec.free else " · needs a new retrieval"
-    return wrapped(line((spec.help, ""), (f" · {spec.allowed}{tail}", "dim")), cells)
+    reason = idle(name, knobs)
+    why = f"no effect: {reason} · " if reason else ""
+    return wrapped(line((why, "warn"), (spec.help, ""), (f" · {spec.allowed}{tail}", "dim")), cells)

@@ -33,11 +33,13 @@ def landing(view: View, activity: Activity, guide: DemoGuide | None) -> list[Lin
         told = "Opening the index. You can type already."
     elif activity.phase == "syncing":
         told = "Reading the notes. You can type already."
+    elif activity.freshness is None:
+        told = "Looking at what is indexed. You can type already."
     elif not activity.files:
-        told = "There is no note to search yet: MEMORY.md and memory/*.md of the workspace count."
+        told = "There is no note to search yet: write MEMORY.md or memory/*.md."
     else:
-        notes, passages = fmt.count(activity.files, "note"), fmt.count(activity.chunks, "passage")
-        told = f"{notes}, {passages}. Type to search them."
+        files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
+        told = f"{files}, {chunks}. Type to search them."
     keys = [*_KEYS, *([("g", "the lessons of the demo")] if guide is not None else [])]
     rows = [line("  ", (fmt.left(key, 3), "key"), (text, "dim")) for key, text in keys]
     return [(), line("  ", (told, "strong")), (), *rows]

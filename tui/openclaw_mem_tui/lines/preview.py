@@ -69,6 +69,11 @@ def first_of_chunk(lines: Sequence[Line]) -> int:
     return next((n for n, row in enumerate(lines) if len(row) > 1 and row[1].text == _EDGE), 0)
 
 
+def first_match(lines: Sequence[Line]) -> int:
+    """The first drawn line with a matched term; 0 when there is none."""
+    return next((n for n, row in enumerate(lines) if any("match" in s.role.split() for s in row)), 0)
+
+
 def refusal(message: str, cells: int) -> list[Line]:
     """Why ``get`` gave nothing."""
     return wrapped(line(("Refused. ", "bad"), fmt.inert(message)), cells)

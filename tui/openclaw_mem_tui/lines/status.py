@@ -8,7 +8,7 @@ from typing import Literal
 from openclaw_mem_engine.model import Freshness, Note
 from openclaw_mem_tui import format as fmt
 from openclaw_mem_tui.spans import Line, Span, line, spread, width, wrapped
-from openclaw_mem_tui.state import View
+from openclaw_mem_tui.state import View, timings
 
 Phase = Literal["opening", "syncing", "ready", "failed"]
 SPINNER = "◐◓◑◒"
@@ -28,7 +28,8 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Activity:
     """What goes on behind the screen. ``done``/``total`` count what ``label`` says (0: not known);
-    ``said`` is the last thing that happened, until something else does."""
+    ``said`` is the last thing that happened, until something else does; ``noted`` is what the last sync
+    remarked, until the next query."""
 
     phase: Phase = "opening"
     label: str = ""
@@ -37,6 +38,7 @@ class Activity:
     searching: bool = False
     said: str = ""
     trouble: str = ""
+    noted: str = ""
     freshness: Freshness | None = None
     files: int = 0
     chunks: int = 0
@@ -71,6 +73,8 @@ def soundness(view: View, activity: Activity, cells: int) -> list[Line]:
         made.extend(wrapped(line((" ✗ ", "bad"), fmt.inert(view.error)), cells, 3))
     if activity.trouble:
         made.extend(wrapped(line((" ! ", "warn"), fmt.inert(activity.trouble)), cells, 3))
+    if activity.noted:
+        made.extend(wrapped(line((" i ", "accent"), (fmt.inert(activity.noted), "dim")), cells, 3))
     if view.trace is None:
         return made
     notes: dict[str, Note] = {note.text: note for note in view.trace.notes}
@@ -123,21 +127,19 @@ def _doing(view: View, activity: Activity, frame: int) -> Line:
             bar = line((" " * first + fmt.left(text, 12 - first), "accent"), " ")
         return line((f" {spin} ", "accent"), *bar, ("sync", "dim"), many, (f"  {label}", "dim"))
     if activity.searching and view.pending:
-        return line((f" {spin} ", "accent"), ("searching", "dim"), ("  escape cancels", "faint"))
+        return line((f" {spin} ", "accent"), ("searching", "dim"), ("  esc cancels", "faint"))
     if activity.said:
         return line((" ● ", "good"), fmt.inert(activity.said))
     if view.trace is None or view.pool is None:
         return line((" ● ", "good"), ("ready", "dim"))
     parts: list[Span] = [Span(" ● ", "good" if view.pool.fallback is None else "warn")]
-    times = dict(view.pool.timings)
-    shown = [(name, times[name]) for name in ("embed",) if name in times]
-    shown += [("vec" if leg.kind == "vector" else "bm25", leg.milliseconds) for leg in view.pool.legs]
-    shown.append(("rank", view.trace.milliseconds))
+    shown = timings(view)
     for index, (name, value) in enumerate(shown):
+        told = fmt.milliseconds(value)
         parts.append(Span(" · " if index else "", "faint"))
         parts.append(Span(f"{name} ", "dim"))
-        parts.append(Span(fmt.milliseconds(value)))
-    parts.append(Span(" ms", "dim"))
+        # The unit stands once, at the end.
+        parts.append(Span(told if index == len(shown) - 1 else told.removesuffix(" ms")))
     return tuple(p for p in parts if p.text)
 
 
@@ -151,5 +153,7 @@ def _index(activity: Activity, short: bool = False) -> Line:
         state = f"stale, {fmt.count(fresh.changed_count, 'file')} changed"
     elif fresh.state == "partial" and fresh.skipped:
         state = f"{fmt.count(len(fresh.skipped), 'file')} skipped"
-    size = f"{activity.files:,} files · {activity.chunks:,} chunks · " if activity.files and not short else ""
-    return line((size, "dim"), (f"index gen {fresh.generation} ", "dim"), (state, role), " ")
+    size = ""
+    if activity.files and not short:
+        size = f"{fmt.count(activity.files, 'file')} · {fmt.count(activity.chunks, 'chunk')} · "
+    return line((size, "dim"), (state, role), " ")

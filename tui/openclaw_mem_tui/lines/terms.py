@@ -37,6 +37,10 @@ class Marker:
             parts.append(Span(text[at:], role))
         return tuple(parts)
 
+    def count(self, text: str) -> int:
+        """How many places of a text are marked."""
+        return sum(len(self.matches.ranges(line)) for line in inert_lines(text))
+
     def best_line(self, text: str, room: int) -> Line:
         """The line of a chunk with most distinct terms, cropped around its first, dim but for the terms."""
         best, most = "", -1

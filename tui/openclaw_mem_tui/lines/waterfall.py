@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 from openclaw_mem_engine.ranking.trace import Operand, Row, Trace
 from openclaw_mem_tui import format as fmt
-from openclaw_mem_tui.lines.hits import TAGS, path_spans
+from openclaw_mem_tui.lines.hits import LEGS, TAGS, path_spans
 from openclaw_mem_tui.spans import Line, Span, line, spread, wrapped
 from openclaw_mem_tui.state import View, baseline_row
 
 _LABEL = 6
 _DETAIL = 15
 _VALUE = 7
-_NAMES = {"vector": "vec", "text": "bm25"}
+#: The legs' operands (and the roles of their bars), in the order of the columns.
+_NAMES = {"vector": LEGS["vector"], "text": LEGS["bm25"]}
 
 
 class _Axis:
@@ -83,7 +84,7 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
         return made
     total = 0.0
     adds = [o for o in row.operands if o.op == "add"]
-    for operand in sorted(adds, key=lambda o: -o.product):
+    for operand in sorted(adds, key=lambda o: list(_NAMES).index(o.label)):
         before, total = total, total + operand.product
         label = _NAMES.get(operand.label, operand.label)
         if operand.product or not operand.note:
@@ -91,7 +92,7 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
                 step(
                     label,
                     _detail(operand, row),
-                    axis.bar(before, total, "accent"),
+                    axis.bar(before, total, operand.label),
                     fmt.signed(operand.product, digits),
                 )
             )
@@ -139,7 +140,7 @@ def _head(row: Row, cells: int, digits: int) -> Line:
     else:
         end = line(("not returned: ", "dim"), (TAGS.get(outcome.stage or "", outcome.stage or "?"), "bad"))
     room = cells - sum(len(s.text) for s in end) - 1
-    return spread(path_spans(row, room, lines=True), end, cells)
+    return spread(path_spans(row, room), end, cells)
 
 
 def _detail(operand: Operand, row: Row) -> str:
@@ -174,7 +175,7 @@ def _margin(trace: Trace, total: float, digits: int, cells: int) -> list[Line]:
     margin = total - cut
     told = ("passes by ", "good") if margin >= 0 else ("short by ", "bad")
     end = line(told, (fmt.score(abs(margin), digits), told[1]))
-    return [spread(line((fmt.left("min", _LABEL), "dim"), (f"┊ {fmt.score(cut)}", "")), end, cells)]
+    return [spread(line((fmt.left("min", _LABEL), "dim"), (f"┊ {fmt.setting(cut)}", "")), end, cells)]
 
 
 def _diversity(trace: Trace, row: Row, cells: int) -> list[Line]:
@@ -201,7 +202,10 @@ def _fate(row: Row, cells: int) -> list[Line]:
     reason = row.outcome.reason
     if row.returned or not reason:
         return []
-    return wrapped(line(("out   ", "bad"), fmt.inert(reason)), cells, _LABEL)
+    if row.outcome.stage == "min_score":
+        # By how much it is short stands in the line above; only what goes beyond that is news.
+        reason = reason.partition("; ")[2]
+    return wrapped(line(("out   ", "bad"), fmt.numbers(fmt.inert(reason))), cells, _LABEL) if reason else []
 
 
 def _compare(view: View, row: Row, digits: int, cells: int) -> list[Line]:
@@ -213,26 +217,26 @@ def _compare(view: View, row: Row, digits: int, cells: int) -> list[Line]:
     if row.outcome.rank is not None and len(trace.returned) > 1:
         other_at = row.outcome.rank + 1 if row.outcome.rank < len(trace.returned) else row.outcome.rank - 1
         other = trace.returned[other_at - 1]
-        made.extend(_difference(f"to #{other_at}", row, other, digits, cells))
+        made.extend(_difference(f"#{other_at}", row, other, digits, cells))
     if view.compares and view.baseline is not None:
         before = baseline_row(view, row)
         name = f"baseline ({view.baseline.name})"
         if before is None:
             made.extend(wrapped(line((f"{name}: ", "dim"), "not among its candidates"), cells, 2))
         else:
-            was = (
-                f"#{before.outcome.rank}"
-                if before.returned
-                else f"out, {TAGS.get(before.outcome.stage or '', '')}"
-            )
-            now = f"#{row.outcome.rank}" if row.returned else f"out, {TAGS.get(row.outcome.stage or '', '')}"
-            score = (
-                f"  {fmt.score(before.final, digits)} → {fmt.score(row.final, digits)}"
-                if before.final is not None and row.final is not None and abs(before.final - row.final) > 1e-9
-                else ""
-            )
-            made.extend(wrapped(line((f"{name}: ", "dim"), f"{was} → {now}{score}"), cells, 2))
+            moved = before.final is not None and row.final is not None
+            moved = moved and abs((before.final or 0) - (row.final or 0)) > 1e-9
+            told = f"{_stands(before, digits, moved)} → {_stands(row, digits, moved)}"
+            made.extend(wrapped(line((f"{name}: ", "dim"), told), cells, 2))
     return made
+
+
+def _stands(row: Row, digits: int, scored: bool) -> str:
+    """``#1 .551`` or ``out .003 (max)``; the score only where it is of interest."""
+    score = fmt.score(row.final, digits) if scored else ""
+    if row.returned:
+        return fmt.join((fmt.place(row.outcome.rank), score), " ")
+    return fmt.join(("out", score, f"({TAGS.get(row.outcome.stage or '', '?')})"), " ")
 
 
 def _difference(name: str, row: Row, other: Row, digits: int, cells: int) -> list[Line]:
@@ -244,8 +248,10 @@ def _difference(name: str, row: Row, other: Row, digits: int, cells: int) -> lis
         gap = _part(row, label) - _part(other, label)
         if abs(gap) >= 0.5 * 10**-digits:
             parts.append(f"{_NAMES.get(label, label)} {fmt.signed(gap, digits)}")
-    because = f": {', '.join(parts)}" if parts else ""
-    spans = line((f"{name} ", "dim"), (fmt.signed(mine - theirs, digits), "strong"), (because, "dim"))
+    because = f" ({', '.join(parts)})" if parts else ""
+    where = "ahead of" if mine >= theirs else "behind"
+    by = fmt.score(abs(mine - theirs), digits)
+    spans = line((f"{where} {name} by ", "dim"), (by, "strong"), (because, "dim"))
     return wrapped(spans, cells, _LABEL)
 
 

@@ -16,13 +16,24 @@ from openclaw_mem_tui.widgets.lines import Lines
 _KEY = 10
 
 _READING = (
-    ("bm25", "text score, 1/(1 + keyword rank)"),
     ("vec", "cosine similarity of the embeddings"),
-    ("fused", "both, weighted; or places added up (rrf)"),
-    ("Δ", "against the baseline: ▲ up ▼ down new out"),
-    ("min max", "out: below the minimum; past the last"),
-    ("pool mmr", "out: no candidate; too close to a hit"),
+    ("bm25", "text score, 1/(1 + keyword rank)"),
+    ("fused", "both legs weighted, or places added (rrf)"),
+    ("decay", "factor by the note's age"),
+    ("evergreen", "no date: decay leaves it as it is"),
+    ("#27", "27th in that leg, outside its candidates"),
+    ("·", "leg found nothing, or stage left it alone"),
+    ("▲2", "two places up against the baseline"),
+    ("▼2", "two places down"),
+    ("=", "the same place as in the baseline"),
+    ("new", "not returned by the baseline"),
+    ("out", "returned by the baseline, not now"),
     ("*", "rescued: a keyword hit below the minimum"),
+    ("min", "out: below the minimum score"),
+    ("max", "out: past the last result"),
+    ("mmr", "out: too close to a better hit"),
+    ("pool", "out: in no leg near enough to be ranked"),
+    ("mode", "out: found only by a leg that is off"),
 )
 
 
@@ -83,7 +94,7 @@ class HelpScreen(ModalScreen[None]):
         super().__init__()
         self._text = HelpText(about, hidden)
         self._text.border_title = "help"
-        self._text.border_subtitle = "esc closes"
+        self._text.border_subtitle = "j k scroll · esc closes"
         self._text.add_class("box")
 
     def compose(self) -> ComposeResult:

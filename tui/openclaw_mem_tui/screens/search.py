@@ -19,6 +19,7 @@ from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.guide import DemoGuide, left_behind, lesson_lines, taken_up
 from openclaw_mem_tui.lab import DEBOUNCE, Lab
 from openclaw_mem_tui.lines import funnel, status
+from openclaw_mem_tui.lines.hits import lost
 from openclaw_mem_tui.lines.knobs import hint
 from openclaw_mem_tui.lines.landing import landing
 from openclaw_mem_tui.lines.status import Activity
@@ -110,8 +111,8 @@ class SearchScreen(SearchActions):
 
     # -- workers ------------------------------------------------------------------------------------------
 
-    def _run(self, work: Callable[[], Awaitable[object]], group: str) -> None:
-        self.run_worker(work, group=group, exclusive=True, exit_on_error=False)
+    def _run(self, work: Callable[[], Awaitable[object]], group: str, exclusive: bool = True) -> None:
+        self.run_worker(work, group=group, exclusive=exclusive, exit_on_error=False)
 
     def search_soon(self, delay: float = DEBOUNCE) -> None:
         """Search after a quiet moment; a search that runs for something older is cancelled."""
@@ -127,7 +128,9 @@ class SearchScreen(SearchActions):
             else:
                 await self._start()
 
-        self._run(sync_and_search, "start" if not self.lab.service.is_open else "sync")
+        # A sync is never cut off by the next one: the lab does that right after it.
+        opened = self.lab.service.is_open
+        self._run(sync_and_search, "sync" if opened else "start", exclusive=not opened)
 
     def cancel_work(self) -> bool:
         """Cancel a running search, else a running sync. False when nothing ran."""
@@ -136,7 +139,7 @@ class SearchScreen(SearchActions):
             self.lab.give_up()
             return True
         if self.lab.activity.phase == "syncing":
-            self.lab.service.cancel_sync()
+            self.lab.stop_sync()
             return True
         return False
 
@@ -162,11 +165,15 @@ class SearchScreen(SearchActions):
             self._draw_edges()
             return
         self.hits.show(view)
+        if self.lesson_opens and view.answers and view.trace is not None and view.trace.rows:
+            self.lesson_opens = False
+            self.hits.point_at(lost(view))
         self.funnel.show(lambda cells: [funnel.funnel(view, cells)])
         self.strip.show(lambda cells: [funnel.strip(view.knobs, view.defaults, cells)])
-        self.query_line.border_subtitle = funnel.counts(view)
+        self.query_line.border_subtitle = funnel.counts(view, self.size.width)
         if self.knobs_open:
             self.knob_panel.show(view.knobs, view.defaults)
+            self.draw_hint()
         self._label_hits()
         self._draw_lesson()
         self.show_row(self.hits.selected)
@@ -194,7 +201,7 @@ class SearchScreen(SearchActions):
 
     def _label_hits(self) -> None:
         trace = self.lab.view.trace
-        self.hits.border_subtitle = f"v {self.hits.mode}" if trace is not None else ""
+        self.hits.border_subtitle = f"columns: {self.hits.mode} (v)" if trace is not None else ""
 
     def _draw_lesson(self) -> None:
         guide, place = self.guide, self.lesson_at
@@ -214,6 +221,7 @@ class SearchScreen(SearchActions):
         else:
             chosen = row
             self.waterfall.show(lambda cells: waterfall(view, chosen, cells))
+        self.fit_waterfall()
         self.draw_preview(row)
 
     def _mark_stale(self) -> None:
@@ -275,8 +283,8 @@ class SearchScreen(SearchActions):
         self.draw_keys()
 
     def draw_hint(self) -> None:
-        name = self.knob_panel.name_at_cursor
-        self.hint.show(lambda cells: hint(name, cells))
+        name, knobs = self.knob_panel.name_at_cursor, self.lab.view.knobs
+        self.hint.show(lambda cells: hint(name, cells, knobs))
 
     def load_lesson(self, place: int) -> None:
         """Ask a lesson's query with its knobs, against its baseline."""
@@ -287,7 +295,7 @@ class SearchScreen(SearchActions):
         except UsageError as error:
             self.lab.trouble(str(error))
             return
-        self.lesson_at = place
+        self.lesson_at, self.lesson_opens = place, True
         with self.prevent(Input.Changed):
             self.query_line.value = view.query
         self.lab.set_view(view)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 from textual import work
@@ -15,31 +14,31 @@ from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.ranking.knob_table import KNOBS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.trace import Row
-from openclaw_mem_tui import export
 from openclaw_mem_tui import format as fmt
 from openclaw_mem_tui.bindings import ACTIONS
 from openclaw_mem_tui.editor import editor_command
 from openclaw_mem_tui.lines import preview as preview_lines
+from openclaw_mem_tui.screens.export_actions import ExportActions
 from openclaw_mem_tui.screens.help import HelpScreen
 from openclaw_mem_tui.screens.pick import Choice, PickScreen
-from openclaw_mem_tui.screens.search_base import SearchBase
 from openclaw_mem_tui.service import present
 from openclaw_mem_tui.state import CITATIONS, COLUMNS, needs_baseline_pool, pinned, unpinned
 from openclaw_mem_tui.widgets.panes import nothing
 
 
-class SearchActions(SearchBase):
+class SearchActions(ExportActions):
     """Actions read the lab's view and hand back a new one; none ranks, none waits for the engine."""
 
     # -- search -------------------------------------------------------------------------------------------
 
     def action_focus_query(self) -> None:
-        self.query_line.focus()
+        # At once: focus() waits its turn, and keys sent in one burst would overtake it.
+        self.set_focus(self.query_line)
         self.query_line.cursor_position = len(self.query_line.value)
 
     def action_leave_query(self) -> None:
         self.lab.history.add(self.lab.view.query)
-        self.hits.focus()
+        self.set_focus(self.hits)
 
     def action_older(self) -> None:
         self._ask_again(self.lab.history.older(), "there is no older query")
@@ -120,7 +119,7 @@ class SearchActions(SearchBase):
     def action_columns(self) -> None:
         mode = COLUMNS[(COLUMNS.index(self.hits.mode) + 1) % len(COLUMNS)]
         self.hits.set_mode(mode)
-        self.hits.border_subtitle = f"v {mode}"
+        self.hits.border_subtitle = f"columns: {mode} (v)"
 
     def action_dropped(self) -> None:
         self.hits.set_dropped(not self.hits.dropped)
@@ -157,9 +156,15 @@ class SearchActions(SearchBase):
             return
         mode = self.citations or "auto"
         marker, shown = self.hits.marker, candidate
-        self.preview.border_subtitle = f"t citations {mode}"
+        self.preview.border_subtitle = f"citations: {mode} (t)"
         text = present(candidate, mode)
-        self.preview.show(lambda cells: preview_lines.snippet(shown, text, marker, cells))
+        found = marker.count(text)
+        self.preview.border_title = (
+            f"snippet · {fmt.count(found, 'match', 'matches')}" if found else "snippet"
+        )
+        self.preview.show(
+            lambda cells: preview_lines.snippet(shown, text, marker, cells), preview_lines.first_match
+        )
 
     def show_snippet(self) -> None:
         self.previewed = ("", 0, None)
@@ -184,8 +189,8 @@ class SearchActions(SearchBase):
         start = max(1, row.start_line - preview_lines.CONTEXT)
         count = row.end_line - start + 1 + preview_lines.CONTEXT
         self.preview_kind = "get"
-        self.preview.border_title = "get"
-        self.preview.border_subtitle = "enter snippet"
+        self.preview.border_title = "note"
+        self.preview.border_subtitle = "back to the snippet (enter)"
         try:
             got = await self.lab.service.get(row.path, start, count)
         except OpenClawMemError as error:
@@ -193,10 +198,12 @@ class SearchActions(SearchBase):
             self.preview.show(lambda cells: preview_lines.refusal(message, cells))
             return
         if self.hits.selected is row and self.preview_kind == "get":
-            self.preview.show(lambda cells: preview_lines.excerpt(got, candidate, marker, cells))
-            first = preview_lines.first_of_chunk(self.preview.drawn)
-            if first >= self.preview.size.height // 2:
-                self.preview.scroll_to(y=first - 2, animate=False)
+            if got.found:
+                self.preview.border_title = f"note, lines {got.start_line}–{got.end_line}"
+            self.preview.show(
+                lambda cells: preview_lines.excerpt(got, candidate, marker, cells),
+                preview_lines.first_of_chunk,
+            )
 
     def action_render(self) -> None:
         row, pool = self.hits.selected, self.lab.view.pool
@@ -207,8 +214,8 @@ class SearchActions(SearchBase):
             self.show_snippet()
             return
         self.preview_kind = "markdown"
-        self.preview.border_title = "rendered"
-        self.preview.border_subtitle = f"lines {row.start_line}–{row.end_line} · m snippet"
+        self.preview.border_title = f"rendered, lines {row.start_line}–{row.end_line}"
+        self.preview.border_subtitle = "back to the snippet (m)"
         self.preview.render_markdown(pool.candidates[row.chunk_id].text)
 
     def action_edit(self) -> None:
@@ -253,10 +260,14 @@ class SearchActions(SearchBase):
         self.show_snippet()
 
     def action_scroll_down(self) -> None:
-        self.lower_pane.scroll_relative(y=3, animate=False)
+        self._scroll_lower(3)
 
     def action_scroll_up(self) -> None:
-        self.lower_pane.scroll_relative(y=-3, animate=False)
+        self._scroll_lower(-3)
+
+    def _scroll_lower(self, step: int) -> None:
+        self.preview.let_go()
+        self.lower_pane.scroll_relative(y=step, animate=False)
 
     def action_next_pane(self) -> None:
         if self.has_class("-narrow") and not self.query_line.has_focus:
@@ -281,6 +292,7 @@ class SearchActions(SearchBase):
             self.call_after_refresh(self.knob_panel.follow)
         else:
             self.hits.focus()
+        self.fit_waterfall()
         self.draw_keys()
 
     def action_reset_all(self) -> None:
@@ -292,13 +304,17 @@ class SearchActions(SearchBase):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         if action in ("guide", "next_lesson", "previous_lesson"):
             return self.guide is not None
-        return True
+        # In the query line "/" and "i" are letters.
+        return action != "focus_query" or self.focused is not self.query_line
 
     def action_guide(self) -> None:
         guide = self.guide
         if guide is None:
             return
-        choices = [Choice(str(n), lesson.title, lesson.query) for n, lesson in enumerate(guide.lessons)]
+        choices = [
+            Choice(str(n), f"{n + 1:2}  {lesson.title}", lesson.query)
+            for n, lesson in enumerate(guide.lessons)
+        ]
 
         def load(picked: str | None) -> None:
             if picked is not None:
@@ -318,42 +334,6 @@ class SearchActions(SearchBase):
         if self.guide is not None:
             at = self.last_lesson + step if self.lesson_at is not None else self.last_lesson
             self.load_lesson(at % len(self.guide.lessons))
-
-    def action_export(self) -> None:
-        view = self.lab.view
-        if view.trace is None or not view.answers:
-            self.lab.say("there is no answer to export yet")
-            return
-        svg = self.app.export_screenshot(title="openclaw-mem", simplify=True)
-        changes = fmt.count(len(view.changed_knobs()), "knob") + " changed"
-        choices = [
-            Choice("json", "JSON", "the whole trace, as search --explain prints it", "j"),
-            Choice("markdown", "Markdown", "a report: stages, hits, what was dropped and why", "m"),
-            Choice("svg", "SVG", "this screen as a picture", "s"),
-            Choice("config", "Configuration", f"the knobs to paste into openclaw.json ({changes})", "c"),
-        ]
-
-        def write(kind: str | None) -> None:
-            if kind == "json":
-                self._write("json", export.as_json(view))
-            elif kind == "markdown":
-                self._write("markdown", export.as_markdown(view))
-            elif kind == "config":
-                self._write("config", export.as_config(view))
-            elif kind == "svg":
-                self._write("svg", svg)
-
-        self.app.push_screen(PickScreen("export", lambda _: choices), write)
-
-    def _write(self, kind: export.Kind, text: str) -> None:
-        folder = Path(self.lab.service.settings.data_dir) / "exports"
-        name = export.file_name(self.lab.view.query, time.strftime("%Y%m%d-%H%M%S"), kind)
-        try:
-            path = export.write(folder, name, text)
-        except OSError as error:
-            self.lab.say(f"nothing was written: {error}")
-        else:
-            self.lab.say(f"wrote {path}")
 
     def action_sync(self) -> None:
         self.resync()

@@ -32,6 +32,8 @@ class SearchBase(Screen[None]):
     preview_kind: PreviewKind = "snippet"
     previewed: tuple[str, int, str | None] = ("", 0, None)
     last_lesson: int = 0
+    #: A lesson was loaded and its answer is awaited: it opens on the row that it is about.
+    lesson_opens: bool = False
     _lesson_at: int | None = None
 
     @property
@@ -112,6 +114,14 @@ class SearchBase(Screen[None]):
         """What J and K scroll."""
         narrow = self.has_class("-narrow")
         return self.preview if not narrow or self.has_class("-pane-preview") else self.waterfall
+
+    def fit_waterfall(self) -> None:
+        """While the knobs are open the waterfall is no taller than its text, for more knobs."""
+        styles = self.waterfall.styles
+        if self.knobs_open and self.has_class("-wide"):
+            styles.height = min(12, max(5, len(self.waterfall.drawn) + 2))
+        elif styles.inline.has_rule("height"):
+            styles.height = None
 
     def draw_keys(self) -> None:
         """The bottom line for where the focus is."""

@@ -128,6 +128,13 @@ class HitList(Lines, can_focus=True, inherit_bindings=False):
         self._follow()
         self.post_message(self.Selected(self.selected))
 
+    def point_at(self, rows: Sequence[Row]) -> None:
+        """Cursor to the first of these rows, if it is shown."""
+        if rows:
+            place = next((i for i, row in enumerate(self.rows) if row.chunk_id == rows[0].chunk_id), None)
+            if place is not None:
+                self.go(place)
+
     @property
     def page(self) -> int:
         """Half of the rows in sight."""

@@ -61,7 +61,7 @@ class KeyBar(Lines):
         while chosen and self._wide(chosen) + width(end) + 1 > cells:
             chosen.remove(max(chosen, key=lambda a: a.rank))
         if self.where == "lab":
-            chosen.sort(key=lambda a: a.rank)
+            chosen.sort(key=lambda a: (a.id == "quit", a.rank))
         parts = [Span(" ")]
         for action in chosen:
             start = width(parts)

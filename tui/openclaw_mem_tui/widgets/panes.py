@@ -27,7 +27,7 @@ class Pane(Lines):
         self._drawer = drawer
         self.changed()
         if self.scroll_offset.y:
-            self.scroll_to(y=0, animate=False)
+            self.scroll_to(y=0, animate=False, immediate=True)
 
     def draw(self, cells: int) -> Sequence[Line]:
         return self._drawer(cells)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual.strip import Strip
 
 from openclaw_mem_tui.format import inert_lines
-from openclaw_mem_tui.spans import ROLES
+from openclaw_mem_tui.spans import ROLES, Line
 from openclaw_mem_tui.widgets.panes import Drawer, Pane
+
+#: Of the drawn lines, the one to scroll to.
+Anchor = Callable[[Sequence[Line]], int]
 
 _LARGEST_RENDERED = 20_000
 
@@ -25,15 +30,43 @@ class Preview(Pane):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, classes="pane")
         self._markdown: str | None = None
+        self._anchor: Anchor | None = None
         self._rendered: list[Strip] = []
         self._rendered_for = -1
 
-    def show(self, drawer: Drawer) -> None:
+    def show(self, drawer: Drawer, anchor: Anchor | None = None) -> None:
+        """``anchor`` names the line that must be in sight, at any size, until the user scrolls."""
         self._markdown = None
+        self._anchor = anchor
         super().show(drawer)
+        self.call_after_refresh(self._bring_into_sight)
+
+    def _bring_into_sight(self) -> None:
+        height = self.size.height
+        if self._anchor is None or height <= 0 or self.cells <= 0:
+            return
+        at, top = self._anchor(self.drawn), self.scroll_offset.y
+        if not top <= at < top + height:
+            self.scroll_to(y=max(0, at - 2), animate=False, immediate=True)
+
+    def let_go(self) -> None:
+        """The user scrolls: the pane stays where they leave it."""
+        self._anchor = None
+
+    def on_mouse_scroll_down(self) -> None:
+        self.let_go()
+
+    def on_mouse_scroll_up(self) -> None:
+        self.let_go()
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        # The bounds of scrolling are those of the new size only after the layout.
+        self.call_after_refresh(self._bring_into_sight)
 
     def render_markdown(self, text: str) -> None:
         """Render a text (made inert first): headings, lists, code; links are shown, not made."""
+        self._anchor = None
         self._markdown = "\n".join(inert_lines(text[:_LARGEST_RENDERED]))
         self._rendered_for = -1
         self.changed()
@@ -61,9 +94,9 @@ class Preview(Pane):
             "markdown.h2": self.style_of("strong accent"),
             "markdown.h3": self.style_of("strong"),
             "markdown.h4": self.style_of("strong"),
-            "markdown.code": self.style_of("sum"),
+            "markdown.code": self.style_of("text"),
             "markdown.code_block": self.style_of("dim"),
-            "markdown.link": self.style_of("sum"),
+            "markdown.link": self.style_of("text"),
             "markdown.link_url": self.style_of("dim"),
             "markdown.block_quote": self.style_of("dim"),
             "markdown.item.bullet": self.style_of("accent"),

@@ -1,0 +1,95 @@
+"""Syncs that meet, are stopped, fail or have something to remark: the edges of the screen stay true."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from lab_world import LARGE, lab, make, settled
+
+from openclaw_mem_engine.errors import Cancelled, ProviderError
+from openclaw_mem_engine.model import CancelToken, Note, Progress
+from openclaw_mem_engine.sync.indexer import SyncReport
+from openclaw_mem_tui.app import Workbench
+
+
+class SlowSync(make.SteadyMemory):  # type: ignore[misc, name-defined]
+    """Counts its syncs; each waits until it is cancelled or let go."""
+
+    def sync(
+        self, progress: Progress | None = None, cancel: CancelToken | None = None, *, force: bool = False
+    ) -> SyncReport:
+        type(self).syncs += 1
+        end = time.monotonic() + 5
+        while self.held and time.monotonic() < end:
+            if cancel is not None and cancel.is_set():
+                time.sleep(0.15)  # an engine that needs a moment to stop
+                raise Cancelled("stopped")
+            time.sleep(0.005)
+        if self.failure is not None:
+            raise self.failure
+        report: SyncReport = super().sync(progress, cancel, force=force)
+        report.notes.extend(self.notes)
+        return report
+
+
+def slow_sync(**attributes: object) -> Any:
+    base = {"syncs": 0, "held": False, "failure": None, "notes": ()}
+    return type("SlowSyncHere", (SlowSync,), {**base, **attributes})
+
+
+async def test_syncs_that_meet_run_once_more_and_esc_stops_them_all(tmp_path: Path) -> None:
+    kind = slow_sync()
+    app = Workbench(make.demo_memory(tmp_path, kind), initial_query="heron")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen, before = lab(app), kind.syncs
+        kind.held = True
+        await pilot.press("r", "r", "r")
+        await pilot.pause(0.05)
+        assert kind.syncs == before + 1
+        kind.held = False
+        await settled(pilot)
+        assert kind.syncs == before + 2 and screen.lab.activity.phase == "ready"
+        kind.held = True
+        await pilot.press("r", "r")
+        await pilot.pause(0.05)
+        await pilot.press("escape")
+        await pilot.pause(0.05)
+        assert screen.lab.activity.phase == "syncing"
+        await settled(pilot)
+        assert kind.syncs == before + 3 and screen.lab.activity.phase == "ready"
+        assert "sync stopped" in screen.status_line.text
+
+
+async def test_after_a_stopped_or_failed_sync_the_footer_is_true(tmp_path: Path) -> None:
+    kind = slow_sync()
+    app = Workbench(make.demo_memory(tmp_path, kind), initial_query="heron")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        screen.workers.cancel_group(screen, "watch")
+        (tmp_path / "demo" / "workspace" / "memory" / "extra.md").write_text("a heron\n")
+        kind.held = True
+        await pilot.press("r")
+        await pilot.pause(0.05)
+        await pilot.press("escape")
+        await settled(pilot)
+        assert "stale" in screen.status_line.text
+        kind.held, kind.failure = False, ProviderError("The provider answered 500.")
+        await pilot.press("r")
+        await settled(pilot)
+        assert "stale" in screen.status_line.text and "answered 500" in screen.notes.text
+
+
+async def test_what_a_sync_remarks_is_shown(tmp_path: Path) -> None:
+    remarks = (
+        Note("embedding-failed", "No vectors for 3 chunks.", "warning"),
+        Note("rebuilt", "Settings changed (model): the index was rebuilt."),
+    )
+    app = Workbench(make.demo_memory(tmp_path, slow_sync(notes=remarks)), initial_query="heron")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        told = lab(app).notes.text
+        assert "! No vectors for 3 chunks." in told and "the index was rebuilt" in told
