@@ -37,8 +37,10 @@ def rows(
         elif chunk_id in by_relevance:
             outcome, key = Outcome("dropped", stage="mmr", reason=_displaced(item)), (1, float(place))
         else:
-            reason = f"place {place}, the first {knobs.max_results} are returned"
-            outcome, key = Outcome("dropped", stage="max_results", reason=reason), (1, float(place))
+            outcome, key = (
+                Outcome("dropped", stage="max_results", reason=_late(item, knobs)),
+                (1, float(place)),
+            )
         made.append((key, _row(pool.candidates[chunk_id], places, item, outcome)))
     inside = {item.chunk_id for item in ranked}
     nothing = Ranked("", 0.0, (), {}, {})
@@ -54,6 +56,14 @@ def _without_mmr(ranked: Sequence[Ranked], knobs: Knobs, verdict: Verdict) -> fr
     """What would have been returned by score alone: the measure of "displaced by MMR"."""
     passing = sorted((i for i in ranked if i.chunk_id in verdict.passed), key=lambda item: -item.score)
     return frozenset(item.chunk_id for item in passing[: knobs.max_results])
+
+
+def _late(item: Ranked, knobs: Knobs) -> str:
+    """Told of a candidate that passes every cut and comes too late."""
+    reason = f"place {item.ranks['final']}, the first {knobs.max_results} are returned"
+    if knobs.decay and item.ranks["fusion"] <= knobs.max_results:
+        return f"{reason}; before decay it was place {item.ranks['fusion']}"
+    return reason
 
 
 def _displaced(item: Ranked) -> str:
