@@ -279,4 +279,6 @@ def test_decay_is_named_when_it_cost_a_place_among_the_results() -> None:
     known = {"old": candidate("old", days_old=60), "a": candidate("a"), "b": candidate("b")}
     pool = pool_of([("old", 0.9), ("a", 0.8), ("b", 0.7)], None, known)
     trace = rank(pool, DOCUMENTED.set({"decay": "on", "min_score": 0, "max_results": 2}))
-    assert row(trace, "old").outcome.reason == "place 3, the first 2 are returned; before decay it was place 1"
+    assert (
+        row(trace, "old").outcome.reason == "place 3, the first 2 are returned; before decay it was place 1"
+    )
