@@ -13,7 +13,7 @@ import apsw
 
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
 from openclaw_mem_engine.index.aside import aside_path, remove, sweep
-from openclaw_mem_engine.index.database import BUSY_TIMEOUT_MS, Bound, Database, rows
+from openclaw_mem_engine.index.database import BUSY_TIMEOUT_MS, Bound, Database, explained, rows
 from openclaw_mem_engine.index.full_text import FullTextRows
 from openclaw_mem_engine.index.protocol import (
     SCHEMA_VERSION,
@@ -415,7 +415,8 @@ class SqliteIndex:
 
     @staticmethod
     def _copy_cache(source: Path, target: SqliteIndex) -> None:
-        with target._db.exclusive_writer() as connection:
+        # What is wrong with the source must not be told of the target.
+        with target._db.exclusive_writer() as connection, explained(source):
             connection.execute("ATTACH ? AS other", (str(source),))
             try:
                 connection.execute(
