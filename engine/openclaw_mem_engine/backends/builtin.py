@@ -30,12 +30,11 @@ _LINE_MEMORY = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What one retrieval has gathered so far."""
+class _Asked:
+    """What one retrieval looks for; None where that leg does not run."""
 
     lexical: LexicalQuery | None
     vector: Vector | None
-    legs: tuple[Leg, ...]
 
 
 class _Stop:
@@ -152,7 +151,7 @@ class BuiltinBackend:
         if lexical is not None:
             legs.append(self._lexical_leg(lexical, timings))
         _stop_if_asked(cancel)
-        found = _Found(lexical, vector, tuple(legs))
+        asked = _Asked(lexical, vector)
         ids = list(dict.fromkeys(row.chunk_id for leg in legs for row in leg.rows))
         chunks = self.store.fetch(ids)
         candidates = {chunk_id: _candidate(chunks[chunk_id]) for chunk_id in ids if chunk_id in chunks}
@@ -160,7 +159,7 @@ class BuiltinBackend:
         kept = tuple(
             replace(leg, rows=tuple(row for row in leg.rows if row.chunk_id in candidates)) for leg in legs
         )
-        signals = self._signals(found, kept, candidates, knobs, timings)
+        signals = self._signals(asked, kept, candidates, knobs, timings)
         _stop_if_asked(cancel)
         freshness = self._known_freshness()
         _note_staleness(freshness, notes)
@@ -242,7 +241,7 @@ class BuiltinBackend:
 
     def _signals(
         self,
-        found: _Found,
+        asked: _Asked,
         legs: Sequence[Leg],
         candidates: dict[str, Candidate],
         knobs: Knobs,
@@ -257,16 +256,16 @@ class BuiltinBackend:
         members = list(dict.fromkeys(row.chunk_id for leg in legs for row in leg.rows[: knobs.candidates]))
         by_kind = {leg.kind: {row.chunk_id: row.raw for row in leg.rows} for leg in legs}
         bm25, cosine = dict(by_kind.get("lexical", {})), dict(by_kind.get("vector", {}))
-        if knobs.fill_missing and found.lexical is not None:
-            bm25.update(self.store.lexical_scores(found.lexical, [i for i in members if i not in bm25]))
-        if knobs.fill_missing and found.vector is not None:
-            cosine.update(self.store.cosines(found.vector, [i for i in members if i not in cosine]))
+        if knobs.fill_missing and asked.lexical is not None:
+            bm25.update(self.store.lexical_scores(asked.lexical, [i for i in members if i not in bm25]))
+        if knobs.fill_missing and asked.vector is not None:
+            cosine.update(self.store.cosines(asked.vector, [i for i in members if i not in cosine]))
         line_bm25: dict[str, float] = {}
         line_cosine: dict[str, float] = {}
-        if knobs.line_text > 0 and found.lexical is not None:
-            line_bm25 = self.store.line_scores(found.lexical, {i: candidates[i].text for i in members})
-        if knobs.line_vector > 0 and found.vector is not None:
-            line_cosine = self._best_line_cosines(found.vector, [candidates[i] for i in members])
+        if knobs.line_text > 0 and asked.lexical is not None:
+            line_bm25 = self.store.line_scores(asked.lexical, {i: candidates[i].text for i in members})
+        if knobs.line_vector > 0 and asked.vector is not None:
+            line_cosine = self._best_line_cosines(asked.vector, [candidates[i] for i in members])
         timings["lines"] = (time.perf_counter() - start) * 1000
         return {i: Signals(bm25.get(i), cosine.get(i), line_bm25.get(i), line_cosine.get(i)) for i in members}
 
