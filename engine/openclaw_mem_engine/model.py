@@ -113,15 +113,42 @@ def snippet_of(text: str, limit: int = SNIPPET_UNITS) -> str:
     return text
 
 
+class Space(NamedTuple):
+    """A vector space: vectors of different spaces are never compared. ``key`` (SHA-256 hex) covers what
+    provider and model do not tell, like the endpoint."""
+
+    provider: str
+    model: str
+    key: str
+
+    @property
+    def label(self) -> str:
+        """``openai text-embedding-3-small``; a model that names its provider stands alone."""
+        return self.model if self.model.startswith(self.provider) else f"{self.provider} {self.model}".strip()
+
+
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """Something else answered than what is configured: ``origin`` could not, because of ``reason``."""
+    """Something else answered than what is configured: ``origin`` could not, because of ``reason``.
+
+    ``served`` is who answered instead: "keywords", or a provider whose own vectors are in the index. Times
+    are epoch seconds: ``since`` when it fails, ``next_retry`` when it is asked again (None: not by itself).
+    """
 
     origin: str
     reason: str
+    served: str = "keywords"
+    since: float | None = None
+    next_retry: float | None = None
 
-    def to_dict(self) -> dict[str, str]:
-        return {"from": self.origin, "reason": self.reason}
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "from": self.origin,
+            "reason": self.reason,
+            "served": self.served,
+            "since": self.since,
+            "nextRetry": self.next_retry,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def memory_search(
     if answer.pool.model:
         reply["model"] = answer.pool.model
     if answer.pool.fallback is not None:
-        reply["fallback"] = answer.pool.fallback.to_dict()
+        reply["fallback"] = {"from": answer.pool.fallback.origin, "reason": answer.pool.fallback.reason}
     reply["citations"] = mode
     reply["mode"] = _mode(answer)
     if answer.warnings:

@@ -6,8 +6,9 @@ Importing this module costs nothing: numpy is imported at the first vector, no n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, get_args
 
 from openclaw_mem_engine.errors import Cancelled, ConfigError, ProviderError
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
     #: float32, shape (dims,), length 1 in the Euclidean norm.
     Vector: TypeAlias = npt.NDArray[np.float32]
 
-ProviderName = Literal["auto", "static", "openai", "none"]
+    #: Told what is finished as soon as it is: positions in the texts that were asked for, and their vectors.
+    #: Called in the thread that asked.
+    Keep: TypeAlias = Callable[[Sequence[int], Sequence[Vector | None]], None]
+
+ProviderName = Literal["static", "openai", "gemini", "voyage", "mistral", "ollama", "local", "none"]
 
 #: Seconds to wait for the embedding of one query, and for one batch of documents.
 QUERY_TIMEOUT_S = 60.0
@@ -40,12 +45,44 @@ class RequestFailed(ProviderError):
         self.status = status
 
 
+class NotConfigured(ProviderError):
+    """A provider cannot be used as long as something is missing: a key, a model file, an extra. Waiting does
+    not help, so nobody waits."""
+
+
+class Unavailable(ProviderError):
+    """A provider failed and is left alone for a while. ``since`` (of the first failure in a row) and
+    ``next_retry`` are epoch seconds; ``next_retry`` is None when only another configuration can help."""
+
+    def __init__(self, message: str, *, since: float, next_retry: float | None) -> None:
+        super().__init__(message)
+        self.since = since
+        self.next_retry = next_retry
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one or more requests have used. ``tokens`` are those that the provider counted, or, where
+    ``estimated``, a quarter of the UTF-8 bytes that were sent."""
+
+    provider: str
+    model: str
+    requests: int
+    texts: int
+    tokens: int
+    estimated: bool = False
+
+
+#: Where used tokens are written down; called once a request, from any thread.
+Meter = Callable[[Usage], None]
+
+
 class Embedder(Protocol):
     """Turns text into vectors. Safe to call from several threads."""
 
     @property
     def id(self) -> str:
-        """Which provider this is: "static", "openai"."""
+        """Which provider this is: "static", "openai", "local"."""
         ...
 
     @property
@@ -73,6 +110,16 @@ class Embedder(Protocol):
         """True when thousands of single lines may be embedded while a query waits."""
         ...
 
+    @property
+    def place(self) -> str:
+        """Where the text goes: a host name, or "" when it does not leave this machine's processes."""
+        ...
+
+    @property
+    def max_input_bytes(self) -> int | None:
+        """The longest text, in UTF-8 bytes, that is embedded whole; None when there is no such limit."""
+        ...
+
     def embed_query(self, text: str) -> Vector | None:
         """The vector of a query; None when this text has no embedding. Raises ProviderError."""
         ...
@@ -82,12 +129,17 @@ class Embedder(Protocol):
         texts: Sequence[str],
         cancel: CancelToken | None = None,
         progress: Progress | None = None,
+        keep: Keep | None = None,
     ) -> list[Vector | None]:
-        """One vector, or None for "no embedding", per text, in order. Raises ProviderError or Cancelled."""
+        """One vector, or None for "no embedding", per text, in order.
+
+        ``keep`` hears of every finished part, so that what was done is not lost when the rest fails or is
+        cancelled. Raises ProviderError or Cancelled.
+        """
         ...
 
     def close(self) -> None:
-        """Give back connections. May be called twice; a later call opens them again."""
+        """Give back connections and processes. May be called twice; a later call opens them again."""
         ...
 
 
@@ -95,17 +147,24 @@ class Embedder(Protocol):
 class EmbedderSpec:
     """Which embedder to make. Key and headers stay out of ``repr``, so that a logged spec leaks nothing.
 
-    Empty ``model`` and ``base_url`` mean the provider's default. Timeouts are in seconds.
+    Empty ``model`` and ``base_url`` mean the provider's default. ``key_missing`` says why there is no key,
+    for the error at the first text. Timeouts are in seconds; ``concurrency`` is the number of requests in
+    flight. For ``local``, ``model`` is a path or ``hf:`` URI, downloads lie in ``model_folder``, and the
+    model leaves memory after ``idle_s`` seconds without a text.
     Raises ConfigError for an unknown provider or a timeout that is not above 0.
     """
 
-    provider: ProviderName = "auto"
+    provider: ProviderName = "static"
     model: str = ""
     base_url: str = ""
     api_key: str = field(default="", repr=False)
+    key_missing: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_s: float = QUERY_TIMEOUT_S
     batch_timeout_s: float = BATCH_TIMEOUT_S
+    concurrency: int = 4
+    model_folder: Path | None = None
+    idle_s: float = 300.0
 
     def __post_init__(self) -> None:
         known = get_args(ProviderName)
