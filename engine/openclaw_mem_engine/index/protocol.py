@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from openclaw_mem_engine.index.words import LexicalQuery
-from openclaw_mem_engine.model import CancelToken, Note, Source
+from openclaw_mem_engine.model import CancelToken, Note, Source, Space
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,6 +44,11 @@ class Fingerprint:
     chunk_overlap: int
     sources: tuple[str, ...]
     schema: int = SCHEMA_VERSION
+
+    @property
+    def space(self) -> Space:
+        """The primary vector space: the one that is searched unless another is asked for."""
+        return Space(self.provider, self.model, self.provider_key)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -124,8 +129,31 @@ class Counts:
     cached: int
 
 
+class SpaceSize(NamedTuple):
+    """A vector space of the index: how many of its chunks have a vector there, and how long those are."""
+
+    space: Space
+    vectors: int
+    dims: int
+
+
+class CacheSize(NamedTuple):
+    """The rows of the embedding cache that belong to one space; ``live`` are needed by a chunk. Times are
+    epoch seconds of the oldest and the newest row."""
+
+    space: Space
+    entries: int
+    live: int
+    bytes: int
+    oldest: float
+    newest: float
+
+
 class IndexStore(Protocol):
     """Thread-safe. Reads never wait for a writer; each call that writes is atomic.
+
+    An index may hold vectors of several spaces. ``space`` None means the primary one, which the fingerprint
+    names; vectors of others are compared in memory.
 
     All methods raise IndexUnavailable (IndexLocked when another process holds the write lock) on trouble;
     what was committed before stays whole.
@@ -145,9 +173,11 @@ class IndexStore(Protocol):
 
     def counts(self) -> Counts: ...
 
-    def vector_count(self) -> int: ...
+    def spaces(self) -> list[SpaceSize]: ...
 
-    def vector_dims(self) -> int | None: ...
+    def covered(self, space: Space | None = None) -> int: ...
+
+    def vector_dims(self, space: Space | None = None) -> int | None: ...
 
     def files(self) -> Mapping[str, FileState]: ...
 
@@ -161,9 +191,15 @@ class IndexStore(Protocol):
 
     def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]: ...
 
-    def vector(self, vector: Vector, limit: int, sources: Sequence[Source] | None = None) -> list[Scored]: ...
+    def vector(
+        self,
+        vector: Vector,
+        limit: int,
+        sources: Sequence[Source] | None = None,
+        space: Space | None = None,
+    ) -> list[Scored]: ...
 
-    def cosines(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]: ...
+    def cosines(self, vector: Vector, ids: Sequence[str], space: Space | None = None) -> dict[str, float]: ...
 
     def begin(self, fingerprint: Fingerprint) -> None: ...
 
@@ -175,13 +211,17 @@ class IndexStore(Protocol):
 
     def finish(self, synced_at: float) -> None: ...
 
-    def cached_vectors(self, hashes: Iterable[str]) -> dict[str, Vector | None]: ...
+    def cached_vectors(
+        self, hashes: Iterable[str], space: Space | None = None
+    ) -> dict[str, Vector | None]: ...
 
-    def cache_vectors(self, vectors: Mapping[str, Vector | None]) -> None: ...
+    def cache_vectors(self, vectors: Mapping[str, Vector | None], space: Space | None = None) -> None: ...
+
+    def cache_sizes(self) -> list[CacheSize]: ...
 
     def prune_cache(self, most: int) -> int: ...
 
-    def chunks_without_vector(self, limit: int) -> list[StoredChunk]: ...
+    def chunks_without_vector(self, limit: int, space: Space | None = None) -> list[StoredChunk]: ...
 
     def set_vectors(self, vectors: Mapping[str, Vector]) -> None: ...
 

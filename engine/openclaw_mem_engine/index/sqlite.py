@@ -15,8 +15,9 @@ from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
 from openclaw_mem_engine.index.aside import aside_path, remove, sweep
 from openclaw_mem_engine.index.database import BUSY_TIMEOUT_MS, Bound, Database, explained, rows
 from openclaw_mem_engine.index.full_text import FullTextRows
+from openclaw_mem_engine.index.meta import Meta
 from openclaw_mem_engine.index.protocol import (
-    SCHEMA_VERSION,
+    CacheSize,
     Caps,
     Counts,
     FileChange,
@@ -24,12 +25,13 @@ from openclaw_mem_engine.index.protocol import (
     Fingerprint,
     IndexStore,
     Scored,
+    SpaceSize,
     StoredChunk,
 )
 from openclaw_mem_engine.index.schema import FULL_TEXT, TABLES
 from openclaw_mem_engine.index.vectors import VectorRows
 from openclaw_mem_engine.index.words import LexicalQuery
-from openclaw_mem_engine.model import CancelToken, Note, Source
+from openclaw_mem_engine.model import CancelToken, Note, Source, Space
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.index.protocol import Vector
@@ -54,6 +56,7 @@ class SqliteIndex:
     ) -> None:
         self.path = path
         self._db = Database(path, extension=extension, busy_timeout_ms=busy_timeout_ms)
+        self._meta = Meta(self._db)
         try:
             self._open(resident, full_text)
         except BaseException:
@@ -104,78 +107,67 @@ class SqliteIndex:
 
     def _bring_derived_up_to_date(self) -> None:
         """Refill full-text or vector rows that a process without FTS5 or sqlite-vec could not write."""
-        flags = self._meta_rows()
+        flags = self._meta.all()
         if self.caps.full_text and flags.get("fts_behind") == "yes":
             with self._db.transaction() as connection:
                 self._text.clear(connection)
                 self._text.insert(connection, rows(connection, "SELECT seq, text FROM chunks"))
-                self._set_meta(connection, "fts_behind", "no")
+                self._meta.set_behind(connection, "fts_behind", False)
         if self._db.extension and flags.get("vectors_behind") == "yes" and (known := self.fingerprint()):
             with self._db.transaction() as connection:
-                self._vectors.refill(connection, known)
-                self._set_meta(connection, "vectors_behind", "no")
+                self._vectors.refill(connection, known.space)
+                self._meta.set_behind(connection, "vectors_behind", False)
 
     # -- what the index is ------------------------------------------------------------------------------
-
-    def _meta_rows(self) -> dict[str, str]:
-        return {row[0]: row[1] for row in self._db.read("SELECT key, value FROM meta")}
-
-    @staticmethod
-    def _set_meta(connection: apsw.Connection, key: str, value: str) -> None:
-        connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", (key, value))
 
     def fingerprint(self) -> Fingerprint | None:
         """What the content was built with; None for an index that was never begun. Raises IndexUnavailable
         for one that a newer program wrote."""
-        text = self._meta_rows().get("fingerprint")
-        if text is None:
-            return None
-        try:
-            known = Fingerprint.from_json(text)
-            if known.schema > SCHEMA_VERSION:
-                raise ValueError(f"schema {known.schema}, this one knows {SCHEMA_VERSION}")
-            return known
-        except (ValueError, TypeError, KeyError) as error:
-            raise IndexUnavailable(
-                f"The index {self.path} was written by another version of this program ({error}). "
-                "Delete it and run `openclaw-mem index`: it is rebuilt from your notes."
-            ) from error
+        return self._meta.fingerprint()
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """What makes this index less than it could be."""
-        if self._meta_rows().get("vectors_awaited") != "yes":
+        if not self._meta.is_behind("vectors_awaited"):
             return self._notes
         told = "Some passages have no vectors yet, keywords alone find them: run `openclaw-mem index`."
         return (*self._notes, Note("vectors-awaited", told, "warning"))
 
     def generation(self) -> int:
         """Grows with every change; two equal values mean equal content."""
-        return int(self._meta_rows().get("generation", "0"))
+        return self._meta.generation()
 
     def synced_at(self) -> float | None:
         """Epoch seconds of the last completed sync."""
-        value = self._meta_rows().get("synced_at")
-        return float(value) if value else None
+        return self._meta.synced_at()
 
     def counts(self) -> Counts:
         sql = """SELECT (SELECT count(*) FROM files WHERE refusal = ''), (SELECT count(*) FROM chunks),
             (SELECT count(*) FROM embedding_cache)"""
         return Counts(*self._db.read(sql)[0])
 
-    def vector_count(self) -> int:
-        """Chunks that have a vector in the present space."""
-        known = self.fingerprint()
-        return self._vectors.count(known) if known else 0
+    def _primary(self, space: Space | None = None) -> Space | None:
+        """The asked space, else the one of the fingerprint; None for an index that was never begun."""
+        known = self.fingerprint() if space is None else None
+        return known.space if known else space
 
-    def vector_dims(self) -> int | None:
-        """Length of the vectors of the present space; None as long as there is none."""
-        known = self.fingerprint()
-        return self._vectors.dims(known) if known else None
+    def spaces(self) -> list[SpaceSize]:
+        """Every space that some chunk has a vector of."""
+        return self._vectors.spaces()
+
+    def covered(self, space: Space | None = None) -> int:
+        """Chunks that have a vector in this space."""
+        asked = self._primary(space)
+        return self._vectors.count(asked) if asked else 0
+
+    def vector_dims(self, space: Space | None = None) -> int | None:
+        """Length of the vectors of a space; None as long as there is none."""
+        asked = self._primary(space)
+        return self._vectors.dims(asked) if asked else None
 
     def files(self) -> Mapping[str, FileState]:
         """Known files by path."""
-        flags = self._meta_rows()
+        flags = self._meta.all()
         now = flags.get("generation", ""), flags.get("touches", "")
         if self._files is not None and self._files[0] == now:
             return self._files[1]
@@ -213,33 +205,42 @@ class SqliteIndex:
         """BM25 of the best line of each text (see ``lines.py``); 0 where no line matches."""
         return self._text.line_scores(query, texts) if self.caps.full_text and texts else {}
 
-    def vector(self, vector: Vector, limit: int, sources: Sequence[Source] | None = None) -> list[Scored]:
+    def vector(
+        self,
+        vector: Vector,
+        limit: int,
+        sources: Sequence[Source] | None = None,
+        space: Space | None = None,
+    ) -> list[Scored]:
         """The ``limit`` nearest chunks by cosine; exact, whichever way it is computed."""
-        known = self.fingerprint()
-        if known is None:
+        primary = self._primary()
+        if primary is None:
             return []
-        return self._vectors.nearest(known, self.generation(), vector, limit, sources)
+        asked = space or primary
+        return self._vectors.nearest(
+            asked, self.generation(), vector, limit, sources, primary=asked == primary
+        )
 
-    def cosines(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+    def cosines(self, vector: Vector, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
         """Cosine of these chunks; those without an embedding are absent."""
-        known = self.fingerprint()
-        return self._vectors.cosines(known, vector, ids) if known and ids else {}
+        asked = self._primary(space)
+        return self._vectors.cosines(asked, vector, ids) if asked and ids else {}
 
     # -- writing ----------------------------------------------------------------------------------------
 
     def begin(self, fingerprint: Fingerprint) -> None:
         """Declare what an empty index will be built with."""
         with self._db.transaction() as connection:
-            self._set_meta(connection, "fingerprint", fingerprint.to_json())
+            self._meta.put(connection, "fingerprint", fingerprint.to_json())
 
     def apply(self, *changes: FileChange) -> None:
         """Replace everything known of these files, in one transaction: with each commit FTS5 writes and
         merges its segments, so many small files are written together."""
         with self._db.transaction() as connection:
-            model, now = self._model(connection), time.time()
+            model, now = self._meta.model(connection), time.time()
             for change in changes:
                 self._replace(connection, change, model, now)
-            self._bump(connection)
+            self._meta.bump(connection)
 
     def _replace(self, connection: apsw.Connection, change: FileChange, model: str, now: float) -> None:
         self._delete_chunks(connection, change.state.path, change.state.source)
@@ -259,16 +260,16 @@ class SqliteIndex:
                     vectors.append((row[0][0], chunk.source, vector))
         self._insert_text(connection, added)
         if not self._vectors.insert(connection, vectors):
-            self._set_meta(connection, "vectors_behind", "yes")
+            self._meta.set_behind(connection, "vectors_behind")
         if change.awaits_vectors:
-            self._set_meta(connection, "vectors_awaited", "yes")
+            self._meta.set_behind(connection, "vectors_awaited")
         self._put_state(connection, change.state)
 
     def _insert_text(self, connection: apsw.Connection, added: Sequence[Bound]) -> None:
         if self.caps.full_text:
             self._text.insert(connection, added)
         else:
-            self._set_meta(connection, "fts_behind", "yes")
+            self._meta.set_behind(connection, "fts_behind")
 
     def _delete_chunks(self, connection: apsw.Connection, path: str, source: str) -> None:
         found = rows(connection, "SELECT seq FROM chunks WHERE path = ? AND source = ?", (path, source))
@@ -277,9 +278,9 @@ class SqliteIndex:
         if self.caps.full_text:
             self._text.delete(connection, found)
         else:
-            self._set_meta(connection, "fts_behind", "yes")
+            self._meta.set_behind(connection, "fts_behind")
         if not self._vectors.delete(connection, found):
-            self._set_meta(connection, "vectors_behind", "yes")
+            self._meta.set_behind(connection, "vectors_behind")
         connection.execute("DELETE FROM chunks WHERE path = ? AND source = ?", (path, source))
 
     @staticmethod
@@ -290,18 +291,6 @@ class SqliteIndex:
             s,
         )
 
-    @staticmethod
-    def _bump(connection: apsw.Connection, counter: str = "generation") -> None:
-        connection.execute(
-            """INSERT INTO meta(key, value) VALUES(?, '1')
-            ON CONFLICT(key) DO UPDATE SET value = CAST(value AS INTEGER) + 1""",
-            (counter,),
-        )
-
-    def _model(self, connection: apsw.Connection) -> str:
-        found = rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
-        return Fingerprint.from_json(found[0][0]).model if found else ""
-
     def touch(self, states: Sequence[FileState]) -> None:
         """Remember new stat values of files whose content is the same."""
         if states:
@@ -309,33 +298,40 @@ class SqliteIndex:
                 for state in states:
                     self._put_state(connection, state)
                 # Not the generation: what is kept in memory of the content stays right.
-                self._bump(connection, "touches")
+                self._meta.bump(connection, "touches")
 
     def remove(self, path: str, source: Source) -> None:
         """Forget a file and all its chunks."""
         with self._db.transaction() as connection:
             self._delete_chunks(connection, path, source)
             connection.execute("DELETE FROM files WHERE path = ? AND source = ?", (path, source))
-            self._bump(connection)
+            self._meta.bump(connection)
 
     def finish(self, synced_at: float) -> None:
         """Record a completed sync."""
         with self._db.transaction() as connection:
-            self._set_meta(connection, "synced_at", repr(synced_at))
+            self._meta.put(connection, "synced_at", repr(synced_at))
 
     # -- embeddings -------------------------------------------------------------------------------------
 
-    def cached_vectors(self, hashes: Iterable[str]) -> dict[str, Vector | None]:
-        """Known embeddings of the present space by text hash; None: the text is known to have none."""
-        known = self.fingerprint()
-        return self._vectors.cached(known, hashes) if known else {}
+    def cached_vectors(self, hashes: Iterable[str], space: Space | None = None) -> dict[str, Vector | None]:
+        """Known embeddings of a space by text hash; None: the text is known to have none."""
+        asked = self._primary(space)
+        return self._vectors.cached(asked, hashes) if asked else {}
 
-    def cache_vectors(self, vectors: Mapping[str, Vector | None]) -> None:
-        """Remember embeddings of the present space by text hash."""
-        known = self.fingerprint()
-        if known and vectors:
+    def cache_vectors(self, vectors: Mapping[str, Vector | None], space: Space | None = None) -> None:
+        """Remember embeddings of a space by text hash. For another than the primary space that is all it
+        takes to be searchable."""
+        asked = self._primary(space)
+        if asked and vectors:
             with self._db.transaction() as connection:
-                self._vectors.cache(connection, known, vectors)
+                self._vectors.cache(connection, asked, vectors)
+                if space is not None:
+                    self._meta.bump(connection)
+
+    def cache_sizes(self) -> list[CacheSize]:
+        """The embedding cache, space by space, the largest first."""
+        return self._vectors.cache_sizes()
 
     def prune_cache(self, most: int) -> int:
         """Forget the oldest embeddings beyond ``most``, but none that a chunk of the index needs. Returns how
@@ -346,16 +342,20 @@ class SqliteIndex:
         with self._db.transaction() as connection:
             return self._vectors.prune(connection, beyond)
 
-    def chunks_without_vector(self, limit: int) -> list[StoredChunk]:
-        """Chunks whose text an earlier sync could not embed. Looked for only when there may be some: the
-        search reads all chunks."""
-        known = self.fingerprint()
-        if known is None or self._meta_rows().get("vectors_awaited") != "yes":
+    def chunks_without_vector(self, limit: int, space: Space | None = None) -> list[StoredChunk]:
+        """Chunks whose text was not embedded in this space. For the primary space they are looked for only
+        when there may be some: the search reads all chunks."""
+        primary = self._primary()
+        if primary is None:
             return []
-        found = self._vectors.missing(known, limit)
+        if space is not None and space != primary:
+            return self._vectors.missing(space, limit, primary=False)
+        if not self._meta.is_behind("vectors_awaited"):
+            return []
+        found = self._vectors.missing(primary, limit, primary=True)
         if not found:
             with self._db.transaction() as connection:
-                self._set_meta(connection, "vectors_awaited", "no")
+                self._meta.set_behind(connection, "vectors_awaited", False)
         return found
 
     def set_vectors(self, vectors: Mapping[str, Vector]) -> None:
@@ -368,8 +368,8 @@ class SqliteIndex:
                 ):
                     rows.append((seq, source, vector))
             if not self._vectors.insert(connection, rows):
-                self._set_meta(connection, "vectors_behind", "yes")
-            self._bump(connection)
+                self._meta.set_behind(connection, "vectors_behind")
+            self._meta.bump(connection)
 
     # -- rebuilding -------------------------------------------------------------------------------------
 
@@ -388,20 +388,17 @@ class SqliteIndex:
             fresh = SqliteIndex(aside, extension=self._db.extension, full_text=self.caps.full_text)
             try:
                 fresh.begin(fingerprint)
-                self._copy_cache(self.path, fresh)
+                fresh._take_cache(self.path)
                 try:
                     fill(fresh)
                 except BaseException:
                     with suppress(IndexUnavailable, Cancelled):
-                        self._copy_cache(aside, self)
+                        self._take_cache(aside)
                     raise
                 if cancel is not None and cancel.is_set():
                     raise Cancelled("The rebuild was stopped; the old index is as it was.")
                 fresh._continue_generation(self.generation())
-                with fresh._db.exclusive_writer() as source:
-                    source.pragma("wal_checkpoint(TRUNCATE)")
-                    with self._db.exclusive_writer() as target, target.backup("main", source, "main") as copy:
-                        copy.step(-1)
+                self._db.replace_content(fresh._db)
             finally:
                 fresh.close()
         finally:
@@ -411,12 +408,12 @@ class SqliteIndex:
     def _continue_generation(self, old: int) -> None:
         """A swapped-in index must not repeat a generation that readers have already seen."""
         with self._db.transaction() as connection:
-            self._set_meta(connection, "generation", str(old + 1))
+            self._meta.put(connection, "generation", str(old + 1))
 
-    @staticmethod
-    def _copy_cache(source: Path, target: SqliteIndex) -> None:
+    def _take_cache(self, source: Path) -> None:
+        """Add the embeddings that another index has made."""
         # What is wrong with the source must not be told of the target.
-        with target._db.exclusive_writer() as connection, explained(source):
+        with self._db.exclusive_writer() as connection, explained(source):
             connection.execute("ATTACH ? AS other", (str(source),))
             try:
                 connection.execute(

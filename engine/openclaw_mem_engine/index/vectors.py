@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import apsw
 
 from openclaw_mem_engine.index.database import Database, decoding, explained, rows
-from openclaw_mem_engine.index.protocol import Fingerprint, Scored, StoredChunk
+from openclaw_mem_engine.index.protocol import CacheSize, Scored, SpaceSize, StoredChunk
 from openclaw_mem_engine.index.schema import vector_table
+from openclaw_mem_engine.model import Space
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.index.protocol import Vector
@@ -34,27 +35,30 @@ class VectorRows:
     def __init__(self, database: Database, *, resident: bool) -> None:
         self._db = database
         self._in_memory = resident or not database.extension
-        self._loaded: ResidentVectors | None = None
+        self._loaded: dict[Space, ResidentVectors] = {}
         self._loading = threading.Lock()
 
     def forget(self) -> None:
         """Drop what is held in memory; the next query loads it again."""
-        self._loaded = None
+        self._loaded = {}
 
     # -- search -----------------------------------------------------------------------------------------
 
     def nearest(
         self,
-        known: Fingerprint,
+        space: Space,
         generation: int,
         vector: Vector,
         limit: int,
         sources: Sequence[Source] | None,
+        *,
+        primary: bool,
     ) -> list[Scored]:
+        """The vec0 table holds the primary space; another one is compared in memory."""
         if limit < 1:
             return []
-        if self._in_memory:
-            return self._resident(known, generation).nearest(vector, limit, sources)
+        if self._in_memory or not primary:
+            return self._resident(space, generation).nearest(vector, limit, sources)
         with explained(self._db.path):
             if not self._has_table(self._db.reader()):
                 return []
@@ -82,25 +86,26 @@ class VectorRows:
                 return [Scored(chunk_id, 1.0 - distance) for chunk_id, distance in near]
             wanted = 4 * depth
 
-    def _resident(self, known: Fingerprint, generation: int) -> ResidentVectors:
+    def _resident(self, space: Space, generation: int) -> ResidentVectors:
         from openclaw_mem_engine.index.resident import ResidentVectors
 
         with self._loading:
-            if self._loaded is None or self._loaded.generation != generation:
+            loaded = self._loaded.get(space)
+            if loaded is None or loaded.generation != generation:
                 sql = f"SELECT c.id, c.source, e.embedding FROM {_JOIN} ORDER BY c.seq"
-                found = self._db.read(sql, _space(known))
+                found = self._db.read(sql, space)
                 with decoding(self._db.path):
-                    self._loaded = ResidentVectors.from_rows(generation, found)
-            return self._loaded
+                    loaded = self._loaded[space] = ResidentVectors.from_rows(generation, found)
+            return loaded
 
-    def cosines(self, known: Fingerprint, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+    def cosines(self, space: Space, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         import numpy as np
 
         from openclaw_mem_engine.index.resident import products
 
         found = self._db.read(
             f"SELECT c.id, e.embedding FROM {_JOIN} WHERE c.id IN (SELECT value FROM json_each(?4))",
-            (*_space(known), json.dumps(list(ids))),
+            (*space, json.dumps(list(ids))),
         )
         if not found:
             return {}
@@ -109,18 +114,27 @@ class VectorRows:
             matrix = np.frombuffer(blobs, dtype=np.float32).reshape(len(found), len(vector))
         return {row[0]: float(score) for row, score in zip(found, products(matrix, vector), strict=True)}
 
-    def count(self, known: Fingerprint) -> int:
-        """Chunks that have a vector in the present space."""
-        return int(self._db.read(f"SELECT count(*) FROM {_JOIN}", _space(known))[0][0])
+    def count(self, space: Space) -> int:
+        """Chunks that have a vector in this space."""
+        return int(self._db.read(f"SELECT count(*) FROM {_JOIN}", space)[0][0])
 
-    def dims(self, known: Fingerprint) -> int | None:
-        """Length of the vectors of the present space; None as long as there is none."""
+    def dims(self, space: Space) -> int | None:
+        """Length of the vectors of this space; None as long as there is none."""
         found = self._db.read(
             """SELECT dims FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?
             AND embedding IS NOT NULL LIMIT 1""",
-            _space(known),
+            space,
         )
         return int(found[0][0]) if found else None
+
+    def spaces(self) -> list[SpaceSize]:
+        """Every space that some chunk has a vector of."""
+        found = self._db.read(
+            """SELECT e.provider, e.model, e.provider_key, count(*), max(e.dims)
+            FROM chunks c JOIN embedding_cache e ON e.hash = c.hash AND e.embedding IS NOT NULL
+            GROUP BY 1, 2, 3"""
+        )
+        return [SpaceSize(Space(*row[:3]), row[3], row[4]) for row in found]
 
     # -- the vec0 table ---------------------------------------------------------------------------------
 
@@ -151,35 +165,35 @@ class VectorRows:
         connection.executemany("DELETE FROM chunks_vec WHERE rowid = ?", seqs)
         return True
 
-    def refill(self, connection: apsw.Connection, known: Fingerprint) -> None:
+    def refill(self, connection: apsw.Connection, space: Space) -> None:
         """Make the vec0 table anew from the cache."""
         connection.execute("DROP TABLE IF EXISTS chunks_vec")
-        found = rows(connection, f"SELECT c.seq, c.source, e.embedding FROM {_JOIN}", _space(known))
+        found = rows(connection, f"SELECT c.seq, c.source, e.embedding FROM {_JOIN}", space)
         if found:
             connection.execute(vector_table(len(found[0][2]) // 4))
             connection.executemany("INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)", found)
 
     # -- the cache --------------------------------------------------------------------------------------
 
-    def cached(self, known: Fingerprint, hashes: Iterable[str]) -> dict[str, Vector | None]:
+    def cached(self, space: Space, hashes: Iterable[str]) -> dict[str, Vector | None]:
         import numpy as np
 
         found = self._db.read(
             """SELECT hash, embedding FROM embedding_cache WHERE provider = ? AND model = ?
             AND provider_key = ? AND hash IN (SELECT value FROM json_each(?))""",
-            (*_space(known), json.dumps(list(hashes))),
+            (*space, json.dumps(list(hashes))),
         )
         with decoding(self._db.path):
             return {h: None if blob is None else np.frombuffer(blob, dtype=np.float32) for h, blob in found}
 
     @staticmethod
-    def cache(connection: apsw.Connection, known: Fingerprint, vectors: Mapping[str, Vector | None]) -> None:
+    def cache(connection: apsw.Connection, space: Space, vectors: Mapping[str, Vector | None]) -> None:
         now = time.time()
         connection.executemany(
             "INSERT OR REPLACE INTO embedding_cache VALUES(?, ?, ?, ?, ?, ?, ?)",
             [
                 (
-                    *_space(known),
+                    *space,
                     text_hash,
                     None if v is None else v.tobytes(),
                     0 if v is None else len(v),
@@ -188,6 +202,16 @@ class VectorRows:
                 for text_hash, v in vectors.items()
             ],
         )
+
+    def cache_sizes(self) -> list[CacheSize]:
+        """The cache, space by space."""
+        found = self._db.read(
+            """SELECT provider, model, provider_key, count(*),
+                sum(hash IN (SELECT hash FROM chunks)), sum(coalesce(length(embedding), 0)),
+                min(updated_at), max(updated_at)
+            FROM embedding_cache GROUP BY 1, 2, 3 ORDER BY 4 DESC"""
+        )
+        return [CacheSize(Space(*row[:3]), *row[3:]) for row in found]
 
     @staticmethod
     def prune(connection: apsw.Connection, beyond: int) -> int:
@@ -200,11 +224,11 @@ class VectorRows:
         )
         return connection.changes()
 
-    def missing(self, known: Fingerprint, limit: int) -> list[StoredChunk]:
-        """Chunks that were not embedded, and those whose vector is in the cache (made for another chunk of
-        the same text, or by a sync that was killed) but not in the vec0 table."""
+    def missing(self, space: Space, limit: int, *, primary: bool) -> list[StoredChunk]:
+        """Chunks that were not embedded; of the primary space also those whose vector is in the cache (made
+        for another chunk of the same text, or by a sync that was killed) but not in the vec0 table."""
         absent = "e.hash IS NULL"
-        if self._db.extension:
+        if primary and self._db.extension:
             with explained(self._db.path):
                 held = self._has_table(self._db.reader())
             unplaced = "c.seq NOT IN (SELECT rowid FROM chunks_vec)" if held else "true"
@@ -213,10 +237,6 @@ class VectorRows:
             f"""SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.hash, c.text
                 FROM chunks c LEFT JOIN embedding_cache e ON e.provider = ?1 AND e.model = ?2
                     AND e.provider_key = ?3 AND e.hash = c.hash WHERE {absent} LIMIT ?4""",
-            (*_space(known), limit),
+            (*space, limit),
         )
         return [StoredChunk(*row) for row in found]
-
-
-def _space(known: Fingerprint) -> tuple[str, str, str]:
-    return known.provider, known.model, known.provider_key

@@ -25,12 +25,14 @@ LegValues = Mapping[str, LegValue]
 
 
 class Places(NamedTuple):
-    """Ranks of one leg (from 1) and its raw scores, by chunk id; ``cut`` is how many rows enter the pool."""
+    """Ranks of one leg (from 1) and its raw scores, by chunk id; ``cut`` is how many rows enter the pool;
+    ``space`` as in the leg."""
 
     kind: LegKind
     ranks: Mapping[str, int]
     raw: Mapping[str, float]
     cut: int
+    space: str = ""
 
     def inside(self, chunk_id: str) -> bool:
         return self.ranks.get(chunk_id, self.cut + 1) <= self.cut

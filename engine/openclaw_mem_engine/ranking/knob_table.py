@@ -84,10 +84,14 @@ class KnobSpec:
         return int(moved) if self.kind == "int" else round(float(moved), 6)
 
 
+#: The vector legs of a pool by number: an index can hold vectors of several embedders.
+SPACES = ("primary", "second", "third")
+
 KNOBS: Mapping[str, KnobSpec] = {
     item.name: item
     for item in (
         KnobSpec("mode", "choice", "which legs take part", ("hybrid", "bm25", "vector")),
+        KnobSpec("vector_space", "choice", "whose vectors count, when the index holds several", SPACES),
         KnobSpec("fusion", "choice", "how the legs become one score", ("weighted", "rrf")),
         KnobSpec("vector_weight", "float", "share of the vector score in weighted fusion"),
         KnobSpec("text_weight", "float", "share of the text score in weighted fusion"),

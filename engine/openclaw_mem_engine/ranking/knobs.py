@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.ranking.knob_table import KnobValue, spec
+from openclaw_mem_engine.ranking.knob_table import SPACES, KnobValue, spec
 from openclaw_mem_engine.ranking.pool import OVERFETCH
 
 Mode = Literal["hybrid", "bm25", "vector"]
@@ -21,6 +21,7 @@ class Knobs:
 
     profile: str = "documented"
     mode: Mode = "hybrid"
+    vector_space: Literal["primary", "second", "third"] = "primary"
     lexical_form: Literal["or", "and"] = "or"
     lexical_index: Literal["stemmed", "plain"] = "stemmed"
     line_text: float = 0.0
@@ -62,8 +63,13 @@ class Knobs:
     def retrieval_key(self) -> tuple[object, ...]:
         """Two knob settings with the same key can share a pool; anything else needs a new retrieval."""
         signals = (self.line_text > 0, self.line_vector > 0, self.fill_missing)
-        depth = self.candidates if any(signals) else 0
-        return (self.lexical_form, self.lexical_index, *signals, depth)
+        depth = (self.candidates, self.vector_space) if any(signals) else ()
+        return (self.lexical_form, self.lexical_index, *signals, *depth)
+
+    @property
+    def space_number(self) -> int:
+        """Which vector leg of a pool is fused, from 0."""
+        return SPACES.index(self.vector_space)
 
     def set(self, settings: Mapping[str, Any]) -> Knobs:
         """A copy with these knobs changed. Text values are parsed (``on``/``off`` for switches).

@@ -16,10 +16,12 @@ def rows(
     pool: Pool,
     knobs: Knobs,
     places: Sequence[Places],
+    others: Sequence[Places],
     ranked: Sequence[Ranked],
     verdict: Verdict,
 ) -> tuple[Row, ...]:
-    """One row a candidate of the pool, in the order that ``Trace`` promises."""
+    """One row a candidate of the pool, in the order that ``Trace`` promises. ``others`` are the legs of
+    vector spaces that are not fused: shown, and otherwise without effect."""
     returned_at = {chunk_id: place for place, chunk_id in enumerate(verdict.returned, 1)}
     by_relevance = _without_mmr(ranked, knobs, verdict) if knobs.mmr else frozenset[str]()
     made: list[tuple[tuple[int, float], Row]] = []
@@ -41,13 +43,13 @@ def rows(
                 Outcome("dropped", stage="max_results", reason=_late(item, knobs)),
                 (1, float(place)),
             )
-        made.append((key, _row(pool.candidates[chunk_id], places, item, outcome)))
+        made.append((key, _row(pool.candidates[chunk_id], places, others, item, outcome)))
     inside = {item.chunk_id for item in ranked}
     nothing = Ranked("", 0.0, (), {}, {})
     for chunk_id, candidate in pool.candidates.items():
         if chunk_id not in inside:
-            outcome, best = _outside(chunk_id, places)
-            made.append(((3, best), _row(candidate, places, nothing, outcome)))
+            outcome, best = _outside(chunk_id, places, others)
+            made.append(((3, best), _row(candidate, places, others, nothing, outcome)))
     made.sort(key=lambda pair: pair[0])
     return tuple(row for _, row in made)
 
@@ -89,7 +91,7 @@ def _below(item: Ranked, knobs: Knobs) -> str:
     return reason
 
 
-def _outside(chunk_id: str, places: Sequence[Places]) -> tuple[Outcome, float]:
+def _outside(chunk_id: str, places: Sequence[Places], others: Sequence[Places]) -> tuple[Outcome, float]:
     """Why a fetched row did not enter the pool, and its best rank (to order such rows)."""
     told = []
     for leg in places:
@@ -97,19 +99,37 @@ def _outside(chunk_id: str, places: Sequence[Places]) -> tuple[Outcome, float]:
         if place is not None:
             told.append((place, f"{'bm25' if leg.kind == 'lexical' else 'vector'} rank {place}"))
     if not told:
+        elsewhere = [leg.space for leg in others if chunk_id in leg.ranks]
+        if elsewhere:
+            reason = (
+                f"found only by the vectors of {', '.join(elsewhere)}, which are not fused (vector_space)"
+            )
+            return Outcome("dropped", stage="scope", reason=reason), 1e9
         return Outcome("dropped", stage="scope", reason="found only by a leg that this mode leaves out"), 1e9
     told.sort()
     reason = f"{', '.join(text for _, text in told)}; the pool takes the first {places[0].cut} of each leg"
     return Outcome("dropped", stage="pool", reason=reason), float(told[0][0])
 
 
-def _row(candidate: Candidate, places: Sequence[Places], item: Ranked, outcome: Outcome) -> Row:
+def _row(
+    candidate: Candidate,
+    places: Sequence[Places],
+    others: Sequence[Places],
+    item: Ranked,
+    outcome: Outcome,
+) -> Row:
     scores: dict[str, float] = {}
     ranks: dict[str, int] = {}
     for leg in places:
         place = leg.ranks.get(candidate.chunk_id)
         if place is not None:
             name = "bm25" if leg.kind == "lexical" else "vector"
+            scores[name] = leg.raw[candidate.chunk_id]
+            ranks[name] = place
+    for leg in others:
+        place = leg.ranks.get(candidate.chunk_id)
+        if place is not None:
+            name = f"vector:{leg.space}"
             scores[name] = leg.raw[candidate.chunk_id]
             ranks[name] = place
     scores.update(item.scores)

@@ -54,7 +54,9 @@ class LegRow:
 @dataclass(frozen=True, slots=True)
 class Leg:
     """One ranked candidate list. ``query`` is what was really asked (the full-text expression, or the text
-    that was embedded); ``milliseconds`` is wall time; ``words`` are the tokens a lexical leg looked for."""
+    that was embedded); ``milliseconds`` is wall time; ``words`` are the tokens a lexical leg looked for.
+    ``number`` counts vector spaces: 0 is the primary's (or that of its fallback), and ``space`` names whose
+    vectors were compared, "" for the primary's."""
 
     name: str
     kind: LegKind
@@ -62,6 +64,8 @@ class Leg:
     rows: tuple[LegRow, ...]
     milliseconds: float = 0.0
     words: tuple[str, ...] = ()
+    number: int = 0
+    space: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,6 @@ class Pool:
     # what is remembered here cannot become wrong.
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def leg(self, kind: LegKind) -> Leg | None:
-        """The first leg of a kind, or None when it did not run."""
-        return next((leg for leg in self.legs if leg.kind == kind), None)
+    def leg(self, kind: LegKind, number: int = 0) -> Leg | None:
+        """The leg of a kind and number, or None when it did not run."""
+        return next((leg for leg in self.legs if leg.kind == kind and leg.number == number), None)

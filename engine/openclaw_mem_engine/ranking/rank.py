@@ -42,7 +42,7 @@ def rank(pool: Pool, knobs: Knobs) -> Trace:
     if knobs.mmr:
         ranked = _diversify(pool, knobs, ranked, no_cut is None, stages)
     verdict = cuts.apply(ranked, knobs, no_cut, stages, notes)
-    rows = outcomes.rows(pool, knobs, places, ranked, verdict)
+    rows = outcomes.rows(pool, knobs, places, _other_spaces(pool, knobs), ranked, verdict)
     return Trace(pool.query, knobs, tuple(stages), rows, tuple(notes))
 
 
@@ -51,9 +51,12 @@ def _places(pool: Pool, knobs: Knobs, stages: list[Stage], notes: list[Note]) ->
     wanted = {"hybrid": ("vector", "lexical"), "bm25": ("lexical",), "vector": ("vector",)}[knobs.mode]
     found = []
     for kind in wanted:
-        leg = next((leg for leg in pool.legs if leg.kind == kind), None)
+        leg = pool.leg("vector", knobs.space_number) if kind == "vector" else pool.leg("lexical")
         if leg is None:
-            if knobs.mode != "hybrid":
+            if kind == "vector" and knobs.space_number and pool.leg("vector") is not None:
+                told = f"The index holds no {knobs.vector_space} vector space: set provider.also and index."
+                notes.append(Note("leg-missing", told, "warning"))
+            elif knobs.mode != "hybrid":
                 notes.append(
                     Note(
                         "leg-missing",
@@ -65,6 +68,8 @@ def _places(pool: Pool, knobs: Knobs, stages: list[Stage], notes: list[Note]) ->
         found.append(_place(leg, knobs))
         entered, left = len(leg.rows), min(len(leg.rows), knobs.candidates)
         constants: dict[str, float | str | bool] = {"candidates": knobs.candidates, "query": leg.query}
+        if leg.space:
+            constants["space"] = leg.space
         formula = "negated FTS5 bm25, best first" if kind == "lexical" else "cosine similarity, best first"
         stages.append(Stage(_STAGE_OF_KIND[kind], formula, constants, entered, left, 0, leg.milliseconds))
     return found
@@ -72,7 +77,14 @@ def _places(pool: Pool, knobs: Knobs, stages: list[Stage], notes: list[Note]) ->
 
 def _place(leg: Leg, knobs: Knobs) -> Places:
     ranks = {row.chunk_id: place for place, row in enumerate(leg.rows, 1)}
-    return Places(leg.kind, ranks, {row.chunk_id: row.raw for row in leg.rows}, knobs.candidates)
+    raw = {row.chunk_id: row.raw for row in leg.rows}
+    return Places(leg.kind, ranks, raw, knobs.candidates, leg.space)
+
+
+def _other_spaces(pool: Pool, knobs: Knobs) -> list[Places]:
+    """The vector legs that are shown beside the fused one."""
+    legs = (leg for leg in pool.legs if leg.kind == "vector" and leg.number != knobs.space_number)
+    return [_place(leg, knobs) for leg in legs]
 
 
 def _why_no_cut(knobs: Knobs, places: Sequence[Places]) -> str | None:

@@ -57,7 +57,8 @@ class Diversity(NamedTuple):
 class Row(NamedTuple):
     """One candidate. ``scores`` and ``ranks`` are keyed by stage: ``bm25`` and ``vector`` hold the leg's raw
     score and place, ``text`` the text score, ``fusion``/``decay``/``final`` the score after that stage,
-    ``mmr`` the selection value. Ranks are from 1. Stages that did not see the candidate are absent."""
+    ``mmr`` the selection value, ``vector:<space>`` the cosine in a space that is shown but not fused. Ranks
+    are from 1. Stages that did not see the candidate are absent."""
 
     chunk_id: str
     path: str
