@@ -257,13 +257,13 @@ def test_wordpiece_refuses_an_unusable_vocabulary() -> None:
         WordPiece(["[UNK]"] * 65_535)
 
 
-def test_naming_a_provider_imports_neither_numpy_nor_openai() -> None:
+def test_naming_a_provider_imports_neither_numpy_nor_a_network_library() -> None:
     code = (
         "import sys\n"
         "import openclaw_mem_engine.providers.base, openclaw_mem_engine.redact\n"
         "from openclaw_mem_engine.providers import EmbedderSpec, make_embedder\n"
         "assert make_embedder(EmbedderSpec('none')) is None\n"
-        "make_embedder(EmbedderSpec('auto')).key\n"
+        "make_embedder(EmbedderSpec('static')).key\n"
         "make_embedder(EmbedderSpec('openai', base_url='http://127.0.0.1:9/v1')).key\n"
         "heavy = {'numpy', 'openai', 'httpx', 'httpx2', 'ssl', 'asyncio', 'pydantic'}\n"
         "print(sorted(sys.modules.keys() & heavy))\n"

@@ -1,7 +1,10 @@
-"""A loopback server that speaks the OpenAI embeddings protocol, with fixed vectors and faults on request.
+"""A loopback server that embeds, with fixed vectors and faults on request.
 
     with running_server(faults=[rate_limited(retry_after="1")]) as server:
-        embedder = OpenAICompatEmbedder(server.base_url, "key", "hash-bow-256")
+        embedder = RemoteEmbedder(wire_of("openai"), base_url=server.base_url, model="hash-bow-256")
+
+The path tells the protocol: ``…/embeddings`` (openai, mistral, voyage), ``…:embedContent`` and
+``…:batchEmbedContents`` (gemini), ``…/api/embed`` (ollama).
 
 The vector of a text is a signed, hashed bag of words: lower-case it; tokens are runs of letters and digits,
 every Japanese, Chinese or Korean character alone; a token's bucket is its BLAKE2b-8 digest, read as a
@@ -15,11 +18,16 @@ import hashlib
 import json
 import math
 import re
+import socket
+import ssl
+import struct
 import threading
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 DIMS = 256
@@ -42,13 +50,17 @@ class Fault:
     """What happens instead of a normal answer: another status or body, changed items, a long silence.
 
     ``{auth}`` in ``body`` becomes the Authorization header that was received, as careless servers echo it.
+    ``change`` gets the items as in OpenAI's protocol, whatever is spoken. ``drip_s``: the answer comes byte
+    by byte, with such a wait before each. ``is_reset``: the connection is torn down instead of an answer.
     """
 
     status: int = 200
-    body: str | None = None
+    body: str | bytes | None = None
     headers: tuple[tuple[str, str], ...] = ()
     change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None
     hang_s: float = 0.0
+    drip_s: float = 0.0
+    is_reset: bool = False
 
 
 def _error(status: int, message: str, code: str = "", **headers: str) -> Fault:
@@ -126,6 +138,26 @@ def hang(seconds: float = 30.0) -> Fault:
     return Fault(hang_s=seconds)
 
 
+def drip(seconds: float = 0.05) -> Fault:
+    """A sound answer, but a byte at a time."""
+    return Fault(drip_s=seconds)
+
+
+def reset() -> Fault:
+    return Fault(is_reset=True)
+
+
+def gzipped(data: bytes, status: int = 200) -> Fault:
+    """An answer with this content, compressed."""
+    packer = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
+    return Fault(status, packer.compress(data) + packer.flush(), (("Content-Encoding", "gzip"),))
+
+
+def gzip_bomb(megabytes: int) -> Fault:
+    """Zeros, a thousandth as large while they are on their way."""
+    return gzipped(bytes(megabytes * 1024**2))
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request as it came in; header names are in lower case."""
@@ -135,12 +167,28 @@ class Request:
     headers: dict[str, str]
     body: Any
 
+    @property
+    def inputs(self) -> list[str]:
+        """The texts to embed."""
+        if "requests" in self.body:
+            return [_text_of(each) for each in self.body["requests"]]
+        if "content" in self.body:
+            return [_text_of(self.body)]
+        found = self.body["input"]
+        return [found] if isinstance(found, str) else found
+
+
+def _text_of(request: Any) -> str:
+    return "".join(part["text"] for part in request["content"]["parts"])
+
 
 @dataclass(slots=True)
 class Server:
     """What a test sees of the running server. ``faults`` are used up one per request; then all goes well.
 
-    ``forever`` is used when they are used up; ``max_inputs``: more inputs in a request are refused with 422.
+    ``forever`` is used when they are used up; ``max_inputs``: more inputs in a request are refused with 422,
+    and more than ``max_bytes`` of UTF-8 in all with 400. A text that holds ``poison`` is refused with 400 in
+    whatever company. ``tokens`` is counted for every request.
     """
 
     base_url: str = ""
@@ -148,6 +196,9 @@ class Server:
     faults: list[Fault | None] = field(default_factory=list)
     forever: Fault | None = None
     max_inputs: int | None = None
+    max_bytes: int | None = None
+    poison: str | None = None
+    tokens: int = 0
     requests: list[Request] = field(default_factory=list)
     stopping: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -155,15 +206,20 @@ class Server:
     @property
     def inputs(self) -> list[list[str]]:
         """The inputs of every request so far."""
-        return [request.body["input"] for request in self.requests]
+        return [request.inputs for request in self.requests]
 
     def take(self, request: Request) -> Fault | None:
         with self.lock:
             self.requests.append(request)
             if self.faults:
                 return self.faults.pop(0)
-        if self.max_inputs is not None and len(request.body["input"]) > self.max_inputs:
+        inputs = request.inputs
+        if self.max_inputs is not None and len(inputs) > self.max_inputs:
             return _error(422, f"input must hold at most {self.max_inputs} items")
+        if self.max_bytes is not None and sum(len(text.encode()) for text in inputs) > self.max_bytes:
+            return _error(400, "request too large")
+        if self.poison is not None and any(self.poison in text for text in inputs):
+            return _error(400, "this one I do not like")
         return self.forever
 
 
@@ -179,7 +235,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if not self.path.endswith("/embeddings"):
+        path = self.path.partition("?")[0]
+        speak = next((speak for end, speak in _PROTOCOLS.items() if path.endswith(end)), None)
+        if speak is None:
             self._answer(404, '{"error": {"message": "not found"}}')
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
@@ -187,30 +245,70 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.state.take(request) or Fault()
         if fault.hang_s:
             self.state.stopping.wait(fault.hang_s)
+        if fault.is_reset:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+            self.close_connection = True
+            return
         if fault.body is not None:
-            body = fault.body.replace("{auth}", headers.get("authorization", ""))
+            body = fault.body
+            if isinstance(body, str):
+                body = body.replace("{auth}", headers.get("authorization", ""))
             self._answer(fault.status, body, fault.headers)
             return
-        inputs = request.body["input"]
         items: list[dict[str, Any]] = [
             {"object": "embedding", "index": number, "embedding": bag_of_words(text, self.state.dims)}
-            for number, text in enumerate([inputs] if isinstance(inputs, str) else inputs)
+            for number, text in enumerate(request.inputs)
         ]
         if fault.change is not None:
             items = fault.change(items)
-        usage = {"prompt_tokens": 0, "total_tokens": 0}
-        answer = {"object": "list", "model": request.body.get("model"), "data": items, "usage": usage}
-        self._answer(fault.status, json.dumps(answer))
+        answer = json.dumps(speak(request.body.get("model"), items, self.state.tokens))
+        self._answer(fault.status, answer, drip_s=fault.drip_s)
 
-    def _answer(self, status: int, text: str, headers: Sequence[tuple[str, str]] = ()) -> None:
-        body = text.encode()
+    def _answer(
+        self, status: int, text: str | bytes, headers: Sequence[tuple[str, str]] = (), drip_s: float = 0
+    ) -> None:
+        body = text.encode() if isinstance(text, str) else text
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         for name, value in headers:
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if not drip_s:
+            self.wfile.write(body)
+            return
+        for place in range(len(body)):
+            self.wfile.write(body[place : place + 1])
+            self.wfile.flush()
+            if self.state.stopping.wait(drip_s):
+                return
+
+
+def _openai(model: str | None, items: list[dict[str, Any]], tokens: int) -> dict[str, Any]:
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "model": model, "data": items, "usage": usage}
+
+
+def _gemini_one(model: str | None, items: list[dict[str, Any]], tokens: int) -> dict[str, Any]:
+    return {"embedding": {"values": items[0]["embedding"]}, "usageMetadata": {"promptTokenCount": tokens}}
+
+
+def _gemini_batch(model: str | None, items: list[dict[str, Any]], tokens: int) -> dict[str, Any]:
+    rows = [{"values": item["embedding"]} for item in items]
+    return {"embeddings": rows, "usageMetadata": {"promptTokenCount": tokens}}
+
+
+def _ollama(model: str | None, items: list[dict[str, Any]], tokens: int) -> dict[str, Any]:
+    return {"model": model, "embeddings": [item["embedding"] for item in items], "prompt_eval_count": tokens}
+
+
+_PROTOCOLS: dict[str, Callable[[str | None, list[dict[str, Any]], int], dict[str, Any]]] = {
+    "/embeddings": _openai,
+    ":embedContent": _gemini_one,
+    ":batchEmbedContents": _gemini_batch,
+    "/api/embed": _ollama,
+}
 
 
 class _QuietServer(ThreadingHTTPServer):
@@ -226,12 +324,32 @@ def running_server(
     *,
     forever: Fault | None = None,
     max_inputs: int | None = None,
+    max_bytes: int | None = None,
+    poison: str | None = None,
+    tokens: int = 0,
     dims: int = DIMS,
+    certificate: Path | None = None,
 ) -> Iterator[Server]:
-    """A server on a free loopback port, stopped on leaving. See ``Server`` for the parameters."""
-    state = Server(dims=dims, faults=list(faults), forever=forever, max_inputs=max_inputs)
+    """A server on a free loopback port, stopped on leaving. See ``Server`` for the parameters.
+
+    ``certificate``: a PEM file with key and certificate; the server then speaks TLS.
+    """
+    state = Server(
+        dims=dims,
+        faults=list(faults),
+        forever=forever,
+        max_inputs=max_inputs,
+        max_bytes=max_bytes,
+        poison=poison,
+        tokens=tokens,
+    )
     http = _QuietServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
     state.base_url = f"http://127.0.0.1:{http.server_address[1]}/v1"
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        http.socket = context.wrap_socket(http.socket, server_side=True)
+        state.base_url = f"https://localhost:{http.server_address[1]}/v1"
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

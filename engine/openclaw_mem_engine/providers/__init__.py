@@ -1,11 +1,26 @@
-"""Embedding providers: the built-in static table, and any OpenAI-compatible endpoint.
+"""Embedding providers: the built-in static table, a model on this machine, and the services of others.
 
 Importing this package imports neither numpy nor a network library.
 """
 
 from __future__ import annotations
 
-from openclaw_mem_engine.providers.base import BadAnswer, Embedder, EmbedderSpec, RequestFailed
+from openclaw_mem_engine.providers.base import (
+    BadAnswer,
+    Embedder,
+    EmbedderSpec,
+    NotConfigured,
+    RequestFailed,
+    Unavailable,
+)
 from openclaw_mem_engine.providers.select import make_embedder
 
-__all__ = ["BadAnswer", "Embedder", "EmbedderSpec", "RequestFailed", "make_embedder"]
+__all__ = [
+    "BadAnswer",
+    "Embedder",
+    "EmbedderSpec",
+    "NotConfigured",
+    "RequestFailed",
+    "Unavailable",
+    "make_embedder",
+]

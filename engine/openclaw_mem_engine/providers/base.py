@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, get_args
 
 from openclaw_mem_engine.errors import Cancelled, ConfigError, ProviderError
+from openclaw_mem_engine.model import Space
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from openclaw_mem_engine.model import CancelToken, Progress
+    from openclaw_mem_engine.model import CancelToken, Note, Progress
 
     #: float32, shape (dims,), length 1 in the Euclidean norm.
     Vector: TypeAlias = npt.NDArray[np.float32]
@@ -38,11 +39,15 @@ class BadAnswer(ProviderError):
 
 
 class RequestFailed(ProviderError):
-    """A provider could not be reached or refused. ``status`` is the HTTP status, None without an answer."""
+    """A provider could not be reached or refused. ``status`` is the HTTP status, None without an answer;
+    ``retry_after_s`` for how many seconds it asks to be left alone, None when it does not."""
 
-    def __init__(self, message: str, *, status: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, status: int | None = None, retry_after_s: float | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
+        self.retry_after_s = retry_after_s
 
 
 class NotConfigured(ProviderError):
@@ -120,8 +125,8 @@ class Embedder(Protocol):
         """The longest text, in UTF-8 bytes, that is embedded whole; None when there is no such limit."""
         ...
 
-    def embed_query(self, text: str) -> Vector | None:
-        """The vector of a query; None when this text has no embedding. Raises ProviderError."""
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+        """The vector of a query; None when this text has no embedding. Raises ProviderError, Cancelled."""
         ...
 
     def embed_documents(
@@ -138,9 +143,34 @@ class Embedder(Protocol):
         """
         ...
 
+    def take_notes(self) -> tuple[Note, ...]:
+        """What must be told about the texts since the last call: cut ones, a batch job that is waited for."""
+        ...
+
     def close(self) -> None:
         """Give back connections and processes. May be called twice; a later call opens them again."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Embedders:
+    """Who makes vectors: the primary (None: keywords alone, by choice), who answers when it fails, and those
+    whose vectors are kept beside the primary's to be compared."""
+
+    primary: Embedder | None
+    fallback: Embedder | None = None
+    also: tuple[Embedder, ...] = ()
+
+    def close(self) -> None:
+        """Close all of them."""
+        for embedder in (self.primary, self.fallback, *self.also):
+            if embedder is not None:
+                embedder.close()
+
+
+def space_of(embedder: Embedder | None) -> Space:
+    """The space of an embedder's vectors; that of nobody is called none."""
+    return Space(embedder.id, embedder.model, embedder.key) if embedder else Space("none", "", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
-"""How long to wait before asking a server again, and which refusals are worth it."""
+"""How long to wait before asking a server again, which refusals are worth it, and who waits with whom."""
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -60,3 +62,21 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
         return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now)
     except (ValueError, TypeError, OverflowError):
         return None
+
+
+class Gate:
+    """Shut while a server wants nobody to ask; shared by all requests to it. Times are on a monotonic
+    clock, in seconds."""
+
+    def __init__(self) -> None:
+        self._until = -math.inf
+        self._lock = threading.Lock()
+
+    def shut_until(self, time: float) -> None:
+        """Shut until then; a later end that is already set stays."""
+        with self._lock:
+            self._until = max(self._until, time)
+
+    def left_s(self, now: float) -> float:
+        """For how many more seconds it is shut; 0 when it is open."""
+        return max(0.0, self._until - now)

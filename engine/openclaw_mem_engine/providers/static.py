@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from openclaw_mem_engine.model import CancelToken, Progress
-    from openclaw_mem_engine.providers.base import Vector
+    from openclaw_mem_engine.model import CancelToken, Note, Progress
+    from openclaw_mem_engine.providers.base import Keep, Vector
 
 MODEL = "static-minilm-256-int8"
 DIMS = 256
@@ -74,6 +74,8 @@ class StaticEmbedder:
     dims: int | None = DIMS
     languages = LANGUAGES
     cheap_lines = True
+    place = ""
+    max_input_bytes = None
 
     def __init__(self, path: Path = TABLE_FILE) -> None:
         self._path = path
@@ -86,7 +88,7 @@ class StaticEmbedder:
         identity = {"provider": self.id, "encoding": ENCODING_VERSION, **TABLE_HASHES}
         return hashlib.sha256(json.dumps(identity, separators=(",", ":")).encode()).hexdigest()
 
-    def embed_query(self, text: str) -> Vector | None:
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:  # noqa: ARG002
         """Unit float32 (256,), or None for a text without embedding. Raises ProviderError: table unusable."""
         import numpy as np
 
@@ -102,6 +104,7 @@ class StaticEmbedder:
         texts: Sequence[str],
         cancel: CancelToken | None = None,
         progress: Progress | None = None,
+        keep: Keep | None = None,
     ) -> list[Vector | None]:
         """Unit float32 (256,) or None per text, in order; made for chunks as well as for thousands of lines.
 
@@ -112,7 +115,10 @@ class StaticEmbedder:
         for block in _blocks(texts):
             stop_if_cancelled(cancel)
             assert table is not None
-            vectors += _embed(table, block)
+            made = _embed(table, block)
+            vectors += made
+            if keep is not None:
+                keep(range(len(vectors) - len(made), len(vectors)), made)
             if progress is not None:
                 progress(len(vectors), len(texts), "Embedding")
         return vectors
@@ -120,6 +126,10 @@ class StaticEmbedder:
     def token_ids(self, text: str) -> list[int]:
         """The token ids of a text, in order. Raises ProviderError when the table cannot be read."""
         return self._loaded().wordpiece.ids(text)
+
+    def take_notes(self) -> tuple[Note, ...]:
+        """Nothing: every text is embedded whole, here and now."""
+        return ()
 
     def close(self) -> None:
         """Gives the memory of the table back."""

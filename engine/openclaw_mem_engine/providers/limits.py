@@ -1,0 +1,159 @@
+"""How much a provider takes: the longest text of a model, how texts are packed into requests, and what a
+server's refusals teach about its caps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from openclaw_mem_engine.model import utf8
+
+#: Inputs go into one request until their UTF-8 bytes pass this; a single larger input travels alone.
+MAX_BATCH_BYTES = 8000
+
+_DEFAULT_TOKENS = 8192
+#: Input limits in tokens, by provider and model.
+_MODEL_TOKENS = {
+    ("openai", "text-embedding-3-small"): 8192,
+    ("openai", "text-embedding-3-large"): 8192,
+    ("openai", "text-embedding-ada-002"): 8191,
+    ("gemini", "text-embedding-004"): 2048,
+    ("voyage", "voyage-3"): 32_000,
+    ("voyage", "voyage-3-lite"): 16_000,
+    ("voyage", "voyage-code-3"): 32_000,
+}
+_PROVIDER_TOKENS = {"gemini": 2048, "local": 2048}
+
+#: Hardly a server caps a request at so few inputs; a refusal of so few is about their length, unless they are
+#: so short that any server takes their bytes.
+_FEW_ITEMS = 8
+_FEW_BYTES = 2000
+
+
+class Caps(Protocol):
+    """Where the caps of servers are remembered. Safe to call from several threads."""
+
+    def item_cap(self, key: str) -> int | None:
+        """How many inputs the provider with this ``key`` takes at once; None when nothing is known."""
+        ...
+
+    def set_item_cap(self, key: str, items: int) -> None: ...
+
+
+def max_input_tokens(provider: str, model: str) -> int:
+    """The documented input limit of a model in tokens; 8,192 for a model that nothing is known about."""
+    return _MODEL_TOKENS.get((provider, model), _PROVIDER_TOKENS.get(provider, _DEFAULT_TOKENS))
+
+
+def max_input_bytes(provider: str, model: str) -> int:
+    """The longest text, in UTF-8 bytes, that is sent whole; longer ones are split before (``split_utf8``).
+
+    Bytes stand in for tokens, which never outnumber them, and no text is longer than a whole request.
+    """
+    return min(max_input_tokens(provider, model), MAX_BATCH_BYTES)
+
+
+def split_utf8(text: str, max_bytes: int) -> list[str]:
+    """``text`` cut into parts of at most ``max_bytes`` UTF-8 bytes, never inside of a character.
+
+    A single character that is longer is a part of its own: nothing is lost. 0 or less means no limit.
+    Lone surrogates become U+FFFD as soon as something is cut.
+    """
+    data = utf8(text)
+    if max_bytes <= 0 or len(data) <= max_bytes:
+        return [text]
+    parts: list[str] = []
+    start = 0
+    while start < len(data):
+        end = _boundary_at_most(data, start + max_bytes)
+        if end <= start:
+            end = _boundary_after(data, start)
+        parts.append(data[start:end].decode())
+        start = end
+    return parts
+
+
+def _boundary_at_most(data: bytes, place: int) -> int:
+    if place >= len(data):
+        return len(data)
+    while data[place] & 0xC0 == 0x80:  # inside of a character
+        place -= 1
+    return place
+
+
+def _boundary_after(data: bytes, place: int) -> int:
+    place += 1
+    while place < len(data) and data[place] & 0xC0 == 0x80:
+        place += 1
+    return place
+
+
+def batch_end(sizes: Sequence[int], start: int, max_bytes: int, max_items: int) -> int:
+    """Where the batch that begins at ``start`` ends (exclusive); it holds at least one input.
+
+    ``sizes`` are UTF-8 bytes per input.
+    """
+    end = start + 1
+    total = sizes[start]
+    while end < len(sizes) and end - start < max_items and total + sizes[end] <= max_bytes:
+        total += sizes[end]
+        end += 1
+    return end
+
+
+class LearnedCaps:
+    """What one server takes in a request, learned from its refusals. Safe to use from several threads.
+
+    Servers cap the inputs of a request at 10, 16, 20 or 64, or their tokens in all, and word the refusal as
+    they like. So a refused request is halved until it passes, and only then something is learned. A cap of
+    inputs is remembered in ``caps``; one of bytes lasts as long as this object, since bytes only stand in
+    for the server's tokens.
+    """
+
+    def __init__(self, key: str, max_items: int, max_bytes: int, caps: Caps | None = None) -> None:
+        self._key, self._caps = key, caps
+        self._max_items, self._max_bytes = max(1, max_items), max_bytes
+        self._is_recalled = caps is None
+        self._most_items = self._most_bytes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def max_items(self) -> int:
+        """Inputs per request. Looks up what is remembered at the first use, not before."""
+        with self._lock:
+            if not self._is_recalled and self._caps is not None:
+                self._is_recalled = True
+                known = self._caps.item_cap(self._key)
+                if known is not None and known > 0:
+                    self._max_items = min(self._max_items, known)
+            return self._max_items
+
+    @property
+    def max_bytes(self) -> int:
+        return self._max_bytes
+
+    def passed(self, sizes: Sequence[int]) -> None:
+        """A request with inputs of these sizes was answered."""
+        with self._lock:
+            self._most_items = max(self._most_items, len(sizes))
+            self._most_bytes = max(self._most_bytes, sum(sizes))
+
+    def halved(self, sizes: Sequence[int], half: int) -> None:
+        """A request was refused, and both its halves, split at input number ``half``, were answered."""
+        refused_bytes = sum(sizes)
+        with self._lock:
+            if refused_bytes <= self._most_bytes:
+                is_about_items = True  # as many bytes have passed before
+            elif len(sizes) <= self._most_items:
+                is_about_items = False  # as many inputs have passed before
+            else:
+                is_about_items = len(sizes) > _FEW_ITEMS or refused_bytes < _FEW_BYTES
+            if not is_about_items:
+                self._max_bytes = min(self._max_bytes, max(sum(sizes[:half]), sum(sizes[half:])))
+                return
+            if half >= self._max_items:
+                return
+            self._max_items = half
+        if self._caps is not None:
+            self._caps.set_item_cap(self._key, half)

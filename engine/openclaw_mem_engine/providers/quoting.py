@@ -1,0 +1,72 @@
+"""What a server said, made fit for a message: one line, short, no secrets, no terminal controls."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from collections.abc import Collection
+from urllib.parse import quote
+
+from openclaw_mem_engine.redact import redact
+
+_QUOTE_CHARS = 300
+_READ_CHARS = 64_000
+#: Shorter keys are dummies for local servers.
+_SHORTEST_KEY = 4
+#: Shorter values may be ordinary words; and so many characters of a longer one are masked anywhere.
+_SECRET_CHARS = 8
+
+
+class Quoting:
+    """Knows the secrets that were sent, since careless servers echo them: whole, cut off, or encoded."""
+
+    def __init__(self, keys: Collection[str], values: Collection[str] = ()) -> None:
+        """``keys`` are secret for certain, ``values`` (of headers) when they are long enough."""
+        found: dict[str, None] = {}
+        for value in (*keys, *values):
+            # A header may hold more than the key: "Bearer sk-…".
+            for part in (value, *value.split()):
+                if len(part) >= (_SHORTEST_KEY if part in keys else _SECRET_CHARS):
+                    found.update(dict.fromkeys(_shapes(part)))
+        self._secrets = tuple(found)
+        self._long = tuple(secret for secret in found if len(secret) >= _SECRET_CHARS)
+
+    def quote(self, said: str) -> str:
+        """At most 300 characters of ``said``."""
+        # Controls go first: a key with one in the middle would not be recognised.
+        text = "".join(char if char.isprintable() else " " for char in said[:_READ_CHARS])
+        line = " ".join(redact(text, self._secrets).split())
+        line = self._without_pieces(line[: 4 * _QUOTE_CHARS])
+        return line if len(line) <= _QUOTE_CHARS else f"{line[:_QUOTE_CHARS]}…"
+
+    def _without_pieces(self, line: str) -> str:
+        """``line`` without any eight or more characters of a secret in a row."""
+        parts: list[str] = []
+        place = 0
+        while place < len(line):
+            end = place
+            for secret in self._long:
+                size = _SECRET_CHARS
+                while place + size <= len(line) and line[place : place + size] in secret:
+                    end = max(end, place + size)
+                    size += 1
+            parts.append("***" if end > place else line[place])
+            place = max(end, place + 1)
+        return "".join(parts)
+
+
+def _shapes(secret: str) -> list[str]:
+    data = secret.encode()
+    shapes = [
+        secret,
+        quote(secret, safe=""),
+        html.escape(secret),
+        json.dumps(secret)[1:-1],
+        secret[::-1],
+        data.hex(),
+        base64.b64encode(data).decode(),
+        base64.urlsafe_b64encode(data).decode(),
+    ]
+    # Without the padding it is found at the start of something longer, too.
+    return [*shapes, *(shape.rstrip("=") for shape in shapes[-2:])]

@@ -1,0 +1,124 @@
+"""How much a provider takes: recorded splitting and limits, packing, and what refusals teach."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw_mem_engine.model import utf8
+from openclaw_mem_engine.providers.limits import (
+    MAX_BATCH_BYTES,
+    LearnedCaps,
+    batch_end,
+    max_input_bytes,
+    max_input_tokens,
+    split_utf8,
+)
+from support.goldens import golden
+
+
+class Remembered:
+    def __init__(self, **caps: int) -> None:
+        self.caps = caps
+        self.written: list[tuple[str, int]] = []
+
+    def item_cap(self, key: str) -> int | None:
+        return self.caps.get(key)
+
+    def set_item_cap(self, key: str, items: int) -> None:
+        self.written.append((key, items))
+        self.caps[key] = items
+
+
+@pytest.mark.goldens
+@pytest.mark.parametrize(
+    "case", golden("embedding_limits")["splitTextToUtf8ByteLimit"], ids=lambda case: f"{case['text']!r}"
+)
+def test_splitting_is_that_recorded(case: dict[str, Any]) -> None:
+    text, limit = case["text"], case["maxUtf8Bytes"]
+    if "".join(case["parts"]) != text:
+        # The original drops what follows a character that is longer than the limit (tests/differences.md).
+        assert limit < max(len(char.encode()) for char in text)
+        assert split_utf8(text, limit) == list(text)
+        return
+    assert split_utf8(text, limit) == case["parts"]
+
+
+@pytest.mark.goldens
+@pytest.mark.parametrize(
+    "case", golden("embedding_limits")["resolveEmbeddingMaxInputTokens"], ids=lambda case: case["model"]
+)
+def test_limits_are_those_recorded(case: dict[str, Any]) -> None:
+    assert max_input_tokens(case["id"], case["model"]) == case["maxInputTokens"]
+    assert max_input_bytes(case["id"], case["model"]) == min(case["maxInputTokens"], 8000)
+
+
+@pytest.mark.goldens
+@pytest.mark.parametrize(
+    "case", golden("embedding_limits")["enforceEmbeddingMaxInputTokens"], ids=lambda case: case["name"]
+)
+def test_long_chunks_are_split_as_recorded(case: dict[str, Any]) -> None:
+    units = case["repeat_of"].encode("utf-16-le")
+    whole = (units * case["chars"])[: case["chars"] * 2].decode("utf-16-le")
+    parts = split_utf8(whole, case["hardMax"])
+    lengths = [len(part.encode("utf-16-le")) // 2 for part in parts]
+    assert lengths == [each["chars"] for each in case["out"]]
+    assert [hashlib.sha256(part.encode()).hexdigest() for part in parts] == [
+        each["hash"] for each in case["out"]
+    ]
+
+
+@given(st.text(), st.integers(min_value=1, max_value=20))
+def test_splitting_loses_nothing_and_keeps_to_the_limit(text: str, limit: int) -> None:
+    parts = split_utf8(text, limit)
+    assert b"".join(utf8(part) for part in parts) == utf8(text)
+    assert all(parts) or text == ""
+    for part in parts:
+        assert len(utf8(part)) <= limit or len(part) == 1
+
+
+@given(st.lists(st.integers(min_value=0, max_value=12_000), min_size=1), st.integers(1, 40))
+def test_batches_cover_everything_within_both_limits(sizes: list[int], most: int) -> None:
+    start = 0
+    while start < len(sizes):
+        end = batch_end(sizes, start, MAX_BATCH_BYTES, most)
+        assert 0 < end - start <= most
+        assert sum(sizes[start:end]) <= MAX_BATCH_BYTES or end - start == 1
+        start = end
+
+
+def test_a_cap_of_inputs_is_remembered_and_recalled() -> None:
+    caps = Remembered()
+    learned = LearnedCaps("space", 128, 8000, caps)
+    learned.halved([10] * 40, 20)
+    learned.halved([10] * 20, 10)
+    assert (learned.max_items, learned.max_bytes) == (10, 8000)
+    assert caps.written == [("space", 20), ("space", 10)]
+    learned.halved([10] * 40, 20)  # a request that was cut before the cap was known
+    assert caps.written[-1] == ("space", 10)
+    assert LearnedCaps("space", 128, 8000, caps).max_items == 10
+    assert LearnedCaps("elsewhere", 128, 8000, caps).max_items == 128
+    assert LearnedCaps("zero", 128, 8000, Remembered(zero=0)).max_items == 128
+
+
+def test_a_refusal_of_few_long_inputs_is_about_length() -> None:
+    caps = Remembered()
+    learned = LearnedCaps("space", 128, 8000, caps)
+    learned.halved([1900, 1900, 1900, 1900], 2)
+    assert (learned.max_items, learned.max_bytes, caps.written) == (128, 3800, [])
+
+
+def test_what_has_passed_before_tells_the_two_caps_apart() -> None:
+    long, short = [2000] * 4, [10] * 40
+    learned = LearnedCaps("space", 128, 8000)
+    learned.passed(short)
+    learned.halved([200] * 40, 20)  # as many inputs have passed: it is the bytes
+    assert (learned.max_items, learned.max_bytes) == (128, 4000)
+    learned = LearnedCaps("space", 128, 8000)
+    learned.passed(long)
+    learned.halved([10] * 6, 3)  # more bytes have passed: a server that takes 4 at once
+    assert (learned.max_items, learned.max_bytes) == (3, 8000)

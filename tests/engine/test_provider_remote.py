@@ -1,0 +1,614 @@
+"""Remote embedding under load and attack: parallel requests, caps, cancelling, hostile servers, keys."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+from openclaw_mem_engine.errors import Cancelled, ProviderError
+from openclaw_mem_engine.providers import BadAnswer, NotConfigured, RequestFailed
+from openclaw_mem_engine.providers.base import Usage
+from openclaw_mem_engine.providers.quoting import Quoting
+from openclaw_mem_engine.providers.remote import RemoteEmbedder
+from openclaw_mem_engine.providers.retry import RetryPolicy
+from openclaw_mem_engine.providers.transport import MAX_ANSWER_BYTES
+from openclaw_mem_engine.providers.wires import wire_of
+from support import embed_server as faulty
+from support.embed_server import Fault, Server, bag_of_words, running_server
+
+KEY = "pa-Planted0Planted1Planted2Planted3+/x"
+#: How late a cancelled call may come back on a busy machine; 0.2 s is what is promised on a quiet one.
+SOON_S = 0.6
+
+
+def embedder_for(server: Server, provider: str = "openai", **options: Any) -> RemoteEmbedder:
+    usual: dict[str, Any] = {"base_url": server.base_url, "api_key": KEY, "random": lambda: 0.0}
+    return RemoteEmbedder(wire_of(provider), **(usual | options))
+
+
+def texts_for(count: int) -> list[str]:
+    return [f"text {number}" for number in range(count)]
+
+
+def assert_embedded(texts: Sequence[str], vectors: Sequence[Any]) -> None:
+    assert len(texts) == len(vectors)
+    for text, vector in zip(texts, vectors, strict=True):
+        np.testing.assert_allclose(vector, bag_of_words(text), atol=1e-6)
+
+
+class Remembered:
+    def __init__(self) -> None:
+        self.caps: dict[str, int] = {}
+
+    def item_cap(self, key: str) -> int | None:
+        return self.caps.get(key)
+
+    def set_item_cap(self, key: str, items: int) -> None:
+        self.caps[key] = items
+
+
+class _Watch:
+    """How many requests the server holds at once; each is held for a moment."""
+
+    def __init__(self, hold_s: float) -> None:
+        self.hold_s = hold_s
+        self.now = self.most = 0
+        self.lock = threading.Lock()
+
+    def change(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(self.hold_s)
+        with self.lock:
+            self.now -= 1
+        return items
+
+
+@contextmanager
+def cancelled_after(seconds: float) -> Iterator[threading.Event]:
+    cancel = threading.Event()
+    timer = threading.Timer(seconds, cancel.set)
+    timer.start()
+    try:
+        yield cancel
+    finally:
+        timer.cancel()
+
+
+def seconds_until(error: type[Exception], call: Callable[..., object], *arguments: object) -> float:
+    """How long a call takes to fail in this way."""
+    start = time.monotonic()
+    with pytest.raises(error):
+        call(*arguments)
+    return time.monotonic() - start
+
+
+# ---- several requests in flight
+
+
+def test_requests_run_side_by_side_up_to_the_limit() -> None:
+    watch = _Watch(0.05)
+    texts = texts_for(40)
+    kept: dict[int, Any] = {}
+    steps: list[tuple[int, int, str]] = []
+    threads = set()
+
+    def keep(places: Sequence[int], vectors: Sequence[Any]) -> None:
+        threads.add(threading.current_thread())
+        kept.update(zip(places, vectors, strict=True))
+
+    with running_server(forever=Fault(change=watch.change)) as server:
+        embedder = embedder_for(server, max_batch_items=4, concurrency=3)
+        found = embedder.embed_documents(texts, None, lambda *step: steps.append(step), keep)
+    assert watch.most == 3
+    assert_embedded(texts, found)
+    assert_embedded(texts, [kept[place] for place in range(40)])
+    assert [step[0] for step in steps] == list(range(4, 41, 4))
+    assert {step[1:] for step in steps} == {(40, "Embedding")}
+    assert threads == {threading.main_thread()}
+
+
+def test_a_failure_ends_the_rest_and_keeps_what_is_finished() -> None:
+    kept: list[int] = []
+    texts = [*texts_for(30), *["poison"] * 10, *texts_for(200)]
+    with running_server(poison="poison") as server:
+        embedder = embedder_for(server, max_batch_items=10, concurrency=2)
+        with pytest.raises(RequestFailed, match="this one I do not like"):
+            embedder.embed_documents(texts, keep=lambda places, _: kept.extend(places))
+        assert set(range(30)) <= set(kept)
+        assert not set(range(30, 40)) & set(kept)
+        assert sum(len(inputs) for inputs in server.inputs) < 150
+
+
+def test_what_is_finished_is_kept_when_the_caller_fails() -> None:
+    with running_server(forever=Fault(change=_Watch(0.02).change)) as server:
+        embedder = embedder_for(server, max_batch_items=1)
+
+        def keep(places: Sequence[int], vectors: Sequence[Any]) -> None:
+            raise OSError("disk full")
+
+        with pytest.raises(OSError, match="disk full"):
+            embedder.embed_documents(texts_for(100), keep=keep)
+        sent = len(server.requests)
+        assert sent < 20
+        time.sleep(0.1)
+        assert len(server.requests) == sent  # nothing goes on in the background
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("openclaw-mem-embed")]
+
+
+def test_one_429_makes_all_wait() -> None:
+    times: list[float] = []
+    watch = _Watch(0.0)
+
+    def note(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        times.append(time.monotonic())
+        return watch.change(items)
+
+    with running_server([None, None, faulty.rate_limited("1")], forever=Fault(change=note)) as server:
+        embedder = embedder_for(server, max_batch_items=1, concurrency=4)
+        start = time.monotonic()
+        assert_embedded(texts_for(40), embedder.embed_documents(texts_for(40)))
+        assert time.monotonic() - start >= 1
+        # What was already on its way comes through; everything else waits for the second to pass.
+        early = [when for when in times if when < start + 0.9]
+        assert len(early) <= 6
+        assert len(server.requests) == 41
+
+
+def test_a_query_does_not_wait_for_a_long_ban() -> None:
+    with (
+        running_server(forever=faulty.rate_limited("30")) as server,
+        cancelled_after(0.5) as cancel,
+    ):
+        embedder = embedder_for(server)
+        worker = threading.Thread(
+            target=lambda: seconds_until(Cancelled, embedder.embed_documents, ["x"], cancel)
+        )
+        worker.start()
+        while not server.requests:
+            time.sleep(0.01)
+        time.sleep(0.05)
+        with pytest.raises(RequestFailed, match=r"not sent now .*asks to wait 30 s") as caught:
+            embedder.embed_query("x")
+        worker.join()
+        assert len(server.requests) == 1
+    assert caught.value.status == 429
+    assert caught.value.retry_after_s == pytest.approx(30, abs=1)
+
+
+def test_the_hint_of_a_refusal_is_told() -> None:
+    with (
+        running_server(forever=faulty.rate_limited("300")) as server,
+        pytest.raises(RequestFailed) as caught,
+    ):
+        embedder_for(server).embed_documents(["x"])
+    assert caught.value.retry_after_s == 300
+
+
+# ---- caps
+
+
+@pytest.mark.parametrize("cap", [1, 2, 7, 10, 16, 20, 64])
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_caps_of_inputs_are_found_and_remembered(cap: int, concurrency: int) -> None:
+    texts = texts_for(130)
+    caps = Remembered()
+    with running_server(max_inputs=cap) as server:
+        embedder = embedder_for(server, caps=caps, concurrency=concurrency)
+        assert_embedded(texts, embedder.embed_documents(texts))
+        assert cap // 2 < caps.caps[embedder.key] <= cap
+        server.requests.clear()
+        assert_embedded(texts, embedder_for(server, caps=caps).embed_documents(texts))
+        assert max(len(inputs) for inputs in server.inputs) <= cap
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_cap_of_tokens_lowers_the_size_of_requests(concurrency: int) -> None:
+    texts = [f"{number} " + "lorem " * 250 for number in range(40)]
+    caps = Remembered()
+    with running_server(max_bytes=4000) as server:
+        embedder = embedder_for(server, caps=caps, concurrency=concurrency)
+        assert_embedded(texts, embedder.embed_documents(texts))
+        assert caps.caps == {}  # nothing is said about the number of inputs
+        server.requests.clear()
+        embedder.embed_documents(texts)
+        assert {len(inputs) for inputs in server.inputs} <= {1, 2}
+        short = texts_for(60)
+        assert_embedded(short, embedder.embed_documents(short))
+        assert len(server.inputs[-1]) == 60
+
+
+def test_one_bad_text_teaches_nothing_and_is_named_without_its_content() -> None:
+    texts = ["", *texts_for(63), "poison secret diary", *texts_for(3)]
+    caps = Remembered()
+    with running_server(poison="poison") as server:
+        embedder = embedder_for(server, caps=caps, concurrency=1)
+        with pytest.raises(RequestFailed) as caught:
+            embedder.embed_documents(texts)
+        message = str(caught.value)
+        assert "this one I do not like" in message
+        assert "sent alone: text 65 of 68, 19 bytes long" in message
+        assert "diary" not in message
+        assert caught.value.status == 400
+        server.requests.clear()
+        server.poison = None
+        embedder.embed_documents(texts)
+        assert [len(inputs) for inputs in server.inputs] == [67]
+    assert caps.caps == {}
+
+
+# ---- cancelling
+
+
+@pytest.mark.parametrize("fault", [faulty.hang(), faulty.drip(), faulty.rate_limited("30")])
+@pytest.mark.parametrize("count", [1, 300])
+def test_a_cancel_ends_documents_at_once(fault: Fault, count: int) -> None:
+    with running_server(forever=fault) as server, cancelled_after(0.3) as cancel:
+        embedder = embedder_for(server, max_batch_items=50)
+        taken = seconds_until(Cancelled, embedder.embed_documents, texts_for(count), cancel)
+    assert 0.25 < taken < 0.3 + SOON_S
+
+
+@pytest.mark.parametrize("fault", [faulty.hang(), faulty.drip()])
+def test_a_cancel_ends_a_query_at_once(fault: Fault) -> None:
+    with running_server(forever=fault) as server, cancelled_after(0.3) as cancel:
+        embedder = embedder_for(server)
+        taken = seconds_until(Cancelled, embedder.embed_query, "x", cancel)
+    assert taken < 0.3 + SOON_S
+
+
+def test_closing_ends_what_is_in_flight() -> None:
+    with running_server(forever=faulty.hang()) as server:
+        embedder = embedder_for(server)
+        timer = threading.Timer(0.3, embedder.close)
+        timer.start()
+        taken = seconds_until(Cancelled, embedder.embed_query, "x")
+        assert taken < 0.3 + SOON_S
+        server.forever = None
+        assert embedder.embed_query("x") is not None
+
+
+def test_a_cancel_ends_connecting_too() -> None:
+    # A listener whose queue is full: connecting hangs, as with a host behind a closed firewall.
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        port = listener.getsockname()[1]
+        waiting = []
+        for _ in range(4):
+            client = socket.socket()
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.1", port))
+            waiting.append(client)
+        embedder = RemoteEmbedder(wire_of("openai"), base_url=f"http://127.0.0.1:{port}/v1")
+        with cancelled_after(0.3) as cancel:
+            taken = seconds_until(Cancelled, embedder.embed_documents, ["x"], cancel)
+        assert taken < 0.3 + SOON_S
+        for client in waiting:
+            client.close()
+
+
+def test_a_server_that_never_shakes_hands_is_left_in_time() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(5)
+        embedder = RemoteEmbedder(
+            wire_of("openai"),
+            base_url=f"https://127.0.0.1:{listener.getsockname()[1]}/v1",
+            query_timeout_s=0.4,
+        )
+        with pytest.raises(RequestFailed, match=r"no answer from 127.*waited 0\.4 s"):
+            embedder.embed_query("x")
+
+
+def test_a_huge_request_that_nobody_reads_is_left_in_time() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(5)
+        embedder = RemoteEmbedder(
+            wire_of("openai"), base_url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        )
+        with cancelled_after(0.3) as cancel:
+            huge = "word " * 4_000_000
+            taken = seconds_until(Cancelled, embedder.embed_documents, [huge], cancel)
+        assert taken < 0.3 + SOON_S + 0.5  # encoding 20 MB takes its time, too
+
+
+# ---- hostile servers
+
+
+def test_an_answer_in_drips_runs_out_of_time() -> None:
+    with running_server(forever=faulty.drip(0.05)) as server:
+        embedder = embedder_for(server, query_timeout_s=0.4)
+        assert seconds_until(RequestFailed, embedder.embed_query, "x") < 0.4 + SOON_S
+
+
+def test_a_reset_connection_is_tried_once_more() -> None:
+    with running_server([faulty.reset()]) as server:
+        assert embedder_for(server).embed_query("x") is not None
+        assert len(server.requests) == 2
+    with (
+        running_server(forever=faulty.reset()) as server,
+        pytest.raises(RequestFailed, match=r"no answer from .* after 2 tries"),
+    ):
+        embedder_for(server).embed_query("x")
+
+
+def test_a_server_that_does_not_speak_http_is_quoted_without_the_key() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def talk() -> None:
+            for _ in range(2):
+                connection, _ = listener.accept()
+                with connection:
+                    seen = connection.recv(65536).split(b"Bearer ")[1][:60]
+                    connection.sendall(b"220 mail " + seen + b"\r\n\r\n")
+
+        thread = threading.Thread(target=talk)
+        thread.start()
+        embedder = RemoteEmbedder(
+            wire_of("openai"), base_url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1", api_key=KEY
+        )
+        with pytest.raises(RequestFailed, match=r"no answer from .* after 2 tries: .*220 mail") as caught:
+            embedder.embed_query("x")
+        thread.join()
+    shown = "".join(traceback.format_exception(caught.value))
+    assert KEY[:10] not in shown
+    assert KEY[-10:] not in shown
+
+
+def test_huge_answers_are_not_read_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_server(forever=Fault(body="[" + " " * 3_000_000 + "]")) as server:
+        reply = embedder_for(server).transport.request("POST", "/embeddings", json={"input": ["x"]}, **_ONCE)
+        assert len(reply.body) == 3_000_002
+        with pytest.raises(BadAnswer, match="more than 2 MB"):
+            embedder_for(server).transport.request(
+                "POST", "/embeddings", json={"input": ["x"]}, max_bytes=2 * 1024**2, **_ONCE
+            )
+
+
+_ONCE: dict[str, Any] = {"timeout_s": 5.0, "policy": RetryPolicy(max_retries=0)}
+
+
+def test_compressed_answers_are_read_and_bombs_are_not() -> None:
+    answer = {"data": [{"embedding": bag_of_words("x")}]}
+    with running_server([faulty.gzipped(json.dumps(answer).encode())]) as server:
+        embedder = embedder_for(server)
+        assert_embedded(["x"], [embedder.embed_query("x")])
+        server.forever = faulty.gzip_bomb(80)
+        assert MAX_ANSWER_BYTES == 64 * 1024**2
+        with pytest.raises(BadAnswer, match="more than 64 MB"):
+            embedder.embed_query("x")
+        server.forever = Fault(200, b"\x1f\x8b\x08 no", (("Content-Encoding", "gzip"),))
+        with pytest.raises(BadAnswer, match="cannot be decompressed"):
+            embedder.embed_query("x")
+        server.forever = Fault(200, "{}", (("Content-Encoding", "gzip, gzip"),))
+        with pytest.raises(BadAnswer, match="cannot be decompressed"):
+            embedder.embed_query("x")
+        # A refusal is cut, whatever it holds.
+        server.forever = faulty.gzipped(b"so sorry " * 10_000_000, status=400)
+        with pytest.raises(RequestFailed, match="so sorry"):
+            embedder.embed_query("x")
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["<!doctype html><title>Sign in</title>", "", "\x00\xff", '{"data": [', "9" * 9999],
+)
+def test_garbage_is_refused(body: str) -> None:
+    with running_server(forever=Fault(body=body)) as server, pytest.raises(BadAnswer, match="not JSON"):
+        embedder_for(server).embed_query("x")
+
+
+def test_two_first_answers_of_different_length_are_refused() -> None:
+    watch = _Watch(0.1)
+    short = Fault(change=lambda items: [{**item, "embedding": [1.0, 0.0]} for item in watch.change(items)])
+    with (
+        running_server([Fault(change=watch.change), short]) as server,
+        pytest.raises(BadAnswer, match="dimensions instead of"),
+    ):
+        embedder_for(server, max_batch_items=1, concurrency=2).embed_documents(["a", "b"])
+
+
+def test_an_address_on_another_host_is_not_asked() -> None:
+    with running_server() as other, running_server() as server:
+        transport = embedder_for(server).transport
+        with pytest.raises(BadAnswer, match="another host"):
+            transport.request("GET", f"{other.base_url}/files", **_ONCE)
+        assert (
+            transport.request("POST", f"{server.base_url}/embeddings", json={"input": ["x"]}, **_ONCE).status
+            == 200
+        )
+        assert other.requests == []
+
+
+def test_a_proxy_of_the_environment_is_used_for_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with running_server() as proxy:
+        monkeypatch.setenv(
+            "http_proxy", proxy.base_url.removesuffix("/v1").replace("//", "//me:pass%21word@")
+        )
+        embedder = RemoteEmbedder(wire_of("openai"), base_url="http://embed.example/v1", api_key=KEY)
+        assert embedder.place == "embed.example"
+        assert embedder.embed_query("x") is not None
+        assert proxy.requests[0].path == "http://embed.example/v1/embeddings"
+        sent = proxy.requests[0].headers["proxy-authorization"]
+        assert base64.b64decode(sent.removeprefix("Basic ")) == b"me:pass!word"
+    monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:9")
+    embedder.close()
+    with pytest.raises(ProviderError, match="only http and https proxies"):
+        embedder.embed_query("x")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Key and certificate of localhost, signed by themselves."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl command to make a certificate with")
+    folder = tmp_path_factory.mktemp("tls")
+    key, cert, both = folder / "key.pem", folder / "cert.pem", folder / "both.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    subprocess.run(
+        [*command.split(), "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", cert],
+        check=True,
+        capture_output=True,
+    )
+    both.write_bytes(key.read_bytes() + cert.read_bytes())
+    return both
+
+
+def test_tls_is_spoken_and_checked(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_server(certificate=certificate) as server:
+        with pytest.raises(RequestFailed, match=r"no answer from localhost.*certificate verify failed"):
+            embedder_for(server).embed_query("x")
+        assert server.requests == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        embedder = embedder_for(server)
+        texts = texts_for(300)
+        assert_embedded(texts, embedder.embed_documents(texts))
+        for fault in (faulty.hang(), faulty.drip()):
+            server.forever = fault
+            with cancelled_after(0.3) as cancel:
+                assert seconds_until(Cancelled, embedder.embed_query, "x", cancel) < 0.3 + SOON_S
+        timer = threading.Timer(0.3, embedder.close)
+        timer.start()
+        assert seconds_until(Cancelled, embedder.embed_documents, texts) < 0.3 + SOON_S
+
+
+def test_a_query_in_the_address_stays_behind_the_path() -> None:
+    with running_server() as server:
+        embedder = embedder_for(server, base_url=f"{server.base_url}/ü/%20?api-version=1")
+        assert embedder.embed_query("x") is not None
+        assert server.requests[0].path == "/v1/%C3%BC/%20/embeddings?api-version=1"
+
+
+# ---- keys
+
+
+def test_without_a_key_nothing_is_sent_to_the_public_host() -> None:
+    for provider, variable in (
+        ("openai", "OPENAI_API_KEY"),
+        ("gemini", "GEMINI_API_KEY"),
+        ("voyage", "VOYAGE_API_KEY"),
+        ("mistral", "MISTRAL_API_KEY"),
+    ):
+        embedder = RemoteEmbedder(wire_of(provider), key_missing="the secret reference cannot be read.")
+        assert embedder.embed_documents(["  "]) == [None]
+        with pytest.raises(NotConfigured, match=rf"\(the secret reference cannot be read\).*{variable}"):
+            embedder.embed_query("x")
+        with pytest.raises(NotConfigured, match=variable):
+            embedder.embed_documents(["x"])
+        RemoteEmbedder(wire_of(provider), api_key="k").check_key()
+        RemoteEmbedder(wire_of(provider), headers={"authorization": "Bearer k"}).check_key()
+    RemoteEmbedder(wire_of("gemini"), headers={"X-Goog-Api-Key": "k"}).check_key()
+    RemoteEmbedder(wire_of("ollama")).check_key()
+
+
+def test_places_and_limits() -> None:
+    assert RemoteEmbedder(wire_of("voyage")).place == "api.voyageai.com"
+    assert RemoteEmbedder(wire_of("ollama")).place == ""
+    assert RemoteEmbedder(wire_of("openai"), base_url="http://[::1]:8080/v1").place == ""
+    assert RemoteEmbedder(wire_of("openai"), base_url="http://gpu.lan:8080/v1").place == "gpu.lan:8080"
+    assert RemoteEmbedder(wire_of("gemini")).max_input_bytes == 2048
+    assert RemoteEmbedder(wire_of("voyage"), model="voyage-3").max_input_bytes == 8000
+
+
+def echoes(server_sees: str) -> list[str]:
+    """Ways in which a server may repeat a secret."""
+    data = server_sees.encode()
+    return [
+        server_sees,
+        f"Bearer {server_sees}",
+        f'{{"error": {{"message": "key {server_sees} is wrong"}}}}',
+        json.dumps({"error": {"message": f"{server_sees[:20]} (cut off)"}}),
+        json.dumps({"error": f"…{server_sees[-14:]}"}),
+        quote(server_sees, safe=""),
+        base64.b64encode(data).decode(),
+        base64.urlsafe_b64encode(data).decode().rstrip("="),
+        data.hex(),
+        server_sees[::-1],
+        "x" * 63_990 + server_sees,
+        (server_sees + " ") * 2000,
+        f"\x1b[31m{server_sees}\x07\u202e",
+        server_sees.replace("/", "\\/"),
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(echoes(KEY))))
+@pytest.mark.parametrize("provider", ["openai", "gemini", "ollama"])
+def test_no_key_in_any_shape_is_told(provider: str, number: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with running_server(forever=Fault(400, echoes(KEY)[number])) as server:
+        base_url = server.base_url.replace("//", "//user:pass-in-url-123@")
+        embedder = embedder_for(server, provider, base_url=base_url)
+        with pytest.raises(RequestFailed) as caught:
+            embedder.embed_documents(["x"])
+    shown = "".join(traceback.format_exception(caught.value)) + repr(embedder) + repr(embedder.transport)
+    shown += caplog.text + "".join(str(record.__dict__) for record in caplog.records)
+    for secret in (KEY, "pass-in-url-123"):
+        for shape in (
+            secret,
+            secret[::-1],
+            secret.encode().hex(),
+            base64.b64encode(secret.encode()).decode(),
+        ):
+            pieces = {shape[place : place + 10] for place in range(len(shape) - 9)}
+            assert not [piece for piece in pieces if piece in shown]
+    assert "\x1b" not in str(caught.value)
+    assert len(str(caught.value)) < 700
+
+
+def test_quotes_are_short_plain_and_keep_words() -> None:
+    quoting = Quoting(["none"], ["Bearer verysecret-value", "short"])
+    assert quoting.quote("model short\n not\tfound") == "model short not found"
+    assert quoting.quote("none of it; verysecret-value; Bearer verysec") == "*** of it; ***; ***"
+    assert len(quoting.quote("word " * 500)) == 301
+    assert Quoting([""]).quote("all of it") == "all of it"
+    start = time.process_time()
+    Quoting([KEY], ["v" * 5000]).quote("v" * 100_000)
+    assert time.process_time() - start < 1
+
+
+def test_password_in_the_address_becomes_a_header() -> None:
+    with running_server() as server:
+        base_url = server.base_url.replace("//", "//me:p%40ss-word@")
+        assert embedder_for(server, base_url=base_url, api_key="").embed_query("x") is not None
+        assert embedder_for(server, base_url=base_url).embed_query("x") is not None
+    first, second = (request.headers["authorization"] for request in server.requests)
+    assert base64.b64decode(first.removeprefix("Basic ")) == b"me:p@ss-word"
+    assert second == f"Bearer {KEY}"
+
+
+# ---- metering
+
+
+def test_usage_is_estimated_where_nobody_counts() -> None:
+    used: list[Usage] = []
+    with running_server([faulty.rate_limited("0"), faulty.garbage()]) as server:
+        embedder = embedder_for(server, meter=used.append)
+        with pytest.raises(BadAnswer):
+            embedder.embed_query("x")
+        assert used == []
+        embedder.embed_documents(["eight by", "温室"])
+        embedder.embed_query("a")
+    assert used == [
+        Usage("openai", "text-embedding-3-small", 1, 2, 3, estimated=True),
+        Usage("openai", "text-embedding-3-small", 1, 1, 1, estimated=True),
+    ]
