@@ -1,0 +1,339 @@
+"""Embeddings from a GGUF model on this machine: the provider, which keeps one child process with the model.
+
+The child starts at the first text, is shared by all threads, and is stopped after ``idle_s`` seconds without
+a text, which gives its memory back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.model import Note, utf8
+from openclaw_mem_engine.providers.base import (
+    BadAnswer,
+    NotConfigured,
+    RequestFailed,
+    check_vectors,
+    stop_if_cancelled,
+)
+from openclaw_mem_engine.providers.local.model_file import ModelFile
+from openclaw_mem_engine.providers.local.models import FileMark, Prompts, is_hub, model_name, prompts_for
+from openclaw_mem_engine.providers.local.process import Loaded, ModelProcess
+from openclaw_mem_engine.providers.local.turns import Turns
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from openclaw_mem_engine.model import CancelToken, Progress
+    from openclaw_mem_engine.providers.base import Keep, Vector
+
+#: Counted up when the same text and file would give other vectors: cutting, normalising, decomposing.
+ENCODING_VERSION = 1
+#: As documented for local models; longer texts are cut at the model's window and counted.
+MAX_INPUT_BYTES = 2048
+
+#: One request holds a second's work at most, so that a query does not wait long for its turn.
+_REQUEST_TEXTS, _REQUEST_BYTES = 32, 8192
+#: 16 bytes a token of the largest window. Some tokenisers recurse over a text: its length must have a bound.
+_LONGEST_BYTES = 32_768
+#: A file that could not be loaded is not tried again at every text.
+_REFUSED_S = 30.0
+_CLOSE_S = 2.0
+
+
+class LocalEmbedder:
+    """Embeds with llama.cpp in a child process. Nothing is read or started before the first text.
+
+    ``model``: the path of a GGUF file, or ``hf:organisation/repository/file.gguf`` (with ``@revision``) as
+    downloaded to ``folder``; empty means the default model. ``idle_s``: seconds until an unused model leaves
+    memory (0 or infinite: never). ``threads``: None leaves one core free. ``command`` replaces the child.
+    """
+
+    id = "local"
+    place = ""
+    languages = "any"
+    cheap_lines = False
+    max_input_bytes: int | None = MAX_INPUT_BYTES
+
+    def __init__(
+        self,
+        model: str = "",
+        *,
+        folder: Path,
+        idle_s: float = 300.0,
+        query_timeout_s: float = 300.0,
+        batch_timeout_s: float = 600.0,
+        threads: int | None = None,
+        command: Sequence[str] | None = None,
+    ) -> None:
+        self.model = model_name(model)
+        self._file = ModelFile(model, folder)
+        self._idle_s = idle_s if idle_s > 0 else math.inf
+        self._query_timeout_s = query_timeout_s
+        self._batch_timeout_s = batch_timeout_s
+        self._threads = threads
+        self._command = command
+        self._owner = os.getpid()
+        self._turns = Turns()
+        self._process: ModelProcess | None = None
+        self._process_mark: FileMark | None = None
+        self._loaded: Loaded | None = None
+        self._used_at = 0.0
+        self._refused: tuple[FileMark, float, str] | None = None
+        #: Texts that were longer than the model's window and lost their end, since the start.
+        self.cut_texts = self._told_cut = 0
+
+    @property
+    def path(self) -> Path:
+        """Where the model file is or would be."""
+        return self._file.path
+
+    @property
+    def prompts(self) -> Prompts:
+        """What is put before queries and documents."""
+        header = self._file.header()
+        return prompts_for(self.model, header.architecture if header else "")
+
+    @property
+    def key(self) -> str:
+        """SHA-256 hex over the model file (size and samples of its content) and what we do to a text; over
+        the model's name as long as there is no file."""
+        prompts = self.prompts
+        identity = {
+            "provider": self.id,
+            "encoding": ENCODING_VERSION,
+            "model": self._file.digest() or (self.model if is_hub(self.model) else str(self.path)),
+            "prompts": [prompts.query, prompts.document],
+        }
+        return hashlib.sha256(utf8(json.dumps(identity, separators=(",", ":")))).hexdigest()
+
+    @property
+    def dims(self) -> int | None:
+        """As the file says; None as long as there is none."""
+        header = self._file.header()
+        return header.embedding_length if header else None
+
+    @property
+    def pid(self) -> int | None:
+        """The process that holds the model, None when it is not loaded."""
+        process = self._process
+        return process.pid if process is not None and process.alive else None
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds that the running child has used up to its last answer."""
+        return self._process.cpu_s if self._process is not None else 0.0
+
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+        """Unit float32 (dims,), or None for a text without words.
+
+        Raises NotConfigured (no file, no llama_cpp, no embedding model), RequestFailed (the process died or
+        did not answer in time), BadAnswer (the model gave no usable numbers).
+        """
+        if not text.strip():
+            return None
+        found: list[Vector | None] = [None]
+        deadline = time.monotonic() + self._query_timeout_s
+
+        def take(_positions: Sequence[int], vectors: Sequence[Vector | None]) -> None:
+            found[:] = vectors
+
+        self._request(
+            [text],
+            self.prompts.query,
+            take,
+            timeout_s=self._query_timeout_s,
+            waits_until=deadline,
+            urgent=True,
+            cancel=cancel,
+        )
+        return found[0]
+
+    def embed_documents(
+        self,
+        texts: Sequence[str],
+        cancel: CancelToken | None = None,
+        progress: Progress | None = None,
+        keep: Keep | None = None,
+    ) -> list[Vector | None]:
+        """Unit float32 (dims,) or None per text, in order; ``keep`` and ``progress`` after every few texts.
+
+        Raises what ``embed_query`` raises, and Cancelled within about 0.3 s; finished parts were kept.
+        """
+        vectors: list[Vector | None] = [None] * len(texts)
+        blank = [position for position, text in enumerate(texts) if not text.strip()]
+        done = 0
+
+        def finish(positions: Sequence[int], found: Sequence[Vector | None]) -> None:
+            nonlocal done
+            for position, vector in zip(positions, found, strict=True):
+                vectors[position] = vector
+            done += len(positions)
+            if keep is not None:
+                keep(positions, found)
+            if progress is not None:
+                progress(done, len(texts), "Embedding")
+
+        stop_if_cancelled(cancel)
+        if blank:
+            finish(blank, [None] * len(blank))
+        for batch in _batches(texts, set(blank)):
+
+            def take(places: Sequence[int], found: Sequence[Vector | None], batch: list[int] = batch) -> None:
+                finish([batch[place] for place in places], found)
+
+            self._request(
+                [texts[position] for position in batch],
+                self.prompts.document,
+                take,
+                timeout_s=self._batch_timeout_s,
+                cancel=cancel,
+            )
+        return vectors
+
+    def take_notes(self) -> tuple[Note, ...]:
+        """Texts that are longer than the model's window: their ends have no part in the vectors."""
+        cut, self._told_cut = self.cut_texts - self._told_cut, self.cut_texts
+        if not cut:
+            return ()
+        texts = "1 text is" if cut == 1 else f"{cut:,} texts are"
+        told = f"{texts} longer than the window of {self.model}: what is beyond it is not in the vectors."
+        return (Note("texts-cut", told, "warning"),)
+
+    def close(self) -> None:
+        """Stops the child; a later text starts it again. A request that is running in another thread has two
+        seconds to finish and fails then."""
+        self._renew_after_fork()
+        self._refused = None
+        process = self._process
+        if process is None:
+            return
+        try:
+            with self._turns.turn(urgent=True, until=time.monotonic() + _CLOSE_S):
+                self._stop()
+        except RequestFailed:
+            process.stop(grace_s=0.0)  # whoever waits for its answer hears of its end
+
+    def _request(
+        self,
+        texts: Sequence[str],
+        prompt: str,
+        take: Keep,
+        *,
+        timeout_s: float,
+        waits_until: float = math.inf,
+        urgent: bool = False,
+        cancel: CancelToken | None = None,
+    ) -> None:
+        """One request in its turn; ``take`` hears of positions in ``texts`` and their vectors."""
+        self._renew_after_fork()
+        with self._turns.turn(urgent=urgent, until=waits_until, cancel=cancel):
+            deadline = min(waits_until, time.monotonic() + timeout_s)
+            process, dims = self._ready(deadline, cancel)
+            sent = [self._bytes(prompt + text) for text in texts]
+
+            def on_part(
+                places: Sequence[int], rows: npt.NDArray[np.float32], none: Sequence[int], cut: int
+            ) -> None:
+                self.cut_texts += cut
+                checked = self._checked(rows, len(places), dims)
+                take([*places, *none], [*checked, *([None] * len(none))])
+
+            try:
+                process.embed(sent, on_part=on_part, deadline=deadline, cancel=cancel)
+            finally:
+                self._used_at = time.monotonic()
+
+    def _checked(self, rows: npt.NDArray[np.float32], count: int, dims: int) -> list[Vector | None]:
+        try:
+            return check_vectors(list(rows), expected=count, dims=dims, provider=f"local model {self.model}")
+        except BadAnswer as exc:
+            raise BadAnswer(
+                f"{exc} The file {self.path} may be damaged: compare its SHA-256 with the publisher's, or "
+                "fetch it again."
+            ) from exc
+
+    def _bytes(self, text: str) -> bytes:
+        data = utf8(text[:_LONGEST_BYTES])
+        if len(data) > _LONGEST_BYTES or len(text) > _LONGEST_BYTES:
+            # The window cuts it once more, unless nearly all of it is white space.
+            return data[:_LONGEST_BYTES].decode("utf-8", "ignore").encode()
+        return data
+
+    def _ready(self, deadline: float, cancel: CancelToken | None) -> tuple[ModelProcess, int]:
+        """The running child with the file that is there now, and the length of its vectors."""
+        mark = self._file.usable(needs_library=self._command is None)
+        process = self._process
+        if process is not None and (not process.alive or self._process_mark != mark):
+            self._stop()
+        if self._process is None or self._loaded is None:
+            if self._refused is not None and self._refused[0] == mark and time.monotonic() < self._refused[1]:
+                raise NotConfigured(self._refused[2])
+            process = ModelProcess(self.path, threads=self._threads, command=self._command)
+            try:
+                self._loaded = process.start(deadline=deadline, cancel=cancel)
+            except NotConfigured as exc:
+                self._refused = (mark, time.monotonic() + _REFUSED_S, str(exc))
+                raise
+            self._process, self._process_mark, self._used_at = process, mark, time.monotonic()
+            if math.isfinite(self._idle_s):
+                threading.Thread(
+                    target=self._watch, args=(process,), name="local-model-idle", daemon=True
+                ).start()
+        return self._process, self._loaded.dims
+
+    def _stop(self) -> None:
+        process, self._process, self._loaded = self._process, None, None
+        if process is not None:
+            process.stop()
+
+    def _watch(self, process: ModelProcess) -> None:
+        """Stops a child that nobody has used for a while; one thread per child."""
+        while True:
+            left = self._used_at + self._idle_s - time.monotonic()
+            if left > 0:
+                if process.gone.wait(left):
+                    return
+                continue
+            with self._turns.turn(urgent=False):
+                if self._process is not process:
+                    return
+                if self._used_at + self._idle_s <= time.monotonic():
+                    self._stop()
+                    return
+
+    def _renew_after_fork(self) -> None:
+        """A copy of this process made by fork has no right to the child, nor the threads that serve it."""
+        if self._owner == os.getpid():
+            return
+        self._owner = os.getpid()
+        self._turns = Turns()
+        process, self._process, self._loaded = self._process, None, None
+        if process is not None:
+            process.forget()
+
+
+def _batches(texts: Sequence[str], without: set[int]) -> Iterator[list[int]]:
+    """Positions of the texts that go into one request."""
+    batch: list[int] = []
+    size = 0
+    for position, text in enumerate(texts):
+        if position in without:
+            continue
+        # Characters stand in for bytes: this is about fairness, not about a limit.
+        if batch and (len(batch) == _REQUEST_TEXTS or size + len(text) > _REQUEST_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(position)
+        size += len(text)
+    if batch:
+        yield batch

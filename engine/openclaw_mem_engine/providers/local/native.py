@@ -1,0 +1,221 @@
+"""llama.cpp itself, for the child process only: every call that can end the process is guarded here.
+
+Through the C functions of ``llama_cpp`` instead of its ``Llama`` class: that one takes no token lists, cuts
+inputs without their end mark, reserves memory for logits that no embedding has, and compiles the chat
+template of the file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import unicodedata
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+#: Texts per call of the library, and their tokens together: more of them attend to each other's padding.
+LIST_TEXTS = 8
+LIST_TOKENS = 256
+#: A window below this holds little more than the marks at both ends, and no full list.
+MIN_WINDOW = LIST_TEXTS
+
+_ABORTED = 2
+_LOG_WARN, _LOG_ERROR, _LOG_CONT = 3, 4, 5
+
+
+class MissingLibrary(Exception):
+    """llama_cpp, or a library that it needs, is not there."""
+
+
+class CannotLoad(Exception):
+    """The library does not accept the file."""
+
+
+class NoEmbeddings(Exception):
+    """The file is a model, but not one for embeddings."""
+
+
+class Failed(Exception):
+    """The library reported a failure for these texts."""
+
+
+class Aborted(Exception):
+    """Stopped on request; the model goes on working."""
+
+
+class NativeModel:
+    """One loaded model. ``window`` is the longest input in tokens; every size of the library is set to it.
+
+    ``should_stop`` is asked by the library between two steps of a calculation, from any thread.
+    Raises MissingLibrary, CannotLoad, NoEmbeddings.
+    """
+
+    def __init__(self, path: str, *, threads: int, limit: int, should_stop: Callable[[], bool]) -> None:
+        try:
+            import llama_cpp
+            from llama_cpp import llama_cpp as lib
+        except (ImportError, OSError, RuntimeError) as exc:  # all three are raised by the bindings
+            raise MissingLibrary(f"{type(exc).__name__}: {exc}") from exc
+
+        self._lib: Any = lib
+        self.version: str = llama_cpp.__version__
+        self._log: deque[str] = deque(maxlen=20)
+        # ctypes callbacks must outlive their use, so they are kept here.
+        self._log_callback = lib.llama_log_callback(self._heard)
+        lib.llama_log_set(self._log_callback, ctypes.c_void_p(0))
+        lib.llama_backend_init()
+
+        params = lib.llama_model_default_params()
+        params.n_gpu_layers = 0  # a calculation on a GPU cannot be stopped half-way, nor repeated to the bit
+        self._model = lib.llama_model_load_from_file(path.encode("utf-8", "surrogateescape"), params)
+        if not self._model:
+            raise CannotLoad(self._said() or "the library gave no reason")
+        self._vocab = lib.llama_model_get_vocab(self._model)
+        self.wordpiece: bool = lib.llama_vocab_type(self._vocab) == lib.LLAMA_VOCAB_TYPE_WPM
+
+        self.window = min(int(lib.llama_model_n_ctx_train(self._model)), limit)
+        if self.window < MIN_WINDOW:
+            raise NoEmbeddings(f"its context of {self.window} tokens is too small for any text")
+        # The library tries its buffers with full lists; mean pooling aborts when they do not come out even.
+        self.window -= self.window % LIST_TEXTS
+        self._context = self._new_context(threads)
+        pooling = int(lib.llama_pooling_type(self._context))
+        if pooling not in (
+            lib.LLAMA_POOLING_TYPE_MEAN,
+            lib.LLAMA_POOLING_TYPE_CLS,
+            lib.LLAMA_POOLING_TYPE_LAST,
+        ):
+            ranks = pooling == lib.LLAMA_POOLING_TYPE_RANK
+            raise NoEmbeddings("it is a reranker" if ranks else "it declares no pooling, as chat models do")
+        self.pooling = {1: "mean", 2: "cls", 3: "last"}[pooling]
+
+        self._abort_callback = lib.ggml_abort_callback(lambda _data: should_stop())
+        lib.llama_set_abort_callback(self._context, self._abort_callback, None)
+        self._memory = lib.llama_get_memory(self._context)  # None for encoders
+        self._batch = lib.llama_batch_init(self.window, 0, 1)
+        width = getattr(lib, "llama_model_n_embd_out", lib.llama_model_n_embd)
+        self.dims = int(width(self._model))
+        self._marks = self._tokenized(b"")
+
+    def _new_context(self, threads: int) -> Any:
+        lib = self._lib
+        params = lib.llama_context_default_params()
+        # One value for all three: an encoder aborts when n_batch exceeds n_ubatch or its positions.
+        params.n_ctx = params.n_batch = params.n_ubatch = self.window
+        params.n_seq_max = LIST_TEXTS
+        params.kv_unified = True
+        params.n_threads = params.n_threads_batch = threads
+        params.embeddings = True
+        params.pooling_type = lib.LLAMA_POOLING_TYPE_UNSPECIFIED  # as the file says
+        for attention in (lib.LLAMA_FLASH_ATTN_TYPE_ENABLED, lib.LLAMA_FLASH_ATTN_TYPE_DISABLED):
+            params.flash_attn_type = attention  # a third faster; a few architectures refuse it
+            context = lib.llama_init_from_model(self._model, params)
+            if context:
+                return context
+        raise CannotLoad(self._said() or "the library made no context and gave no reason")
+
+    def tokens(self, text: bytes) -> tuple[list[int], bool]:
+        """Tokens that fit the window, and whether some were cut. Empty for a text without any of its own.
+
+        A cut keeps the mark at the end ([SEP]). Text that looks like a mark counts as text.
+        """
+        if self.wordpiece and not text.isascii():
+            # The library keeps one code point of a decomposed character, right for accents alone: Hangul
+            # would lose its vowels. Decomposed beforehand, the tokens are those of the original tokeniser.
+            decomposed = unicodedata.normalize("NFD", text.decode("utf-8", "replace"))
+            text = "".join(c for c in decomposed if unicodedata.category(c) != "Mn").encode()
+        tokens = self._tokenized(text)
+        if len(tokens) <= len(self._marks):
+            return [], False
+        if len(tokens) <= self.window:
+            return tokens, False
+        end = tokens[-1:] if self._marks and tokens[-1] == self._marks[-1] else []
+        return tokens[: self.window - len(end)] + end, True
+
+    def vectors(self, lists: Sequence[Sequence[int]]) -> list[bytes]:
+        """float32 values of one vector per token list, in one call of the library.
+
+        At most LIST_TEXTS lists, none empty, ``window`` tokens together. Raises Aborted, Failed.
+        """
+        lib, batch = self._lib, self._batch
+        if not (0 < len(lists) <= LIST_TEXTS and all(lists) and sum(map(len, lists)) <= self.window):
+            raise Failed("a list of texts that the model cannot take at once")  # would abort the process
+        at = 0
+        for number, tokens in enumerate(lists):
+            for position, token in enumerate(tokens):
+                batch.token[at] = token
+                batch.pos[at] = position
+                batch.seq_id[at][0] = number
+                batch.n_seq_id[at] = 1
+                batch.logits[at] = 1
+                at += 1
+        batch.n_tokens = at
+        if self._memory:
+            lib.llama_memory_clear(self._memory, True)
+        self._log.clear()
+        code = int(lib.llama_decode(self._context, batch))
+        if code == _ABORTED:
+            raise Aborted
+        if code != 0:
+            raise Failed(f"llama_decode returned {code}. {self._said()}".strip())
+        found: list[bytes] = []
+        for number in range(len(lists)):
+            values = lib.llama_get_embeddings_seq(self._context, number)
+            if not values:
+                raise Failed("the library has no vector for a text")
+            found.append(ctypes.string_at(values, 4 * self.dims))
+        return found
+
+    def _tokenized(self, text: bytes) -> list[int]:
+        lib = self._lib
+        room = len(text) + 16
+        for _ in range(2):
+            tokens = (lib.llama_token * room)()
+            count = int(lib.llama_tokenize(self._vocab, text, len(text), tokens, room, True, False))
+            if count >= 0:
+                return list(tokens[:count])
+            room = -count
+        raise Failed("a text cannot be cut into tokens")
+
+    def _heard(self, level: int, text: bytes, _data: object) -> None:
+        """Called by the library for every line of its log; warnings and worse go where the parent listens."""
+        if level in (_LOG_WARN, _LOG_ERROR):
+            line = text.decode("utf-8", "replace")
+            if level == _LOG_ERROR:
+                self._log.append(line.strip())
+            print(line, end="", file=sys.stderr, flush=True)
+
+    def _said(self) -> str:
+        return "; ".join(line for line in self._log if line)
+
+
+def lists_of(sizes: Sequence[int], window: int) -> list[list[int]]:
+    """Which texts go into one call: neighbours, as long as they are short together; a long one goes alone.
+
+    ``sizes`` are tokens per text, none above ``window``. Returns positions in ``sizes``.
+    """
+    most = min(LIST_TOKENS, window)
+    lists: list[list[int]] = []
+    total = 0
+    for position, size in enumerate(sizes):
+        if lists and lists[-1] and len(lists[-1]) < LIST_TEXTS and total + size <= most:
+            lists[-1].append(position)
+            total += size
+        else:
+            lists.append([position])
+            total = size
+    return lists
+
+
+def quiet_environment() -> None:
+    """Before the library is loaded: no debugger at an assertion, no core file, no idle helper threads."""
+    os.environ["GGML_NO_BACKTRACE"] = "1"
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

@@ -1,0 +1,310 @@
+"""The parent's side of the model process, against children that misbehave. No model library is needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openclaw_mem_engine.errors import Cancelled
+from openclaw_mem_engine.providers.base import BadAnswer, NotConfigured, RequestFailed
+from openclaw_mem_engine.providers.local.embedder import LocalEmbedder
+from support import local_models
+
+#: A child that speaks the protocol and gives every text the vector (length, 1). What it does besides is put
+#: in place of {begin} (before anything is sent) and {each} (with ``frame`` before every answer).
+CHILD = """
+import os, struct, sys, time
+from io import FileIO
+from openclaw_mem_engine.providers.local.frames import packed, read_frame, write_all
+source, out = FileIO(0, "rb", closefd=False), FileIO(1, "wb", closefd=False)
+def send(header, payload=b""):
+    write_all(out.write, packed(header, payload))
+{begin}
+while (frame := read_frame(source.read)) is not None:
+    op, number = frame.header["op"], frame.header.get("id", 0)
+    {each}
+    if op == "load":
+        send({{"op": "ready", "dims": 2, "window": 512, "pooling": "mean", "version": "0"}})
+    elif op == "embed":
+        sizes = frame.header["sizes"]
+        rows = b"".join(struct.pack("<ff", size, 1.0) for size in sizes)
+        send({{"op": "part", "id": number, "at": list(range(len(sizes))), "none": [], "cut": 0}}, rows)
+        send({{"op": "done", "id": number, "cpu": 1.5}})
+"""
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return local_models.bert(tmp_path_factory.mktemp("models") / "tiny.gguf")
+
+
+class Maker:
+    """Embedders with a made-up child; all are closed at the end of a test."""
+
+    def __init__(self, model: Path) -> None:
+        self._model = model
+        self._made: list[LocalEmbedder] = []
+
+    def __call__(self, begin: str = "", each: str = "", timeout_s: float = 10.0) -> LocalEmbedder:
+        script = CHILD.format(begin=begin, each=each or "pass")
+        return self.script(script, timeout_s)
+
+    def script(self, script: str, timeout_s: float = 10.0) -> LocalEmbedder:
+        made = LocalEmbedder(
+            str(self._model),
+            folder=self._model.parent,
+            query_timeout_s=timeout_s,
+            batch_timeout_s=timeout_s,
+            command=[sys.executable, "-c", script],
+        )
+        self._made.append(made)
+        return made
+
+    def close(self) -> None:
+        for made in self._made:
+            made.close()
+
+
+@pytest.fixture
+def embedder_with(tiny: Path) -> Iterator[Maker]:
+    maker = Maker(tiny)
+    yield maker
+    maker.close()
+
+
+def test_a_child_that_behaves(embedder_with: Maker) -> None:
+    embedder = embedder_with()
+    vector = embedder.embed_query("abcd")
+    assert vector is not None
+    np.testing.assert_allclose(vector, np.array([4, 1]) / np.sqrt(17), rtol=1e-6)
+    assert embedder.cpu_s == 1.5
+
+
+def test_prints_before_the_first_frame_and_on_stderr_do_no_harm(embedder_with: Maker) -> None:
+    embedder = embedder_with(
+        begin='print("welcome to this Python", flush=True); print("\\x1b[31mwarning", file=sys.stderr)',
+        each='print("x" * 200_000, file=sys.stderr, flush=True)',
+    )
+    assert all(vector is not None for vector in embedder.embed_documents(["abcd"] * 100))
+
+
+@pytest.mark.parametrize(
+    ("begin", "each"),
+    [
+        ('print("I am no model", flush=True); time.sleep(30)', ""),
+        ('print("y" * 100_000, flush=True); time.sleep(30)', ""),
+        ("", "op == 'embed' and (print('printed between frames', flush=True), time.sleep(0.2))"),
+        ("", "op == 'embed' and (write_all(out.write, packed({'op': 'part'}, b'x' * 99)[:-5]), os._exit(0))"),
+        ("", "op == 'embed' and write_all(out.write, b'\\xffOCM' + b'\\xff' * 8)"),
+        ("", "op == 'embed' and write_all(out.write, b'\\xffOCM' + struct.pack('<II', 4, 0) + b'[[[[')"),
+        ("", "op == 'embed' and write_all(out.write, b'\\xffOCM' + struct.pack('<II', 2, 0) + b'[]')"),
+    ],
+    ids=["greeting", "flood", "between", "cut-off", "too-long", "no-json", "no-object"],
+)
+def test_garbage_on_stdout_is_an_error_and_the_child_is_ended(
+    embedder_with: Maker, begin: str, each: str
+) -> None:
+    embedder = embedder_with(begin, each, timeout_s=2.0)
+    for _ in range(2):
+        with pytest.raises(RequestFailed, match=r"unreadable|in time"):
+            embedder.embed_query("abcd")
+        assert embedder.pid is None
+
+
+@pytest.mark.parametrize(
+    ("op", "header", "payload"),
+    [
+        ("embed", "'op': 'part', 'at': [7], 'none': [], 'cut': 0", "12345678"),
+        ("embed", "'op': 'part', 'at': [0, 0], 'none': [], 'cut': 0", "12345678"),
+        ("embed", "'op': 'part', 'at': [0], 'none': [], 'cut': 0", "123"),
+        ("embed", "'op': 'part', 'at': [0], 'none': [], 'cut': 0", "12345678abcd"),
+        ("embed", "'op': 'part', 'at': [], 'none': [], 'cut': 0", "1234"),
+        ("embed", "'op': 'part', 'at': [[0]], 'none': [], 'cut': 0", "1234"),
+        ("embed", "'op': 'part', 'at': 3", ""),
+        ("embed", "'op': 'done', 'cpu': 0", ""),
+        ("embed", "'op': 'what'", ""),
+        ("load", "'op': 'ready', 'dims': 0, 'window': 1", ""),
+        ("load", "'op': 'ready', 'dims': 'many', 'window': 1", ""),
+    ],
+    ids=range(11),
+)
+def test_answers_that_fit_no_question_are_bad_answers(
+    embedder_with: Maker, op: str, header: str, payload: str
+) -> None:
+    each = f"op == '{op}' and send({{'id': number, {header}}}, b'{payload}')"
+    with pytest.raises(BadAnswer):
+        embedder_with(each=each).embed_query("abcd")
+
+
+def test_an_answer_to_an_older_request_is_passed_over(embedder_with: Maker) -> None:
+    old = "op == 'embed' and send({'op': 'error', 'id': number - 1, 'kind': 'failed', 'text': 'old'})"
+    assert embedder_with(each=old).embed_query("abcd") is not None
+
+
+@pytest.mark.parametrize("when", ["load", "embed"])
+def test_a_child_that_hangs_ends_in_a_timeout(embedder_with: Maker, when: str) -> None:
+    embedder = embedder_with(each=f"op == '{when}' and time.sleep(60)", timeout_s=1.0)
+    started = time.monotonic()
+    with pytest.raises(RequestFailed, match="did not answer in time"):
+        embedder.embed_query("abcd")
+    assert time.monotonic() - started < 3
+    assert embedder.pid is None
+    with pytest.raises(RequestFailed, match="did not answer in time"):
+        embedder.embed_documents(["abcd"])
+
+
+def test_a_child_that_reads_nothing_cannot_block_us(embedder_with: Maker) -> None:
+    embedder = embedder_with.script("import time; time.sleep(60)", timeout_s=1.0)
+    with pytest.raises(RequestFailed, match="did not answer in time while loading"):
+        embedder.embed_documents(["x" * 60_000] * 50)
+    assert embedder.pid is None
+
+
+def test_close_does_not_wait_for_a_request_that_hangs(embedder_with: Maker) -> None:
+    embedder = embedder_with(
+        each="op == 'embed' and frame.payload == b'hang' and time.sleep(60)", timeout_s=30.0
+    )
+    embedder.embed_query("abcd")
+    failed: list[str] = []
+
+    def work() -> None:
+        with pytest.raises(RequestFailed) as caught:
+            embedder.embed_documents(["hang"])
+        failed.append(str(caught.value))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    time.sleep(0.3)
+    started = time.monotonic()
+    embedder.close()
+    thread.join(2.0)
+    assert time.monotonic() - started < 4
+    assert "it was closed" in failed[0]
+    assert embedder.embed_query("abcd") is not None
+
+
+def test_a_child_that_ignores_cancel_is_killed_after_two_seconds(embedder_with: Maker) -> None:
+    embedder = embedder_with(each="op == 'embed' and time.sleep(60)", timeout_s=30.0)
+    cancel = threading.Event()
+    threading.Timer(0.5, cancel.set).start()
+    started = time.monotonic()
+    with pytest.raises(Cancelled):
+        embedder.embed_documents(["abcd"], cancel=cancel)
+    assert 2.4 < time.monotonic() - started < 3.5
+    assert embedder.pid is None
+
+
+def test_cancel_while_the_model_loads_ends_the_child(embedder_with: Maker) -> None:
+    embedder = embedder_with(each="op == 'load' and time.sleep(60)")
+    cancel = threading.Event()
+    threading.Timer(0.3, cancel.set).start()
+    started = time.monotonic()
+    with pytest.raises(Cancelled):
+        embedder.embed_documents(["abcd"], cancel=cancel)
+    assert time.monotonic() - started < 0.8
+    assert embedder.pid is None
+
+
+def test_somebody_who_waits_for_a_turn_can_cancel_and_times_out(embedder_with: Maker) -> None:
+    embedder = embedder_with(each="op == 'embed' and time.sleep(2)", timeout_s=5.0)
+    first = threading.Thread(target=embedder.embed_documents, args=(["abcd"],))
+    first.start()
+    time.sleep(0.8)
+    cancel = threading.Event()
+    threading.Timer(0.2, cancel.set).start()
+    started = time.monotonic()
+    with pytest.raises(Cancelled):
+        embedder.embed_documents(["abcd"], cancel=cancel)
+    assert time.monotonic() - started < 0.6
+    embedder._query_timeout_s = 0.2
+    with pytest.raises(RequestFailed, match="was busy"):
+        embedder.embed_query("abcd")
+    first.join()
+
+
+def test_what_a_dying_child_said_is_quoted_without_secrets_and_control_characters(
+    embedder_with: Maker,
+) -> None:
+    each = (
+        "op == 'embed' and (print('\\x1b[2J panic: OPENAI_API_KEY=sk-abcdefghijklmnopqrstuvwx',"
+        " file=sys.stderr, flush=True), os._exit(7))"
+    )
+    with pytest.raises(RequestFailed) as caught:
+        embedder_with(each=each).embed_query("abcd")
+    message = str(caught.value)
+    assert "ended while embedding: exit code 7" in message
+    assert "panic" in message
+    assert "abcdefghijklmnop" not in message
+    assert "\x1b" not in message
+
+
+def test_a_child_that_fails_at_a_text_says_so_and_lives(embedder_with: Maker) -> None:
+    each = (
+        "\n    if op == 'embed' and frame.payload == b'bad': "
+        "send({'op': 'error', 'id': number, 'kind': 'failed', 'text': 'no\\x07 room'}); continue"
+    )
+    embedder = embedder_with(each=each)
+    embedder.embed_query("good")
+    pid = embedder.pid
+    with pytest.raises(RequestFailed, match=r"failed while embedding: no\^G room"):
+        embedder.embed_query("bad")
+    embedder.embed_query("good")
+    assert embedder.pid == pid
+
+
+def test_a_command_that_cannot_be_started(tiny: Path) -> None:
+    embedder = LocalEmbedder(str(tiny), folder=tiny.parent, command=["/no/such/program"])
+    with pytest.raises(RequestFailed, match="cannot be started"):
+        embedder.embed_query("abcd")
+
+
+def test_the_real_child_without_the_library_says_how_to_install_it(embedder_with: Maker) -> None:
+    script = (
+        "import sys; sys.modules['llama_cpp'] = None\n"
+        "import runpy; runpy.run_module('openclaw_mem_engine.providers.local.child', run_name='__main__')"
+    )
+    with pytest.raises(NotConfigured, match=r"pip install 'openclaw-mem-workbench\[local\]'"):
+        embedder_with.script(script).embed_query("abcd")
+
+
+@pytest.mark.local
+def test_the_real_child_beside_a_chatty_interpreter(tiny: Path, embedder_with: Maker) -> None:
+    pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
+    script = (
+        "import os; print('hello from sitecustomize', flush=True)\n"
+        "import threading, time\n"
+        "def chat():\n"
+        "    while True: os.write(1, b'noise ' * 100); time.sleep(0.001)\n"
+        "def later(): time.sleep(0.5); chat()\n"
+        "threading.Thread(target=later, daemon=True).start()\n"
+        "import runpy; runpy.run_module('openclaw_mem_engine.providers.local.child', run_name='__main__')"
+    )
+    embedder = embedder_with.script(script)
+    embedder.embed_query("warm")
+    time.sleep(0.6)
+    assert all(vector is not None for vector in embedder.embed_documents(["tea time"] * 300))
+
+
+def test_the_environment_of_the_child_starts_no_debugger(embedder_with: Maker) -> None:
+    check = "assert os.environ['GGML_NO_BACKTRACE'] == '1' and os.getsid(0) == os.getpid()"
+    assert embedder_with(begin=check).embed_query("abcd") is not None
+    assert "GGML_NO_BACKTRACE" not in os.environ
+
+
+def test_importing_the_provider_is_cheap() -> None:
+    script = (
+        "import sys\n"
+        "import openclaw_mem_engine.providers.local.embedder, openclaw_mem_engine.providers.local.download\n"
+        "heavy = {'llama_cpp', 'numpy', 'httpx', 'httpx2', 'ctypes'} & set(sys.modules)\n"
+        "print(sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
