@@ -1,0 +1,184 @@
+"""Faults that can be switched on by name, to see what happens when a provider or SQLite lets you down.
+
+An embedder with a fault raises what the real one would, in the same words, and says that it was on purpose.
+Nothing is sent to the provider for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.errors import ConfigError, ProviderError, UsageError
+from openclaw_mem_engine.providers.base import (
+    QUERY_TIMEOUT_S,
+    BadAnswer,
+    RequestFailed,
+    check_vectors,
+    stop_if_cancelled,
+)
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.model import CancelToken, Note, Progress
+    from openclaw_mem_engine.providers.base import Embedder, Keep, Vector
+
+#: Every fault and what it does, in the order in which they are offered.
+FAULTS: Mapping[str, str] = {
+    "embeddings-401": "the embedding provider refuses the API key",
+    "embeddings-429": "the embedding provider says that there were too many requests",
+    "embeddings-timeout": "the embedding provider does not answer in time (nobody has to wait for it)",
+    "embeddings-garbage": "the embedding provider answers with something that is not JSON",
+    "zero-vector": "every embedding is a vector of zeros",
+    "wrong-dimension": "embeddings have another length than the index expects",
+    "no-sqlite-vec": "SQLite's vector extension is not there",
+    "no-fts5": "SQLite's full-text search is not there",
+}
+STORE_FAULTS = frozenset({"no-sqlite-vec", "no-fts5"})
+PROVIDER_FAULTS = frozenset(FAULTS) - STORE_FAULTS
+
+ON_PURPOSE = "(fault injected on purpose)"
+#: No embedding model is that short.
+WRONG_DIMS = 7
+#: How often a query, documents, and a server that says nothing are tried.
+_QUERY_TRIES = 4
+_DOCUMENT_TRIES = 6
+_SILENT_TRIES = 2
+
+
+def check_faults(names: Iterable[str]) -> frozenset[str]:
+    """The names as a set. Raises UsageError for one that does not exist."""
+    wanted = frozenset(names)
+    unknown = sorted(wanted - FAULTS.keys())
+    if unknown:
+        raise UsageError(f"There is no fault {unknown[0]!r}; use one of: {', '.join(FAULTS)}.")
+    return wanted
+
+
+class FaultyEmbedder:
+    """Another embedder with faults; those of SQLite have no effect here. Of several, the first in the order
+    of ``FAULTS`` shows. Raises UsageError for an unknown name."""
+
+    def __init__(self, inner: Embedder, faults: Iterable[str]) -> None:
+        self._inner = inner
+        active = check_faults(faults) & PROVIDER_FAULTS
+        self._fault = next((name for name in FAULTS if name in active), "")
+
+    @property
+    def id(self) -> str:
+        return self._inner.id
+
+    @property
+    def model(self) -> str:
+        return self._inner.model
+
+    @property
+    def key(self) -> str:
+        return self._inner.key
+
+    @property
+    def dims(self) -> int | None:
+        return self._inner.dims
+
+    @property
+    def languages(self) -> str:
+        return self._inner.languages
+
+    @property
+    def cheap_lines(self) -> bool:
+        return self._inner.cheap_lines
+
+    @property
+    def place(self) -> str:
+        return self._inner.place
+
+    @property
+    def max_input_bytes(self) -> int | None:
+        return self._inner.max_input_bytes
+
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+        """What the fault makes of a query. Blank text is never sent, so it meets no fault."""
+        if not self._fault:
+            return self._inner.embed_query(text, cancel)
+        return self._faulty([text], _QUERY_TRIES)[0]
+
+    def embed_documents(
+        self,
+        texts: Sequence[str],
+        cancel: CancelToken | None = None,
+        progress: Progress | None = None,
+        keep: Keep | None = None,
+    ) -> list[Vector | None]:
+        """What the fault makes of documents. Raises as the provider would, Cancelled when asked to stop."""
+        if not self._fault:
+            return self._inner.embed_documents(texts, cancel, progress, keep)
+        stop_if_cancelled(cancel)
+        vectors = self._faulty(texts, _DOCUMENT_TRIES)
+        if keep is not None and vectors:
+            keep(range(len(vectors)), vectors)
+        if progress is not None and vectors:
+            progress(len(vectors), len(vectors), "Embedding")
+        return vectors
+
+    def take_notes(self) -> tuple[Note, ...]:
+        return self._inner.take_notes()
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def _faulty(self, texts: Sequence[str], tries: int) -> list[Vector | None]:
+        filled = [number for number, text in enumerate(texts) if text.strip()]
+        vectors: list[Vector | None] = [None] * len(texts)
+        if not filled:
+            return vectors
+        if self._fault == "wrong-dimension":
+            length = WRONG_DIMS + (self.dims == WRONG_DIMS)
+            row = [1.0, *([0.0] * (length - 1))]
+        elif self._fault == "zero-vector":
+            row = [0.0] * (self.dims or WRONG_DIMS)
+        else:
+            raise self._error(tries)
+        made = check_vectors(
+            [row] * len(filled), expected=len(filled), dims=None, provider=f"{self.id} embeddings"
+        )
+        for number, vector in zip(filled, made, strict=True):
+            vectors[number] = vector
+        return vectors
+
+    def _error(self, tries: int) -> ProviderError:
+        if self._fault == "embeddings-garbage":
+            return self._unreadable()
+        if self._fault == "embeddings-401":
+            return self._refused(401, 1, "Incorrect API key provided")
+        if self._fault == "embeddings-429":
+            return self._refused(429, tries, "Rate limit reached")
+        return self._refused(None, _SILENT_TRIES, f"waited {QUERY_TIMEOUT_S:.3g} s")
+
+    def _unreadable(self) -> BadAnswer:
+        from openclaw_mem_engine.providers.wires.base import parsed
+
+        at = f" at {self.place}" if self.place else ""
+        try:
+            parsed(b"<html>Bad Gateway</html>", f"{self.id} embeddings{at}")
+        except BadAnswer as error:
+            return BadAnswer(f"{error} {ON_PURPOSE}")
+        raise AssertionError("that is no JSON")
+
+    def _refused(self, status: int | None, tries: int, said: str) -> RequestFailed:
+        failed = f"{self.id} embeddings failed: {'no answer' if status is None else status}"
+        if not self.place:  # no server, and nobody to check a key with
+            comma = "," if status is None else ""
+            return RequestFailed(f"{failed}{comma} {said} {ON_PURPOSE}", status=status)
+        after = f" after {tries} tries" if tries > 1 else ""
+        told = f"{failed} from {self.place}{after}: {said}. {_advice(self.id, status)} {ON_PURPOSE}"
+        return RequestFailed(told, status=status)
+
+
+def _advice(provider: str, status: int | None) -> str:
+    """What to do about it: the words of the provider's own wire."""
+    from openclaw_mem_engine.providers.wires import wire_of
+    from openclaw_mem_engine.providers.wires.base import advice
+
+    try:
+        return wire_of(provider).advice(status)
+    except ConfigError:  # somebody else's embedder
+        return advice(status, key_variable="")

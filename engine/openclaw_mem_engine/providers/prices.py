@@ -1,0 +1,113 @@
+"""What an embedding costs, as far as this release knows: list prices in US dollars, without any account's
+discounts. A provider may change them any day, so every text says where they come from."""
+
+from __future__ import annotations
+
+import ipaddress
+
+#: Host of the provider itself, the only place where its list prices hold.
+PUBLIC_HOSTS = {
+    "openai": "api.openai.com",
+    "gemini": "generativelanguage.googleapis.com",
+    "voyage": "api.voyageai.com",
+    "mistral": "api.mistral.ai",
+}
+
+#: US dollars per million input tokens, early 2026.
+LIST_PRICES = {
+    "openai": {
+        "text-embedding-3-small": 0.02,
+        "text-embedding-3-large": 0.13,
+        "text-embedding-ada-002": 0.10,
+    },
+    "gemini": {"gemini-embedding-001": 0.15, "text-embedding-004": 0.0},
+    "voyage": {
+        "voyage-4-large": 0.12,
+        "voyage-4": 0.06,
+        "voyage-4-lite": 0.02,
+        "voyage-3-large": 0.18,
+        "voyage-3.5": 0.06,
+        "voyage-3.5-lite": 0.02,
+        "voyage-code-3": 0.18,
+    },
+    "mistral": {"mistral-embed": 0.10, "codestral-embed": 0.15},
+}
+
+#: Said with every price.
+SOURCE = "list price known to this release; check the provider's page"
+
+_IN_PROCESS = frozenset({"static", "local", "none"})
+_PREFIXES = ("models/", "openai/", "gemini/", "google/", "voyage/", "mistral/")
+_MILLION = 1_000_000
+
+
+def price_per_million(provider: str, model: str, place: str) -> float | None:
+    """US dollars per million tokens: 0.0 where it is free, None where the price is not known.
+
+    ``place`` is the host that gets the texts (with or without a port), "" for this machine, as
+    ``Embedder.place``.
+    """
+    if provider in _IN_PROCESS or _is_this_machine(place):
+        return 0.0
+    if provider == "ollama":  # a server of one's own, unless it is Ollama's
+        host = _host(place)
+        return None if host == "ollama.com" or host.endswith(".ollama.com") else 0.0
+    if provider not in PUBLIC_HOSTS or _host(place) != PUBLIC_HOSTS[provider]:
+        return None
+    return LIST_PRICES[provider].get(_bare(model))
+
+
+def cost(provider: str, model: str, place: str, tokens: int) -> float | None:
+    """US dollars for so many tokens; None where the price is not known."""
+    price = price_per_million(provider, model, place)
+    return None if price is None else price * max(0, tokens) / _MILLION
+
+
+def price_class(provider: str, model: str, place: str) -> str:
+    """The price in words, for people."""
+    price = price_per_million(provider, model, place)
+    if price is None:
+        if _host(place) == PUBLIC_HOSTS.get(provider):
+            return "unknown price: a model that this release does not know; check the provider's page"
+        return "unknown price: custom endpoint"
+    if provider in _IN_PROCESS or _is_this_machine(place):
+        return "free (runs on this machine)"
+    if provider == "ollama":
+        return "free (a server of your own)"
+    return f"free ({SOURCE})" if price == 0 else f"about ${price:.2f} per million tokens ({SOURCE})"
+
+
+def estimated_tokens(utf8_bytes: int) -> int:
+    """How many tokens so many bytes of text are, where no provider has counted them: a quarter, rounded
+    up."""
+    return -(-max(0, utf8_bytes) // 4)
+
+
+def _bare(model: str) -> str:
+    name = model.strip().lower()
+    for prefix in _PREFIXES:
+        name = name.removeprefix(prefix)
+    return name
+
+
+def _host(place: str) -> str:
+    """``place`` without port and brackets; an IPv6 address without brackets is taken as it stands."""
+    name = place.strip().lower()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0] if name.count(":") == 1 else name
+
+
+def _is_this_machine(place: str) -> bool:
+    host = _host(place)
+    if not host:
+        return True
+    # "::1:8080" is an address and, written carelessly, a loopback host with a port.
+    for candidate in (host, host.rpartition(":")[0]):
+        try:
+            if ipaddress.ip_address(candidate).is_loopback:
+                return True
+        except ValueError:
+            if candidate == "localhost" or candidate.endswith(".localhost"):
+                return True
+    return False

@@ -1,0 +1,237 @@
+"""What is remembered about embedding providers between runs: tokens used, failures, batch caps, batch jobs.
+
+One small SQLite file, made at the first write. It holds counts, times, hashes and redacted error messages;
+never a text, never a key. Nothing here may stop a search: when the file cannot be used, everything goes on in
+memory for the rest of the run, and ``note`` tells why and what to do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.model import utf8
+from openclaw_mem_engine.providers.records_file import RecordsFile, Row
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.model import Note
+    from openclaw_mem_engine.providers.base import Usage
+
+#: A reason is a message for people; a server that sends a page of text does not fill the file.
+REASON_CHARS = 500
+
+#: Beyond any true count; keeps sums of nonsense within SQLite's 64 bits.
+_MOST = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class DayUsage:
+    """What one model was used for on one day: ``day`` is a local date (YYYY-MM-DD). ``estimated``: at least
+    a part of ``tokens`` was not counted by the provider."""
+
+    day: str
+    provider: str
+    model: str
+    requests: int
+    texts: int
+    tokens: int
+    estimated: bool
+
+    def to_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a provider did lately. Times are epoch seconds. ``failures`` counts those in a row, the first at
+    ``failing_since``; ``last_ms`` is how long the last good answer took; ``key_tag`` tells which API key it
+    was."""
+
+    failing_since: float | None = None
+    reason: str = ""
+    failures: int = 0
+    next_retry: float | None = None
+    last_ok: float | None = None
+    last_ms: float | None = None
+    key_tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """A batch job that a provider is working on. ``texts`` are the hashes of its texts, in order;
+    ``submitted_at`` is epoch seconds."""
+
+    id: str
+    provider_key: str
+    provider: str
+    state: str
+    submitted_at: float
+    texts: tuple[str, ...]
+
+
+class ProviderRecords:
+    """The file ``path``; without a path everything stays in memory. Safe to call from several threads, and
+    several processes may use one file. No method raises because of the file: see ``note``."""
+
+    def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
+        self._file = RecordsFile(path, clock)
+
+    @property
+    def note(self) -> Note | None:
+        """What to know about the file: that there is none, or why it cannot be used and what to do."""
+        return self._file.note
+
+    # -- usage -----------------------------------------------------------------------------------------
+
+    def add_usage(self, usage: Usage) -> None:
+        """Add to the counts of today."""
+        counts = (_count(usage.requests), _count(usage.texts), _count(usage.tokens), int(usage.estimated))
+        self._file.write(
+            "INSERT INTO usage VALUES(?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET "
+            "requests = requests + excluded.requests, texts = texts + excluded.texts, "
+            "tokens = tokens + excluded.tokens, estimated = max(estimated, excluded.estimated)",
+            (self._file.today().isoformat(), _text(usage.provider), _text(usage.model), *counts),
+        )
+
+    def usage(self, days: int = 30) -> list[DayUsage]:
+        """The last ``days`` days including today, newest first; days without any use are left out."""
+        first = self._file.today() - timedelta(days=min(max(days, 1), 100_000) - 1)
+        return self._file.read(
+            "SELECT day, provider, model, requests, texts, tokens, estimated FROM usage WHERE day >= ? "
+            "ORDER BY day DESC, provider, model",
+            (first.isoformat(),),
+            lambda rows: [_day(row) for row in rows],
+        )
+
+    # -- health ----------------------------------------------------------------------------------------
+
+    def health(self, key: str) -> Health:
+        """How the provider with this vector space did; an empty record when nothing is known."""
+        return self._file.read(
+            "SELECT failing_since, reason, failures, next_retry, last_ok, last_ms, key_tag FROM health "
+            "WHERE key = ?",
+            (_text(key),),
+            lambda rows: _health(rows[0]) if rows else Health(),
+        )
+
+    def save_health(self, key: str, health: Health) -> None:
+        """Replace the record of a vector space. The reason must hold no secret; it is cut to 500
+        characters."""
+        self._file.write(
+            "INSERT OR REPLACE INTO health VALUES(?,?,?,?,?,?,?,?,?)",
+            (
+                _text(key),
+                _finite(health.failing_since),
+                _text(health.reason)[:REASON_CHARS],
+                _count(health.failures),
+                _finite(health.next_retry),
+                _finite(health.last_ok),
+                _finite(health.last_ms),
+                _text(health.key_tag),
+                self._file.today().isoformat(),
+            ),
+        )
+
+    def key_tag(self, secret: str) -> str:
+        """8 hex digits that tell one API key from another and say nothing about either; "" for no key."""
+        if not secret:
+            return ""
+        salt = self._file.read(
+            "SELECT value FROM meta WHERE name = 'salt'",
+            (),
+            lambda rows: str(rows[0][0]) if rows else self._file.salt,
+        )
+        return hashlib.blake2b(utf8(secret), key=utf8(salt)[:64], digest_size=4).hexdigest()
+
+    # -- batch caps ------------------------------------------------------------------------------------
+
+    def item_cap(self, key: str) -> int | None:
+        """How many texts this endpoint takes in one request, where that was found out."""
+        return self._file.read(
+            "SELECT items FROM item_caps WHERE key = ?",
+            (_text(key),),
+            lambda rows: max(1, int(rows[0][0])) if rows else None,
+        )
+
+    def set_item_cap(self, key: str, items: int) -> None:
+        """Remember how many texts an endpoint takes in one request."""
+        self._file.write(
+            "INSERT OR REPLACE INTO item_caps VALUES(?,?,?)",
+            (_text(key), max(1, _count(items)), self._file.today().isoformat()),
+        )
+
+    # -- batch jobs ------------------------------------------------------------------------------------
+
+    def jobs(self, key: str) -> list[StoredJob]:
+        """The jobs of a vector space, oldest first."""
+        return self._file.read(
+            "SELECT id, provider_key, provider, state, submitted_at, texts FROM jobs WHERE provider_key = ? "
+            "ORDER BY submitted_at, id",
+            (_text(key),),
+            lambda rows: [_job(row) for row in rows],
+        )
+
+    def save_job(self, job: StoredJob) -> None:
+        """Remember a job, or its new state."""
+        named = [_text(part) for part in (job.id, job.provider_key, job.provider, job.state)]
+        texts = json.dumps(job.texts, separators=(",", ":"))
+        self._file.write(
+            "INSERT OR REPLACE INTO jobs VALUES(?,?,?,?,?,?)",
+            (*named, _finite(job.submitted_at) or 0.0, texts),
+        )
+
+    def drop_job(self, id: str) -> None:
+        """Forget a job whose outcome was fetched, or will never come."""
+        self._file.write("DELETE FROM jobs WHERE id = ?", (_text(id),))
+
+    def close(self) -> None:
+        """Close the file. May be called twice; a later call opens it again (what was in memory is gone)."""
+        self._file.close()
+
+
+def _day(row: Row) -> DayUsage:
+    day, provider, model, requests, texts, tokens, estimated = row
+    return DayUsage(
+        str(day), str(provider), str(model), int(requests), int(texts), int(tokens), bool(estimated)
+    )
+
+
+def _health(row: Row) -> Health:
+    since, reason, failures, retry, ok, ms, tag = row
+    return Health(_time(since), str(reason), int(failures), _time(retry), _time(ok), _time(ms), str(tag))
+
+
+def _job(row: Row) -> StoredJob:
+    texts = json.loads(row[5])
+    if not isinstance(texts, list):
+        raise ValueError("a job without a list of texts")
+    named = [str(part) for part in row[:4]]
+    return StoredJob(named[0], named[1], named[2], named[3], float(row[4]), tuple(map(str, texts)))
+
+
+def _time(value: object) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError("a time that is no number")
+    return float(value)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _count(value: int) -> int:
+    return max(0, min(int(value), _MOST))
+
+
+def _text(text: str) -> str:
+    """``text`` as SQLite can store it: a lone surrogate becomes U+FFFD."""
+    return text if text.isascii() else utf8(text).decode()

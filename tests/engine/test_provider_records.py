@@ -1,0 +1,483 @@
+"""The file of provider records: counts, several processes, kills, damage, another version, a full disk."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import apsw
+import pytest
+
+from openclaw_mem_engine.providers.base import Usage
+from openclaw_mem_engine.providers.records import DayUsage, Health, ProviderRecords, StoredJob
+from openclaw_mem_engine.providers.records_file import KEEP_DAYS, KEEP_JOBS_DAYS, SCHEMA_VERSION
+
+ENGINE = Path(__file__).parents[2] / "engine"
+NOON = datetime(2026, 3, 10, 12, 0).timestamp()
+DAY_S = 86_400.0
+KEY = "k" * 64
+USED = Usage("openai", "text-embedding-3-small", requests=1, texts=10, tokens=500)
+SICK = Health(NOON, "openai embeddings failed: 503", 2, NOON + 10, NOON - 60, 12.5, "0badcafe")
+JOB = StoredJob("batch_1", KEY, "openai", "in_progress", NOON, ("a" * 64, "b" * 64))
+
+
+class Clock:
+    def __init__(self, now: float = NOON) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "providers.sqlite"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def records(path: Path, clock: Clock) -> Iterator[ProviderRecords]:
+    made = ProviderRecords(path, clock)
+    yield made
+    made.close()
+
+
+def fill(records: ProviderRecords) -> None:
+    records.add_usage(USED)
+    records.save_health(KEY, SICK)
+    records.set_item_cap(KEY, 16)
+    records.save_job(JOB)
+
+
+def sql(path: Path, text: str) -> list[tuple[object, ...]]:
+    connection = apsw.Connection(str(path))
+    try:
+        return connection.execute(text).fetchall()
+    finally:
+        connection.close()
+
+
+# -- what is kept ---------------------------------------------------------------------------------------
+
+
+def test_reading_makes_no_file(records: ProviderRecords, path: Path) -> None:
+    assert records.usage() == []
+    assert records.health(KEY) == Health()
+    assert records.item_cap(KEY) is None
+    assert records.jobs(KEY) == []
+    assert len(records.key_tag("sk-secret")) == 8
+    assert records.note is None
+    assert not path.parent.exists()
+
+
+def test_everything_is_there_for_the_next_run(records: ProviderRecords, path: Path, clock: Clock) -> None:
+    fill(records)
+    records.close()
+    again = ProviderRecords(path, clock)
+    assert again.usage() == [
+        DayUsage("2026-03-10", "openai", "text-embedding-3-small", 1, 10, 500, estimated=False)
+    ]
+    assert again.health(KEY) == SICK
+    assert again.health("other") == Health()
+    assert again.item_cap(KEY) == 16
+    assert again.jobs(KEY) == [JOB]
+    assert again.jobs("other") == []
+    assert again.note is None
+    again.close()
+    again.close()
+
+
+def test_it_is_private(records: ProviderRecords, path: Path) -> None:
+    old = os.umask(0)
+    try:
+        fill(records)
+    finally:
+        os.umask(old)
+    files = sorted(path.parent.iterdir())
+    assert path in files
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    assert path.parent.stat().st_mode & 0o077 == 0
+    assert sql(path, "PRAGMA journal_mode") == [("wal",)]
+
+
+def test_a_file_that_others_could_read_becomes_private(records: ProviderRecords, path: Path) -> None:
+    fill(records)
+    records.close()
+    path.chmod(0o644)
+    records.usage()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_usage_adds_up_by_local_day_and_model(records: ProviderRecords, clock: Clock) -> None:
+    records.add_usage(USED)
+    records.add_usage(Usage("openai", "text-embedding-3-small", 2, 3, 7, estimated=True))
+    records.add_usage(Usage("voyage", "voyage-4", 1, 1, 1))
+    clock.now = datetime(2026, 3, 11, 0, 0, 1).timestamp()
+    records.add_usage(USED)
+    clock.now = datetime(2026, 3, 11, 23, 59, 59).timestamp()
+    days = [(day.day, day.provider, day.requests, day.tokens, day.estimated) for day in records.usage()]
+    assert days == [
+        ("2026-03-11", "openai", 1, 500, False),
+        ("2026-03-10", "openai", 3, 507, True),
+        ("2026-03-10", "voyage", 1, 1, False),
+    ]
+    assert [day.day for day in records.usage(days=1)] == ["2026-03-11"]
+    assert len(records.usage(days=2)) == 3
+    assert len(records.usage(days=10**9)) == 3
+
+
+def test_what_is_old_is_dropped(records: ProviderRecords, path: Path, clock: Clock) -> None:
+    fill(records)
+    clock.now += (KEEP_JOBS_DAYS + 1) * DAY_S
+    records.add_usage(USED)
+    assert records.jobs(KEY) == []
+    assert len(records.usage(days=1000)) == 2
+    clock.now = NOON + KEEP_DAYS * DAY_S
+    records.add_usage(USED)
+    assert len(records.usage(days=1000)) == 3, "400 days are kept"
+    clock.now += DAY_S
+    records.add_usage(USED)
+    assert (datetime.fromtimestamp(NOON) + timedelta(days=0)).date().isoformat() not in {
+        day.day for day in records.usage(days=1000)
+    }
+    assert records.health(KEY) == Health()
+    assert records.item_cap(KEY) is None
+
+
+def test_jobs_are_updated_and_dropped(records: ProviderRecords) -> None:
+    later = StoredJob("batch_2", KEY, "openai", "validating", NOON + 5, ())
+    records.save_job(later)
+    records.save_job(JOB)
+    assert [job.id for job in records.jobs(KEY)] == ["batch_1", "batch_2"]
+    done = StoredJob("batch_1", KEY, "openai", "completed", NOON, JOB.texts)
+    records.save_job(done)
+    assert records.jobs(KEY) == [done, later]
+    records.drop_job("batch_1")
+    records.drop_job("never there")
+    assert records.jobs(KEY) == [later]
+
+
+def test_nonsense_does_no_harm(records: ProviderRecords) -> None:
+    for _ in range(3):
+        records.add_usage(Usage("a\ud800", "m\0", -5, 2**70, 2**70))
+    records.save_health(
+        KEY, Health(float("nan"), "x" * 2000 + "\udfff", 2**80, float("inf"), float("-inf"), float("nan"))
+    )
+    records.set_item_cap(KEY, 0)
+    (day,) = records.usage()
+    assert (day.provider, day.model, day.requests, day.texts) == ("a\ufffd", "m\0", 0, 3 * 10**12)
+    health = records.health(KEY)
+    assert (health.failing_since, health.next_retry, health.last_ok) == (None, None, None)
+    assert len(health.reason) == 500
+    assert records.item_cap(KEY) == 1
+    assert records.note is None
+
+
+def test_a_tag_tells_keys_apart_and_tells_no_key(records: ProviderRecords, path: Path, clock: Clock) -> None:
+    secret = "sk-plantedplantedplantedplanted1234"
+    before = records.key_tag(secret)
+    assert before == records.key_tag(secret) != records.key_tag(secret + "x")
+    assert records.key_tag("") == ""
+    records.save_health(KEY, Health(key_tag=before))
+    assert records.key_tag(secret) == before, "the file is made with the salt that was used before"
+    records.close()
+    again = ProviderRecords(path, clock)
+    assert again.key_tag(secret) == before
+    again.close()
+    other = ProviderRecords(None, clock)
+    assert other.key_tag(secret) != before, "another file, another salt"
+    assert not any(b"planted" in file.read_bytes() for file in path.parent.iterdir())
+
+
+# -- without a usable file ------------------------------------------------------------------------------
+
+
+def works_in_memory(records: ProviderRecords) -> None:
+    fill(records)
+    assert [day.tokens for day in records.usage()] == [500]
+    assert records.health(KEY) == SICK
+    assert records.item_cap(KEY) == 16
+    assert records.jobs(KEY) == [JOB]
+    assert records.note is not None
+    assert records.note.code == "provider-records"
+
+
+def test_without_a_path_everything_is_in_memory(clock: Clock) -> None:
+    records = ProviderRecords(None, clock)
+    works_in_memory(records)
+    records.close()
+    assert records.usage() == []
+
+
+def damaged(path: Path) -> str:
+    path.parent.mkdir()
+    path.write_bytes(b"this is no database " * 500)
+    return "Remove it"
+
+
+def newer(path: Path) -> str:
+    path.parent.mkdir()
+    sql(path, f"CREATE TABLE usage(other TEXT); PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    return "newer version of this program"
+
+
+def foreign(path: Path) -> str:
+    path.parent.mkdir()
+    sql(path, "CREATE TABLE recipes(cake TEXT)")
+    return "something else"
+
+
+def without_tables(path: Path) -> str:
+    path.parent.mkdir()
+    sql(path, f"PRAGMA user_version = {SCHEMA_VERSION}")
+    return "is damaged"
+
+
+def a_folder(path: Path) -> str:
+    path.mkdir(parents=True)
+    return "cannot be used"
+
+
+def below_a_file(path: Path) -> str:
+    path.parent.write_text("in the way")
+    return "OPENCLAW_MEM_HOME"
+
+
+@pytest.mark.parametrize("trouble", [damaged, newer, foreign, without_tables, a_folder, below_a_file])
+@pytest.mark.parametrize("reads_first", [True, False])
+def test_an_unusable_file_is_left_alone(path: Path, clock: Clock, trouble: object, reads_first: bool) -> None:
+    assert callable(trouble)
+    told = trouble(path)
+    content = path.read_bytes() if path.is_file() else None
+    records = ProviderRecords(path, clock)
+    if reads_first:
+        assert records.usage() == []
+        assert records.health(KEY) == Health()
+    works_in_memory(records)
+    assert records.note is not None
+    assert records.note.level == "warning"
+    assert told in records.note.text
+    assert str(path) in records.note.text
+    records.close()
+    if content is not None:
+        assert path.read_bytes() == content
+
+
+def test_an_empty_file_is_taken(records: ProviderRecords, path: Path) -> None:
+    path.parent.mkdir()
+    path.touch()
+    assert records.usage() == []
+    fill(records)
+    assert records.note is None
+    assert sql(path, "SELECT count(*) FROM usage") == [(1,)]
+
+
+def test_every_damaged_byte_is_survived(path: Path, clock: Clock) -> None:
+    """Pages overwritten with noise, at every place of the file, never raise."""
+    first = ProviderRecords(path, clock)
+    for number in range(30):
+        first.add_usage(Usage("openai", f"model {number}", 1, 1, 1))
+        first.save_health(f"{number:064}", SICK)
+    fill(first)
+    first.close()
+    whole = path.read_bytes()
+    chance = random.Random(3)
+    for _ in range(150):
+        broken = bytearray(whole)
+        at = chance.randrange(len(broken))
+        broken[at : at + 64] = chance.randbytes(64)
+        path.write_bytes(broken[: len(whole)])
+        records = ProviderRecords(path, clock)
+        records.usage()
+        records.health(KEY)
+        records.item_cap(KEY)
+        records.jobs(KEY)
+        records.key_tag("x")
+        fill(records)
+        assert [day.tokens for day in records.usage() if day.model == USED.model] != []
+        records.close()
+
+
+def test_what_could_be_read_goes_along_into_memory(records: ProviderRecords, path: Path) -> None:
+    fill(records)
+    tag = records.key_tag("sk-x")
+    blocker = apsw.Connection(str(path))
+    blocker.execute("CREATE TRIGGER full BEFORE INSERT ON usage BEGIN SELECT raise(abort, 'no'); END")
+    records.add_usage(USED)  # fails in the file, whatever the cause
+    assert records.note is not None
+    assert [day.tokens for day in records.usage()] == [1000]
+    assert records.health(KEY) == SICK
+    assert records.jobs(KEY) == [JOB]
+    assert records.key_tag("sk-x") == tag
+    blocker.close()
+
+
+def test_a_lock_that_is_never_given_up(
+    records: ProviderRecords, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openclaw_mem_engine.providers.records_file.BUSY_TIMEOUT_MS", 100)
+    fill(records)
+    records.close()
+    holder = apsw.Connection(str(path))
+    holder.execute("BEGIN IMMEDIATE")
+    assert records.health(KEY) == SICK, "reading never waits"
+    assert records.note is None
+    records.add_usage(USED)
+    assert records.note is not None
+    assert "locked" in records.note.text
+    assert [day.requests for day in records.usage()] == [2]
+    holder.execute("ROLLBACK")
+    holder.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of one megabyte."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("only root may mount a small disk")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("mounting is not allowed here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk(small_disk: Path, clock: Clock) -> None:
+    records = ProviderRecords(small_disk / "providers.sqlite", clock)
+    fill(records)
+    with suppress(OSError), (small_disk / "ballast").open("wb") as ballast:
+        while ballast.write(bytes(4096)):
+            ballast.flush()
+    for number in range(300):
+        records.add_usage(Usage("openai", f"model {number} {'x' * 2000}", 1, 1, 1))
+    assert records.note is not None
+    assert "full" in records.note.text
+    assert len(records.usage()) == 301
+    assert records.health(KEY) == SICK
+    records.close()
+
+
+# -- threads and processes ------------------------------------------------------------------------------
+
+
+def test_many_threads_lose_nothing(records: ProviderRecords) -> None:
+    def work(number: int) -> None:
+        for turn in range(50):
+            records.add_usage(USED)
+            records.save_health(f"key {number}", Health(failures=turn + 1))
+            assert records.health(f"key {number}").failures == turn + 1
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [day.requests for day in records.usage()] == [400]
+    assert records.note is None
+
+
+def child(code: str, *arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ENGINE)},
+    )
+
+
+ADD_AT_ONCE = """
+    import sys
+    from pathlib import Path
+    from openclaw_mem_engine.providers.base import Usage
+    from openclaw_mem_engine.providers.records import ProviderRecords
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for _ in range(100):
+        records = ProviderRecords(Path(sys.argv[1]), lambda: 1773140400.0)
+        records.add_usage(Usage("openai", "m", 1, 2, 3))
+        if records.note:
+            sys.exit(records.note.text)
+        records.close()
+"""
+
+
+def test_many_processes_make_and_fill_one_file(path: Path, records: ProviderRecords) -> None:
+    processes = [child(ADD_AT_ONCE, path) for _ in range(4)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    assert [(day.requests, day.texts, day.tokens) for day in records.usage()] == [(400, 800, 1200)]
+
+
+WRITE_FOREVER = """
+    import sys
+    from pathlib import Path
+    from openclaw_mem_engine.providers.base import Usage
+    from openclaw_mem_engine.providers.records import Health, ProviderRecords, StoredJob
+    print("ready", flush=True)
+    number, now = 0, 1773140400.0
+    while True:
+        records = ProviderRecords(Path(sys.argv[1]), lambda: now)
+        for _ in range(20):
+            number += 1
+            records.add_usage(Usage("openai", "m", 1, 1, 1))
+            records.save_health("key", Health(failures=number, reason=f"reason {number} " * 20))
+            texts = ("a" * 64,) * 40
+            records.save_job(StoredJob(f"job {number % 50}", "key", "openai", str(number), now, texts))
+        records.close()
+"""
+
+
+def test_a_kill_at_any_moment_leaves_it_whole(path: Path, records: ProviderRecords) -> None:
+    chance = random.Random(11)
+    before = 0
+    for _ in range(6):
+        process = child(WRITE_FOREVER, path)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(chance.uniform(0.0, 0.1))
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        days = records.usage()
+        assert records.note is None
+        for day in days:
+            assert day.requests == day.texts == day.tokens >= before
+            before = day.requests
+        health = records.health("key")
+        assert health.reason == (f"reason {health.failures} " * 20)[:500] or health == Health()
+        for job in records.jobs("key"):
+            assert job.id == f"job {int(job.state) % 50}"
+            assert len(job.texts) == 40
+        records.close()
+        if path.exists():
+            assert sql(path, "PRAGMA integrity_check") == [("ok",)]
+    fill(records)
+    assert records.note is None
+    assert before > 0
