@@ -270,10 +270,10 @@ class TestRefusals:
         assert note.code == "config-include"
 
     def test_an_unknown_provider_matters_only_when_nothing_overrides_it(self, world: World) -> None:
-        path = world.memory_search({"provider": "ollama"})
+        path = world.memory_search({"provider": "bedrock"})
         with pytest.raises(ConfigError) as caught:
             world.load()
-        assert f"{path}: agents.defaults.memorySearch.provider is 'ollama'" in str(caught.value)
+        assert f"{path}: agents.defaults.memorySearch.provider is 'bedrock'" in str(caught.value)
         assert "static" in str(caught.value) and "--provider" in str(caught.value)
         assert world.load(provider="static").provider.provider == "static"
 
@@ -379,7 +379,7 @@ def test_settings_in_the_place_of_later_releases_count_and_yield(world: World) -
 
 def test_what_a_later_release_may_mean_otherwise_is_only_told(world: World) -> None:
     world.openclaw(
-        {"memory": {"search": {"query": {"minScore": "auto", "maxResults": 3}, "provider": "ollama"}}}
+        {"memory": {"search": {"query": {"minScore": "auto", "maxResults": 3}, "provider": "bedrock"}}}
     )
     settings = world.load(provider="none")
     assert dict(settings.query.overrides) == {"max_results": 3}

@@ -11,12 +11,16 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import cast
 
+from openclaw_mem_engine.config.also import checked_also, name_of, without_needless
+from openclaw_mem_engine.config.auth_profiles import OPENCLAW_IDS
 from openclaw_mem_engine.config.env import KEY_VARIABLES
 from openclaw_mem_engine.config.keys import RULES
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, merged
+from openclaw_mem_engine.config.local_model import LocalModel
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
 from openclaw_mem_engine.config.secret import Secret, shown
 from openclaw_mem_engine.config.settings import (
+    ENDPOINT_NAMES,
     REMOTE_NAMES,
     BatchSettings,
     Endpoint,
@@ -25,62 +29,80 @@ from openclaw_mem_engine.config.settings import (
     ProviderSettings,
     RemoteName,
 )
+from openclaw_mem_engine.config.shared_keys import SharedKeys
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import Note
 
-#: Our names of providers in OpenClaw's ``models.providers``.
-_OPENCLAW_IDS: Mapping[RemoteName, str] = {
-    "openai": "openai",
-    "gemini": "google",
-    "voyage": "voyage",
-    "mistral": "mistral",
-}
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _DEFAULT = Origin("default", "built in")
+
+_FoundKey = tuple[Secret, Origin]
+_Keys = Mapping[RemoteName, _FoundKey | None]
 
 
 class ProviderResolver:
     """Works out :class:`ProviderSettings` from the layers, lowest first. ``notes`` says what was left out."""
 
-    def __init__(self, layers: Sequence[Layer], openclaw: OpenClawConfig, chosen: Chosen) -> None:
+    def __init__(
+        self,
+        layers: Sequence[Layer],
+        openclaw: OpenClawConfig,
+        chosen: Chosen,
+        shared: SharedKeys,
+        local: LocalModel,
+    ) -> None:
         self._layers = layers
         self._openclaw = openclaw
         self._chosen = chosen
-        self._found: dict[RemoteName, tuple[Secret, Origin]] = {}
-        self._origins: dict[RemoteName, dict[str, Origin]] = {name: {} for name in REMOTE_NAMES}
+        self._shared = shared
+        self._local = local
+        self._origins: dict[RemoteName, dict[str, Origin]] = {name: {} for name in ENDPOINT_NAMES}
         self.notes: list[Note] = []
 
     def resolve(self) -> ProviderSettings:
         """Raises ConfigError when the chosen provider's settings cannot be used."""
         name = self._checked("provider.name", "auto")
         fallback = self._checked("provider.fallback", "none")
-        owned = self._layers_by_owner()
-        self._found = self._shared_keys()
-        first = self._auto_owner(owned.pop("auto", []))
-        owned.setdefault(first[0], []).extend(first[1])
-        keys = {remote: self._key(remote, owned.get(remote, [])) for remote in REMOTE_NAMES}
-        picked = self._picked(name, keys)
+        also = checked_also(self._chosen)
+        owned, named = self._layers_by_owner()
+        first = self._auto_owner(owned.get("auto", []))
+        for layers in (owned, named):
+            layers.setdefault(first, []).extend(layers.pop("auto", []))
+        keys = {remote: self._key(remote, owned.get(remote, [])) for remote in ENDPOINT_NAMES}
+        # The file of a local model comes before all that would send text away.
+        picked = self._picked("local" if name == "auto" and self._local.found else name, keys)
+        wanted = {picked, fallback, *map(name_of, also)}
+        searched = REMOTE_NAMES if name == "auto" and not self._local.found else ()
+        passed = searched[: searched.index(picked)] if searched and picked else searched
+        self._tell_keys(passed, wanted, keys)
         endpoints = {
-            remote: self._endpoint(remote, owned.get(remote, []), key, remote in (picked, fallback))
+            remote: self._endpoint(
+                remote, owned.get(remote, []), named.get(remote, []), key, remote in wanted
+            )
             for remote, key in keys.items()
         }
         own = endpoints[picked] if picked else Endpoint()
-        for key in ("base_url", "api_key", "headers"):
+        for key in ("base_url", "api_key", "headers", "model"):
             origin = self._origins[picked].get(key, _DEFAULT) if picked else _DEFAULT
             self._chosen.origins[f"provider.{key}"] = origin
-        return ProviderSettings(
+        self._tell_unused_model(name, named.get(name, []))
+        settings = ProviderSettings(
             provider=cast(ProviderName, name),
-            model=self._model(owned.get(picked or name, [])),
+            model=own.model,
             base_url=own.base_url,
             api_key=own.api_key,
             headers=own.headers,
             fallback=fallback,
             key_provider=picked if own.api_key is not None else None,
             endpoints=MappingProxyType(endpoints),
-            local_model_path=self._chosen.text("provider.local_model_path"),
-            local_model_cache_dir=self._chosen.text("provider.local_model_cache_dir"),
+            local_model_path=self._local.model,
+            local_model_cache_dir=self._local.folder,
             batch=self._batch(),
+            concurrency=self._chosen.value("provider.concurrency", int, ProviderSettings().concurrency),
+            local_idle_minutes=self._idle_minutes(),
+            local_model_found=self._local.found,
         )
+        return without_needless(settings, also, self._chosen.origins, self.notes)
 
     def _checked(self, key: str, default: str) -> str:
         """A provider name. Checked only here, for OpenClaw knows some that we do not: that is only an error
@@ -95,69 +117,58 @@ class ProviderResolver:
             )
         return text
 
-    def _layers_by_owner(self) -> dict[str, list[Layer]]:
-        """For each provider, the layers whose key, address and model are meant for it."""
+    def _layers_by_owner(self) -> tuple[dict[str, list[Layer]], dict[str, list[Layer]]]:
+        """For each provider, the layers whose key and address are meant for it, and those whose model is."""
         owned: dict[str, list[Layer]] = {}
+        named: dict[str, list[Layer]] = {}
         owner = "auto"
         for layer in self._layers:
             entry = layer.entry("provider.name")
             owner = str(entry.value).strip() or owner if entry else owner
             target = owner
             fallback = layer.entry("provider.fallback")
-            if owner in ("local", "static", "none") and fallback and str(fallback.value) in REMOTE_NAMES:
-                # A local provider needs no address, so the one given is that of the fallback.
+            if owner in ("local", "static", "none") and fallback and str(fallback.value) in ENDPOINT_NAMES:
+                # These need no address, so the one given is that of the fallback. A model is another matter:
+                # what names a local model must never be asked of a remote provider.
                 target = str(fallback.value)
             owned.setdefault(target, []).append(layer)
-        return owned
+            named.setdefault(owner, []).append(layer)
+        return owned, named
 
-    def _auto_owner(self, layers: list[Layer]) -> tuple[RemoteName, list[Layer]]:
+    def _auto_owner(self, layers: list[Layer]) -> RemoteName:
         """Whose settings those are that stand beside no provider name: the first in the order with a key.
 
         With a key among them that is openai, the first to be tried.
         """
         if any("provider.api_key" in layer for layer in layers):
-            return REMOTE_NAMES[0], layers
-        usable = (name for name in REMOTE_NAMES if name in self._found and self._found[name][0].available)
-        return next(usable, REMOTE_NAMES[0]), layers
-
-    def _shared_keys(self) -> dict[RemoteName, tuple[Secret, Origin]]:
-        """Keys that are not given for memory search alone: the environment, then ``models.providers``."""
-        found: dict[RemoteName, tuple[Secret, Origin]] = {}
-        for name in REMOTE_NAMES:
-            for variable in KEY_VARIABLES[name]:
-                text = self._openclaw.environ.get(variable, "").strip()
-                if text and name not in found:
-                    found[name] = Secret(text), self._variable_origin(variable)
-            node, key = self._openclaw.provider_entry(_OPENCLAW_IDS[name])
-            where = self._openclaw.where(f"{key}.apiKey")
-            if name not in found and (secret := self._openclaw.secret(node.get("apiKey"), where)):
-                found[name] = secret, Origin("openclaw", where)
-        return found
-
-    def _variable_origin(self, variable: str) -> Origin:
-        block = self._openclaw.env_block
-        if variable in block and self._openclaw.environ[variable] == block[variable]:
-            return Origin("openclaw", self._openclaw.where(f"env.{variable}"))
-        return Origin("env", f"env {variable}")
+            return REMOTE_NAMES[0]
+        return next(filter(self._shared.usable, REMOTE_NAMES), REMOTE_NAMES[0])
 
     def _endpoint(
-        self, name: RemoteName, layers: list[Layer], key: tuple[Secret, Origin] | None, needed: bool
+        self,
+        name: RemoteName,
+        layers: list[Layer],
+        model_layers: list[Layer],
+        key: _FoundKey | None,
+        needed: bool,
     ) -> Endpoint:
         try:
             url, headers = self._address(name, layers)
+            model = self._model(name, model_layers)
         except ConfigError as error:
             if needed:
                 raise
             # Nobody asked for this provider: its trouble is told when somebody does.
             return Endpoint(api_key=Secret.missing(str(error)))
-        if key is not None:
-            self._origins[name]["api_key"] = key[1]
-        return Endpoint(url, key[0] if key else None, MappingProxyType(headers))
+        if key is None:
+            return Endpoint(url, None, MappingProxyType(headers), model)
+        self._origins[name]["api_key"] = key[1]
+        return Endpoint(url, key[0], MappingProxyType(headers), model, key[1])
 
-    def _key(self, name: RemoteName, layers: list[Layer]) -> tuple[Secret, Origin] | None:
+    def _key(self, name: RemoteName, layers: list[Layer]) -> _FoundKey | None:
         entry = merged(layers).entry("provider.api_key")
         if entry is None:
-            return self._found.get(name)
+            return self._shared.get(name)
         assert isinstance(entry.value, Secret)
         literal = entry.value.reveal() if entry.value.available else ""
         if name == "gemini" and literal in KEY_VARIABLES["gemini"]:
@@ -170,7 +181,7 @@ class ProviderResolver:
     def _address(self, name: RemoteName, layers: list[Layer]) -> tuple[str | None, dict[str, str]]:
         """URL and headers: those of memory search over those of ``models.providers``; headers are united."""
         entries: dict[str, list[Entry]] = {"base_url": [], "headers": []}
-        node, dotted = self._openclaw.provider_entry(_OPENCLAW_IDS[name])
+        node, dotted = self._openclaw.provider_entry(OPENCLAW_IDS[name])
         for theirs, ours in (("baseUrl", "base_url"), ("headers", "headers")):
             if node.get(theirs) is not None:
                 where = self._openclaw.where(f"{dotted}.{theirs}")
@@ -195,26 +206,50 @@ class ProviderResolver:
                 headers[header] = text
         return url, headers
 
-    def _picked(
-        self, name: str, keys: Mapping[RemoteName, tuple[Secret, Origin] | None]
-    ) -> RemoteName | None:
+    def _picked(self, name: str, keys: _Keys) -> RemoteName | None:
         """The named provider if it is a remote one; for ``auto`` the first whose key can be had."""
         if name != "auto":
-            return next((remote for remote in REMOTE_NAMES if remote == name), None)
-        for remote in REMOTE_NAMES:
+            return next((remote for remote in ENDPOINT_NAMES if remote == name), None)
+        return next((remote for remote in REMOTE_NAMES if (key := keys[remote]) and key[0].available), None)
+
+    def _tell_keys(
+        self,
+        passed: Sequence[RemoteName],
+        wanted: set[str | None],
+        keys: _Keys,
+    ) -> None:
+        """Why a key is not there, for providers that ``auto`` has passed over and for those wanted."""
+        for remote in ENDPOINT_NAMES:
             found = keys[remote]
-            if found is not None and found[0].available:
-                return remote
-            if found is not None:
+            if found is None or found[0].available or not (remote in passed or remote in wanted):
+                continue
+            if remote in self._shared.logins and found is self._shared.get(remote):
+                self.notes.append(Note("chat-login", str(found[0].problem)))
+            elif remote in passed:
                 text = f"{found[0].problem} Until then {remote} is passed over."
                 self.notes.append(Note("provider-key-missing", text, "warning"))
-        return None
+        if passed or wanted.intersection(ENDPOINT_NAMES):
+            self.notes.extend(self._shared.notes)
 
-    def _model(self, layers: list[Layer]) -> str | None:
+    def _tell_unused_model(self, name: str, layers: list[Layer]) -> None:
+        if name != "static" and not (name == "local" and self._local.model is None):
+            return
+        entry = merged(layers).entry("provider.model")
+        if entry is not None and str(entry.value).strip():
+            instead = "name its file in provider.local_model_path." if name == "local" else "it has but one."
+            text = f"{entry.origin.where} is not used by provider {name}: {instead}"
+            self.notes.append(Note("model-unused", text, "warning"))
+
+    def _model(self, name: RemoteName, layers: list[Layer]) -> str | None:
         entry = merged(layers).entry("provider.model")
         text = self._chosen.typed(entry, str).strip() if entry else ""
-        self._chosen.origins["provider.model"] = entry.origin if entry and text else _DEFAULT
+        if entry and text:
+            self._origins[name]["model"] = entry.origin
         return text or None
+
+    def _idle_minutes(self) -> float:
+        usual = ProviderSettings().local_idle_minutes
+        return float(cast(float, self._chosen.value("provider.local_idle_minutes", object, usual)))
 
     def _batch(self) -> BatchSettings:
         get = self._chosen.value

@@ -17,6 +17,7 @@ TEXT = Rule("text")
 #: Knobs of the ranking: type only. Their ranges depend on the ranking, which refuses what it cannot use.
 QUERY_RULES: Mapping[str, Rule] = {
     "mode": TEXT,
+    "vector_space": TEXT,
     "lexical_form": TEXT,
     "lexical_index": TEXT,
     "line_text": Rule("number"),
@@ -43,14 +44,6 @@ QUERY_RULES: Mapping[str, Rule] = {
 #: Keys that are read, checked and shown, but change nothing in this release.
 NOT_YET = frozenset(
     {
-        "provider.fallback",
-        "provider.local_model_path",
-        "provider.local_model_cache_dir",
-        "provider.batch.enabled",
-        "provider.batch.wait",
-        "provider.batch.concurrency",
-        "provider.batch.poll_interval_ms",
-        "provider.batch.timeout_minutes",
         "sync.on_session_start",
         "sync.debounce_ms",
         "sync.interval_minutes",
@@ -78,8 +71,11 @@ RULES: Mapping[str, Rule] = {
     "provider.api_key": Rule("secret"),
     "provider.headers": Rule("headers"),
     "provider.fallback": Rule("text", choices=tuple(name for name in PROVIDER_NAMES if name != "auto")),
+    "provider.also": Rule("texts", unit="provider or provider:model"),
+    "provider.concurrency": Rule("int", low=1, high=32, unit="requests"),
     "provider.local_model_path": Rule("path"),
     "provider.local_model_cache_dir": Rule("path"),
+    "provider.local_idle_minutes": Rule("number", low=0, unit="minutes"),
     "provider.batch.enabled": SWITCH,
     "provider.batch.wait": SWITCH,
     "provider.batch.concurrency": Rule("int", low=1),

@@ -109,12 +109,15 @@ class Chosen:
 
     def path(self, key: str, default: Path) -> Path:
         """A path, made absolute from where its source stands."""
+        return self.place(key, self.text(key), Path("/")) or default
+
+    def place(self, key: str, text: str | None, base: Path) -> Path | None:
+        """The path that ``text``, the value of ``key``, names; ``base`` is for sources without a folder."""
         entry = self._layer.entry(key)
-        text = self.text(key)
         if entry is None or text is None:
             self.origins[key] = Origin("default", "built in")
-            return default
-        return absolute(text, entry.base or Path("/"), self._home)
+            return None
+        return absolute(text, entry.base or base, self._home)
 
     def _filled(self, value: object, where: str) -> object:
         if isinstance(value, str):

@@ -17,6 +17,7 @@ from openclaw_mem_engine.config.connection import ProviderResolver
 from openclaw_mem_engine.config.env import environment_layer, shared_editor, user_data_dir
 from openclaw_mem_engine.config.keys import QUERY_RULES, RULES
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, merged
+from openclaw_mem_engine.config.local_model import lies_in, local_model
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
 from openclaw_mem_engine.config.openclaw_file import find_openclaw
 from openclaw_mem_engine.config.own import own_config_file, own_layer
@@ -31,6 +32,7 @@ from openclaw_mem_engine.config.settings import (
     Settings,
     SyncSettings,
 )
+from openclaw_mem_engine.config.shared_keys import SharedKeys
 from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.model import Note, Source
 
@@ -52,8 +54,8 @@ def load_settings(
     """The settings in effect. The first five are flags (``--workspace`` …, ``--config`` names an
     ``openclaw.json``); ``environ``, ``home`` and ``cwd`` stand for those of the process.
 
-    Reads at most two files and writes nothing. Raises ConfigError for a file or variable that cannot be
-    used, UsageError for such a flag.
+    Reads at most four files (ours, OpenClaw's, two with its keys) and writes nothing. Raises ConfigError for
+    a file or variable that cannot be used, UsageError for such a flag.
     """
     flags = _flag_layer(cwd, workspace=workspace, agent=agent, provider=provider, profile=profile)
     variables = environment_layer(environ, cwd)
@@ -78,7 +80,8 @@ def load_settings(
         data_dir, openclaw.place.state_dir, "OpenClaw's folder", chosen.origins["data_dir"]
     )
     _refuse_foreign_folder(data_dir, folder, "the workspace", chosen.origins["data_dir"])
-    resolver = ProviderResolver(layers, openclaw, chosen)
+    local = local_model(chosen, cwd, (openclaw.place.state_dir, folder), notes)
+    resolver = ProviderResolver(layers, openclaw, chosen, SharedKeys(openclaw, agent_id), local)
     provider_settings = resolver.resolve()
     return Settings(
         workspace=folder,
@@ -170,8 +173,7 @@ def _workspace(chosen: Chosen, openclaw: OpenClawConfig, agent_id: str, cwd: Pat
 
 def _refuse_foreign_folder(data_dir: Path, foreign: Path, what: str, origin: Origin) -> None:
     """Nothing of ours is ever written where notes or OpenClaw's own state lie."""
-    real, taken = Path(os.path.realpath(data_dir)), Path(os.path.realpath(foreign))
-    if real == taken or taken in real.parents:
+    if lies_in(data_dir, foreign):
         raise ConfigError(
             f"The data folder {data_dir} ({origin.where}) lies in {what} {foreign}. "
             f"Name a folder outside of it in OPENCLAW_MEM_HOME."

@@ -117,6 +117,16 @@ class OpenClawConfig:
         key = f"models.providers.{provider_id}"
         return self._object(key), key
 
+    def auth_order(self, provider_id: str) -> tuple[str, ...]:
+        """The ids of auth profiles that are to be used for a provider, in order; empty when nothing is said.
+
+        The place is not ours to judge: what is no list of ids says nothing.
+        """
+        node: object = self._root
+        for name in ("auth", "order", provider_id):
+            node = node.get(name) if isinstance(node, dict) else None
+        return tuple(item for item in _items(node) if isinstance(item, str))
+
     def secret(self, value: object, where: str) -> Secret | None:
         """A configured key: a text, maybe with ``${NAME}``, or a reference to an environment variable."""
         if value is None:

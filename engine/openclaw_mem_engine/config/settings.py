@@ -11,13 +11,16 @@ from typing import Any, Literal
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.model import Note, Source
 
-ProviderName = Literal["auto", "static", "openai", "gemini", "voyage", "mistral", "local", "none"]
-RemoteName = Literal["openai", "gemini", "voyage", "mistral"]
+UsedName = Literal["static", "openai", "gemini", "voyage", "mistral", "ollama", "local", "none"]
+ProviderName = Literal["auto"] | UsedName
+RemoteName = Literal["openai", "gemini", "voyage", "mistral", "ollama"]
 CitationMode = Literal["auto", "on", "off"]
 
 #: The order in which ``auto`` looks for a key.
 REMOTE_NAMES: tuple[RemoteName, ...] = ("openai", "gemini", "voyage", "mistral")
-PROVIDER_NAMES: tuple[ProviderName, ...] = ("auto", "static", *REMOTE_NAMES, "local", "none")
+#: Providers that are reached by an address. ``ollama`` needs no key, so nothing but its name chooses it.
+ENDPOINT_NAMES: tuple[RemoteName, ...] = (*REMOTE_NAMES, "ollama")
+PROVIDER_NAMES: tuple[ProviderName, ...] = ("auto", "static", *ENDPOINT_NAMES, "local", "none")
 
 
 def _nothing() -> Mapping[Any, Any]:
@@ -36,12 +39,15 @@ class Origin:
 class Endpoint:
     """How to reach one remote provider. Headers and URL stay out of ``repr``: both may hold credentials.
 
-    ``base_url`` is None for the provider's own public address.
+    ``base_url`` is None for the provider's own usual address, ``model`` for its default model. ``key_origin``
+    tells where the key stands (or where it should, when it cannot be had).
     """
 
     base_url: str | None = field(default=None, repr=False)
     api_key: Secret | None = None
     headers: Mapping[str, str] = field(default_factory=_nothing, repr=False)
+    model: str | None = None
+    key_origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +65,17 @@ class BatchSettings:
 class ProviderSettings:
     """Which embeddings to use.
 
-    ``base_url``, ``api_key`` and ``headers`` belong to the named provider; with ``auto``, to
-    ``key_provider``, the first of :data:`REMOTE_NAMES` that has a key (None when none has). ``endpoints``
-    holds all four, for the fallback. A key is only ever paired with the provider that it was configured for.
-    ``model`` is None for the provider's default model.
+    ``base_url``, ``api_key``, ``headers`` and ``model`` belong to :attr:`chosen`, the provider that is named
+    or that ``auto`` comes to. ``key_provider`` is that provider when it is remote and has a key, else None.
+    ``endpoints`` holds all of :data:`ENDPOINT_NAMES`, for ``fallback`` and ``also``. A key, an address or a
+    model is only ever paired with the provider that it was configured for. ``model`` is None for the
+    provider's default model.
+
+    ``also`` names embedders whose vectors are kept beside the chosen one's: ``provider`` or
+    ``provider:model``. ``local_model_path`` is an absolute path or a URI, ``local_model_found`` True when it
+    is the path of a file. Downloaded models lie in ``local_model_cache_dir`` (None: below our data folder).
+    A local model leaves memory after ``local_idle_minutes`` without a text. ``concurrency`` is the number of
+    requests in flight.
     """
 
     provider: ProviderName = "auto"
@@ -76,6 +89,18 @@ class ProviderSettings:
     local_model_path: str | None = None
     local_model_cache_dir: str | None = None
     batch: BatchSettings = BatchSettings()
+    also: tuple[str, ...] = ()
+    concurrency: int = 4
+    local_idle_minutes: float = 5.0
+    local_model_found: bool = False
+
+    @property
+    def chosen(self) -> UsedName:
+        """The provider in effect, never ``auto``: that is the local model when its file is there, then the
+        first of :data:`REMOTE_NAMES` with a key, then the built-in table."""
+        if self.provider != "auto":
+            return self.provider
+        return "local" if self.local_model_found else self.key_provider or "static"
 
 
 @dataclass(frozen=True, slots=True)
