@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.backends.builtin import BuiltinBackend
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.configured import configured_knobs
+from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.index.sqlite import SqliteIndex
 from openclaw_mem_engine.model import (
     CancelToken,
@@ -22,16 +23,18 @@ from openclaw_mem_engine.model import (
     Source,
     snippet_of,
 )
-from openclaw_mem_engine.providers.base import EmbedderSpec
-from openclaw_mem_engine.providers.select import make_embedder
+from openclaw_mem_engine.providers.faults import check_faults
+from openclaw_mem_engine.providers.lineup import Lineup, LinkState
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.rank import rank
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.sync.indexer import SyncReport, fingerprint_of, needs_rebuild
+from openclaw_mem_engine.sync.plan import Plan, plan
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.base import Embedder
+    from openclaw_mem_engine.index.protocol import CacheSize
+    from openclaw_mem_engine.providers.records import DayUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,8 @@ class Status:
     fallback: Fallback | None
     freshness: Freshness
     notes: tuple[Note, ...]
+    chain: tuple[LinkState, ...] = ()
+    usage: tuple[DayUsage, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The stable answer of ``openclaw-mem status --json``."""
@@ -158,6 +163,8 @@ class Status:
             "fallback": self.fallback.to_dict() if self.fallback else None,
             "freshness": self.freshness.to_dict(),
             "notes": [note.to_dict() for note in self.notes],
+            "chain": [link.to_dict() for link in self.chain],
+            "usage": [day.to_dict() for day in self.usage],
         }
 
 
@@ -167,8 +174,9 @@ class Memory:
     Errors are those of ``openclaw_mem_engine.errors``; each method's backend says which.
     """
 
-    def __init__(self, backend: BuiltinBackend, knobs: Knobs) -> None:
+    def __init__(self, backend: BuiltinBackend, lineup: Lineup, knobs: Knobs) -> None:
         self._backend = backend
+        self._lineup = lineup
         self.settings = backend.settings
         #: The configured ranking: a profile with the configuration's own values over it.
         self.knobs = knobs
@@ -180,19 +188,29 @@ class Memory:
         *,
         clock: Callable[[], float] = time.time,
         resident: bool = False,
+        faults: frozenset[str] = frozenset(),
     ) -> Memory:
-        """Open the index (made empty when there is none). ``clock`` gives epoch seconds for decay;
-        ``resident`` keeps vectors in memory, for processes that search more than once.
+        """Open the index (made empty when there is none). ``clock`` gives epoch seconds for decay and for
+        what is written down of providers; ``resident`` keeps vectors in memory, for processes that search
+        more than once; ``faults`` (see ``providers.faults``) break parts on purpose, to show what follows.
 
         Raises ConfigError or UsageError for settings that cannot be used, IndexUnavailable.
         """
+        check_faults(faults)
         knobs = configured_knobs(settings)
-        embedder, notes = _embedder_of(settings)
+        notes = []
         if "sessions" in settings.sources:
             told = "Session transcripts are not indexed by this release: memory files alone are searched."
             notes.append(Note("no-sessions", told, "warning"))
-        store = SqliteIndex(settings.index_path, resident=resident, extension=settings.vector_extension)
-        return cls(BuiltinBackend(settings, store, embedder, clock, tuple(notes)), knobs)
+        lineup = Lineup(settings, faults=faults, clock=clock)
+        store = SqliteIndex(
+            settings.index_path,
+            resident=resident and "no-sqlite-vec" not in faults,
+            extension=settings.vector_extension and "no-sqlite-vec" not in faults,
+            full_text="no-fts5" not in faults,
+        )
+        backend = BuiltinBackend(settings, store, lineup.embedders, clock, (*notes, *lineup.notes))
+        return cls(backend, lineup, knobs)
 
     def __enter__(self) -> Memory:
         return self
@@ -205,7 +223,10 @@ class Memory:
     def sync(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, force: bool = False
     ) -> SyncReport:
-        """Make the index match the files on disk; ``force`` rebuilds it aside and swaps it in."""
+        """Make the index match the files on disk; ``force`` rebuilds it aside and swaps it in. Raises
+        UsageError for a memory with faults: what they make must not outlive the demonstration."""
+        if self._lineup.faults:
+            raise UsageError("A memory with faults only searches: sync it without them first.")
         return self._backend.sync(progress, cancel, force=force)
 
     def needs_rebuild(self, override: str | None) -> bool:
@@ -213,7 +234,12 @@ class Memory:
         present = self._backend.store.fingerprint()
         if override is None or present is None:
             return False
-        return needs_rebuild(present, fingerprint_of(self.settings, self._backend.embedder))
+        return needs_rebuild(present, fingerprint_of(self.settings, self._backend.embedders.primary))
+
+    def plan(self, cancel: CancelToken | None = None, *, force: bool = False) -> Plan:
+        """What ``sync`` would do and cost. Sends and writes nothing."""
+        backend = self._backend
+        return plan(self.settings, backend.store, backend.embedders, cancel, force=force)
 
     def freshness(self) -> Freshness:
         """How the index compares with the files on disk at this moment."""
@@ -240,7 +266,7 @@ class Memory:
 
     def status(self) -> Status:
         """Sizes, capabilities, freshness and everything that is not as it should be."""
-        store, embedder = self._backend.store, self._backend.embedder
+        store, embedder = self._backend.store, self._backend.embedders.primary
         counts = store.counts()
         freshness = self.freshness()
         return Status(
@@ -254,41 +280,63 @@ class Memory:
             self.knobs.profile,
             counts.files,
             counts.chunks,
-            store.vector_count(),
+            store.covered(),
             counts.cached,
             str(store.path),
             store.bytes_on_disk(),
             store.caps.full_text,
             store.caps.vector_search,
-            self._backend.fallback,
+            self.fallback(),
             freshness,
-            (*self.settings.warnings, *self._backend.notes),
+            (*self.settings.warnings, *self.notes),
+            self.chain(),
+            tuple(self.usage()),
         )
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What makes every answer less than it could be, at this moment."""
+        return self._backend.notes
+
+    def fallback(self) -> Fallback | None:
+        """Why something else than the configured provider would answer now, as far as that is known without
+        asking it."""
+        if self._backend.fallback is not None:
+            return self._backend.fallback
+        links = self.chain()
+        failed = next((link for link in links if link.role == "primary" and link.state == "failed"), None)
+        if failed is None:
+            return None
+        serving = next(link.name for link in links if link.state == "serving")
+        return Fallback(failed.name, failed.why, serving, failed.since, failed.next_retry)
+
+    def chain(self) -> tuple[LinkState, ...]:
+        """Every provider of the chain and how it stands, keywords at the end."""
+        store = self._backend.store
+        vectors = {size.space: size.vectors for size in store.spaces()}
+        return self._lineup.states(vectors, store.counts().chunks)
+
+    def probe(self, provider: str) -> float:
+        """Ask a provider in use for one vector now; milliseconds. Raises ProviderError, UsageError."""
+        return self._lineup.probe(provider)
+
+    def usage(self, days: int = 30) -> list[DayUsage]:
+        """Requests and tokens by day and provider, newest first."""
+        return self._lineup.usage(days)
+
+    def cache_sizes(self) -> list[CacheSize]:
+        """The embedding cache, space by space."""
+        return self._backend.store.cache_sizes()
+
+    def prune_cache(self, most: int) -> int:
+        """Forget the oldest cached embeddings beyond ``most``, never one that a passage needs; how many."""
+        return self._backend.store.prune_cache(most)
 
     def interrupt(self) -> None:
         """Stop a search that runs in another thread; it raises Cancelled there."""
         self._backend.interrupt()
 
     def close(self) -> None:
-        """Close the index. The object cannot be used afterwards."""
+        """Close index, embedders and records. The object cannot be used afterwards."""
         self._backend.close()
-
-
-def _embedder_of(settings: Settings) -> tuple[Embedder | None, list[Note]]:
-    """The configured embedder. One that this release does not have is replaced by the built-in one, aloud."""
-    provider = settings.provider
-    if provider.provider in ("gemini", "voyage", "mistral", "local"):
-        told = (
-            f"Provider {provider.provider} is not available in this release: the built-in static embedder "
-            "(English) answers instead. Choose `static`, `openai` or `none` to make this note go away."
-        )
-        return make_embedder(EmbedderSpec("static")), [Note("provider-unavailable", told, "warning")]
-    if provider.provider != "openai":
-        return make_embedder(EmbedderSpec("none" if provider.provider == "none" else "static")), []
-    notes, key = [], ""
-    if provider.api_key is not None and provider.api_key.available:
-        key = provider.api_key.reveal()
-    elif provider.api_key is not None:
-        notes.append(Note("provider-key-missing", str(provider.api_key.problem), "warning"))
-    spec = EmbedderSpec("openai", provider.model or "", provider.base_url or "", key, dict(provider.headers))
-    return make_embedder(spec), notes
+        self._lineup.close()

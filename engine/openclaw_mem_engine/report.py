@@ -16,6 +16,8 @@ from openclaw_mem_engine.ranking.trace import Operand, Row, Stage
 if TYPE_CHECKING:
     from openclaw_mem_engine.memory import Answer
 
+#: How the scores of a vector space that is shown beside the counted one are named.
+_BESIDE = "vector:"
 #: Dropped rows that a report lists; the rest is counted.
 DROPPED_LISTED = 20
 
@@ -102,6 +104,16 @@ def diversity(row: Row, knobs: Knobs) -> str:
     return told
 
 
+def other_vectors(row: Row) -> str:
+    """The cosines in vector spaces that are shown and not counted; empty where there are none."""
+    found = [
+        f"{name.removeprefix(_BESIDE)} {score:.3f} (place {row.ranks[name]})"
+        for name, score in row.scores.items()
+        if name.startswith(_BESIDE)
+    ]
+    return f"not counted: vector of {', '.join(found)}" if found else ""
+
+
 def stage_formula(stage: Stage) -> str:
     """A stage's formula with what its names stand for."""
     parts = [
@@ -116,6 +128,8 @@ def stage_formula(stage: Stage) -> str:
     ]
     if stage.name in ("bm25", "vector"):
         more.append(f"first {stage.constants['candidates']} enter the pool")
+    if "space" in stage.constants:
+        more.append(f"vectors of {stage.constants['space']}")
     return "; ".join([stage.formula, *parts, *more])
 
 
@@ -163,6 +177,9 @@ def _document(answer: Answer) -> Iterator[str]:
         if row.diversity is not None:
             yield ""
             yield plain(diversity(row, knobs))
+        if beside := other_vectors(row):
+            yield ""
+            yield plain(beside)
         yield ""
         yield from fenced(hit.to_dict()["snippet"])
     yield ""

@@ -91,7 +91,7 @@ def test_three_ways_to_the_nearest(
         same(index.vector(unit(query), limit, sources), wanted)
     every = {chunk_id: float(vector @ unit(query)) for chunk_id, (vector, _) in known.items()}
     assert store.cosines(unit(query), [*known, "unknown"]) == pytest.approx(every, abs=1e-6)
-    assert store.vector_count() == len(known)
+    assert store.covered() == len(known)
     for index in (store, resident, without):
         index.close()
 

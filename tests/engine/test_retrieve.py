@@ -146,7 +146,7 @@ def test_cancel_and_hostile_text(memory: Memory) -> None:
 @pytest.mark.parametrize("missing", ["full_text", "extension"])
 def test_without_a_part_of_sqlite_the_rest_answers(memory: Memory, tmp_path: Path, missing: str) -> None:
     store = SqliteIndex(tmp_path / "i.sqlite", **{missing: False})
-    backend = BuiltinBackend(memory.settings, store, memory._backend.embedder, lambda: DAY_21)
+    backend = BuiltinBackend(memory.settings, store, memory._backend.embedders, lambda: DAY_21)
     backend.sync()
     pool = backend.retrieve("irrigation pump", WORKBENCH)
     codes = {note.code for note in pool.notes}
@@ -283,16 +283,18 @@ def test_interrupting_stops_a_search_that_waits_for_its_embedding(tmp_path: Path
     workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "the router is gull\n"})
     with open_memory(workspace, tmp_path / "home") as memory:
         memory.sync()
-        embedder: Any = memory._backend.embedder
+        lineup = memory._lineup
+        guarded: Any = lineup.embedders.primary
+        embedder: Any = guarded._inner
 
         class Slow:
             def __getattr__(self, name: str) -> Any:
                 return getattr(embedder, name)
 
-            def embed_query(self, text: str) -> Any:
+            def embed_query(self, text: str, cancel: Any = None) -> Any:
                 memory.interrupt()
                 return embedder.embed_query(text)
 
-        memory._backend.embedder = Slow()
+        guarded._inner = Slow()
         with pytest.raises(Cancelled):
             memory.search("router")

@@ -372,7 +372,7 @@ def test_a_server_that_changes_its_model_is_found_out(memory: Memory, workspace:
 
 def _same_space(memory: Memory) -> None:
     """Give the index the fingerprint of this server's address, as if one address had changed its model."""
-    store, embedder = store_of(memory), memory._backend.embedder
+    store, embedder = store_of(memory), memory._backend.embedders.primary
     assert embedder is not None
     wanted = indexer.fingerprint_of(memory.settings, embedder)
     with store._db.transaction() as connection:
@@ -419,10 +419,10 @@ SYNC = """
     from pathlib import Path
     from openclaw_mem_engine.sync import indexer
     from support.memories import open_memory
-    indexer._BATCH_CHUNKS = 10
+    indexer.GROUP_CHUNKS = 10
     memory = open_memory(Path(sys.argv[1]), Path(sys.argv[2]), provider="static")
     print("ready", flush=True)
-    memory.sync(lambda done, total, label: print(done, flush=True))
+    memory.sync(lambda done, total, label: "embedded" in label or print(done, flush=True))
 """
 
 

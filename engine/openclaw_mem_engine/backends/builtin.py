@@ -5,36 +5,24 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import Literal
 
+from openclaw_mem_engine.backends.query_vectors import AskedSpace, QueryVectors
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import Cancelled, ProviderError, UsageError
+from openclaw_mem_engine.errors import Cancelled, UsageError
 from openclaw_mem_engine.index.protocol import IndexStore, StoredChunk
 from openclaw_mem_engine.index.words import LexicalQuery, build_keyword_query, build_query
 from openclaw_mem_engine.model import CancelToken, Excerpt, Fallback, Freshness, Note, Progress, SkippedFile
+from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, Leg, LegRow, Pool, Signals
-from openclaw_mem_engine.sync.indexer import SyncReport, fingerprint_of, needs_rebuild, other_dims, scan, sync
+from openclaw_mem_engine.sync.indexer import SyncReport, fingerprint_of, needs_rebuild, scan, sync
 from openclaw_mem_engine.workspace.dates import note_date
 from openclaw_mem_engine.workspace.reading import get_excerpt
 
-if TYPE_CHECKING:
-    from openclaw_mem_engine.index.protocol import Vector
-    from openclaw_mem_engine.providers.base import Embedder
-
 #: How many changed paths an answer names; the count is always exact.
 _NAMED_CHANGES = 50
-#: Line vectors kept between queries of a long-lived process.
-_LINE_MEMORY = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What one retrieval looks for; None where that leg does not run."""
-
-    lexical: LexicalQuery | None
-    vector: Vector | None
 
 
 class _Stop:
@@ -60,20 +48,19 @@ class BuiltinBackend:
         self,
         settings: Settings,
         store: IndexStore,
-        embedder: Embedder | None,
+        embedders: Embedders,
         clock: Callable[[], float],
         notes: tuple[Note, ...] = (),
     ) -> None:
         self.settings = settings
         self.store = store
-        self.embedder = embedder
+        self.embedders = embedders
         self._notes = notes
         #: Why the last search was answered by something else than configured; None when it was not.
         self.fallback: Fallback | None = None
         self._clock = clock
         self._freshness: Freshness | None = None
-        self._line_cosines: dict[tuple[str, str], Vector | None] = {}
-        self._guard = threading.Lock()
+        self._vectors = QueryVectors(store, embedders)
         self._searching: dict[int, _Stop] = {}
 
     @property
@@ -88,7 +75,7 @@ class BuiltinBackend:
     ) -> SyncReport:
         """Bring the index up to date (see ``sync.indexer.sync``)."""
         self._freshness = None  # a sync that is stopped or fails leaves something that only a look can tell
-        report = sync(self.settings, self.store, self.embedder, progress, cancel, force=force)
+        report = sync(self.settings, self.store, self.embedders, progress, cancel, force=force)
         self._freshness = Freshness(
             _completeness(report.skipped),
             self.store.generation(),
@@ -106,7 +93,11 @@ class BuiltinBackend:
         state: Literal["fresh", "stale", "partial", "empty"]
         if synced_at is None and self.store.counts().files == 0:
             state = "empty"
-        elif paths or present is None or needs_rebuild(present, fingerprint_of(self.settings, self.embedder)):
+        elif (
+            paths
+            or present is None
+            or needs_rebuild(present, fingerprint_of(self.settings, self.embedders.primary))
+        ):
             state = "stale"
         else:
             state = _completeness(skipped)
@@ -138,20 +129,20 @@ class BuiltinBackend:
             raise UsageError("A query is required.")
         notes: list[Note] = [*self.notes]
         timings: dict[str, float] = {}
-        vector, fallback = self._embed(query, notes, timings)
-        self.fallback = fallback
+        searched = self._vectors.of(query, notes, timings, cancel)
+        self.fallback = fallback = searched.fallback
         _stop_if_asked(cancel)
         # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
         # network, which both would have to wait for anyway.
         lexical = self._lexical_query(query, knobs, notes)
         legs = []
-        if vector is not None:
-            legs.append(self._vector_leg(query, vector, timings))
-        _stop_if_asked(cancel)
+        for asked in searched.spaces:
+            legs.append(self._vector_leg(query, asked, timings))
+            _stop_if_asked(cancel)
         if lexical is not None:
             legs.append(self._lexical_leg(lexical, timings))
         _stop_if_asked(cancel)
-        asked = _Asked(lexical, vector)
+        fused = next((space for space in searched.spaces if space.number == knobs.space_number), None)
         ids = list(dict.fromkeys(row.chunk_id for leg in legs for row in leg.rows))
         chunks = self.store.fetch(ids)
         candidates = {chunk_id: _candidate(chunks[chunk_id]) for chunk_id in ids if chunk_id in chunks}
@@ -159,7 +150,7 @@ class BuiltinBackend:
         kept = tuple(
             replace(leg, rows=tuple(row for row in leg.rows if row.chunk_id in candidates)) for leg in legs
         )
-        signals = self._signals(asked, kept, candidates, knobs, timings)
+        signals = self._signals(lexical, fused, kept, candidates, knobs, timings)
         _stop_if_asked(cancel)
         freshness = self._known_freshness()
         _note_staleness(freshness, notes)
@@ -169,8 +160,7 @@ class BuiltinBackend:
             candidates,
             self._clock(),
             signals,
-            self.embedder.id if self.embedder else "none",
-            self.embedder.model if self.embedder else "",
+            *space_of(self.embedders.primary)[:2],
             self.name,
             fallback,
             freshness,
@@ -178,48 +168,11 @@ class BuiltinBackend:
             timings,
         )
 
-    def _embed(
-        self, query: str, notes: list[Note], timings: dict[str, float]
-    ) -> tuple[Vector | None, Fallback | None]:
-        """The query's vector, or None with the reason in notes; a failure is also a fallback."""
-        if self.embedder is None:
-            notes.append(Note("keywords-only", "No embeddings by choice (provider none): keywords alone."))
-            return None, None
-        present, wanted = self.store.fingerprint(), fingerprint_of(self.settings, self.embedder)
-        if present is not None and (present.provider, present.model, present.provider_key) != (
-            wanted.provider,
-            wanted.model,
-            wanted.provider_key,
-        ):
-            reason = f"the index holds vectors of {present.provider} {present.model}".rstrip()
-            mine = f"{wanted.provider} {wanted.model}".rstrip()
-            told = f"Keywords alone: {reason}, not of {mine}. Run `openclaw-mem index`."
-            notes.append(Note("other-vectors", told, "warning"))
-            return None, Fallback(self.embedder.id, reason)
-        start = time.perf_counter()
-        try:
-            vector = self.embedder.embed_query(query)
-        except ProviderError as error:
-            notes.append(Note("embedding-failed", f"Keywords alone: {error}", "warning"))
-            return None, Fallback(self.embedder.id, str(error))
-        timings["embed"] = (time.perf_counter() - start) * 1000
-        if vector is None:
-            name = f"{self.embedder.id} ({self.embedder.languages})"
-            told = f"This query has no embedding with {name}: keywords alone."
-            notes.append(Note("no-embedding", told, "warning"))
-            return None, None
-        held = self.store.vector_dims()
-        if held is not None and held != vector.size:
-            reason = other_dims(self.embedder, vector.size, held)
-            notes.append(Note("other-vectors", f"Keywords alone: {reason}", "warning"))
-            return None, Fallback(self.embedder.id, reason)
-        return vector, None
-
     def _lexical_query(self, query: str, knobs: Knobs, notes: list[Note]) -> LexicalQuery | None:
         if not self.store.caps.full_text:
             notes.append(Note("no-full-text", "Full-text search is not available: vectors alone.", "warning"))
             return None
-        if knobs.lexical_form == "and" and self.embedder is None:
+        if knobs.lexical_form == "and" and self.embedders.primary is None:
             # What this profile's original does without embeddings.
             return build_keyword_query(query)
         built = build_query(query, knobs.lexical_form, knobs.lexical_index)
@@ -227,11 +180,14 @@ class BuiltinBackend:
             notes.append(Note("no-words", "The query holds no word to look for: no keyword search."))
         return built
 
-    def _vector_leg(self, query: str, vector: Vector, timings: dict[str, float]) -> Leg:
+    def _vector_leg(self, query: str, asked: AskedSpace, timings: dict[str, float]) -> Leg:
         start = time.perf_counter()
-        rows = self.store.vector(vector, OVERFETCH)
-        timings["vector"] = (time.perf_counter() - start) * 1000
-        return Leg("vector", "vector", query, tuple(LegRow(*row) for row in rows), timings["vector"])
+        rows = self.store.vector(asked.vector, OVERFETCH, space=asked.space)
+        spent = (time.perf_counter() - start) * 1000
+        timings["vector"] = timings.get("vector", 0.0) + spent
+        name = f"vector:{asked.shown}" if asked.number else "vector"
+        found = tuple(LegRow(*row) for row in rows)
+        return Leg(name, "vector", query, found, spent, number=asked.number, space=asked.shown)
 
     def _lexical_leg(self, lexical: LexicalQuery, timings: dict[str, float]) -> Leg:
         start = time.perf_counter()
@@ -241,7 +197,8 @@ class BuiltinBackend:
 
     def _signals(
         self,
-        asked: _Asked,
+        lexical: LexicalQuery | None,
+        fused: AskedSpace | None,
         legs: Sequence[Leg],
         candidates: dict[str, Candidate],
         knobs: Knobs,
@@ -253,55 +210,24 @@ class BuiltinBackend:
         if not lines and not knobs.fill_missing:
             return {}
         start = time.perf_counter()
+        legs = [leg for leg in legs if leg.kind == "lexical" or leg.number == knobs.space_number]
         members = list(dict.fromkeys(row.chunk_id for leg in legs for row in leg.rows[: knobs.candidates]))
         by_kind = {leg.kind: {row.chunk_id: row.raw for row in leg.rows} for leg in legs}
         bm25, cosine = dict(by_kind.get("lexical", {})), dict(by_kind.get("vector", {}))
-        if knobs.fill_missing and asked.lexical is not None:
-            bm25.update(self.store.lexical_scores(asked.lexical, [i for i in members if i not in bm25]))
-        if knobs.fill_missing and asked.vector is not None:
-            cosine.update(self.store.cosines(asked.vector, [i for i in members if i not in cosine]))
+        if knobs.fill_missing and lexical is not None:
+            bm25.update(self.store.lexical_scores(lexical, [i for i in members if i not in bm25]))
+        if knobs.fill_missing and fused is not None:
+            unknown = [i for i in members if i not in cosine]
+            cosine.update(self.store.cosines(fused.vector, unknown, fused.space))
         line_bm25: dict[str, float] = {}
         line_cosine: dict[str, float] = {}
-        if knobs.line_text > 0 and asked.lexical is not None:
-            line_bm25 = self.store.line_scores(asked.lexical, {i: candidates[i].text for i in members})
-        if knobs.line_vector > 0 and asked.vector is not None:
-            line_cosine = self._best_line_cosines(asked.vector, [candidates[i] for i in members])
+        if knobs.line_text > 0 and lexical is not None:
+            line_bm25 = self.store.line_scores(lexical, {i: candidates[i].text for i in members})
+        if knobs.line_vector > 0 and fused is not None:
+            texts = {i: candidates[i].text for i in members}
+            line_cosine = self._vectors.best_line_cosines(fused, texts)
         timings["lines"] = (time.perf_counter() - start) * 1000
         return {i: Signals(bm25.get(i), cosine.get(i), line_bm25.get(i), line_cosine.get(i)) for i in members}
-
-    def _best_line_cosines(self, vector: Vector, members: Sequence[Candidate]) -> dict[str, float]:
-        """Cosine of the nearest line of each candidate; only for embedders that are quick enough to embed
-        lines while a query waits."""
-        if self.embedder is None or not self.embedder.cheap_lines:
-            return {}
-        import numpy as np
-
-        from openclaw_mem_engine.index.resident import products
-
-        lines = {c.chunk_id: [line for line in c.text.split("\n") if line.strip()] for c in members}
-        with self._guard:
-            model = self.embedder.key
-            unknown = list(
-                dict.fromkeys(
-                    x for found in lines.values() for x in found if (model, x) not in self._line_cosines
-                )
-            )
-            if len(self._line_cosines) + len(unknown) > _LINE_MEMORY:
-                self._line_cosines.clear()
-                unknown = list(dict.fromkeys(x for found in lines.values() for x in found))
-            for line, made in zip(unknown, self.embedder.embed_documents(unknown), strict=True):
-                self._line_cosines[model, line] = made
-            vectors = {
-                chunk_id: [v for x in found if (v := self._line_cosines[model, x]) is not None]
-                for chunk_id, found in lines.items()
-            }
-        filled = [(chunk_id, found) for chunk_id, found in vectors.items() if found]
-        if not filled:
-            return {}
-        scores = products(np.stack([v for _, found in filled for v in found]), vector)
-        starts = np.cumsum([0, *(len(found) for _, found in filled[:-1])])
-        best = np.maximum.reduceat(scores, starts)
-        return {chunk_id: float(score) for (chunk_id, _), score in zip(filled, best, strict=True)}
 
     def _known_freshness(self) -> Freshness | None:
         """What the last look or sync found. An index that nobody has looked at, and that holds nothing, is
@@ -329,10 +255,9 @@ class BuiltinBackend:
         self.store.interrupt(running)
 
     def close(self) -> None:
-        """Close index and embedder."""
+        """Close index and embedders."""
         self.store.close()
-        if self.embedder is not None:
-            self.embedder.close()
+        self.embedders.close()
 
 
 def _completeness(skipped: Sequence[SkippedFile]) -> Literal["fresh", "partial"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -20,34 +20,37 @@ from openclaw_mem_engine.index.protocol import (
 )
 from openclaw_mem_engine.model import (
     CancelToken,
+    ChunkSpan,
     MemoryFile,
     Note,
     Progress,
     SkippedFile,
+    Space,
     text_hash,
+    utf8,
 )
+from openclaw_mem_engine.providers.base import Embedders, space_of
+from openclaw_mem_engine.providers.limits import split_utf8
+from openclaw_mem_engine.sync.embedding import GROUP_CHUNKS, JOB_CHUNKS, Embedding, fill_beside
 from openclaw_mem_engine.sync.scan import Changes, compare
 from openclaw_mem_engine.workspace.listing import list_memory
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import read_note
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.index.protocol import Vector
     from openclaw_mem_engine.providers.base import Embedder
-
-#: Chunks that are embedded and written together: enough for a provider's batch, few enough to stop soon.
-_BATCH_CHUNKS = 256
 
 
 @dataclass(slots=True)
 class SyncReport:
     """What one sync did. ``embedded`` counts texts sent to the embedder, ``cache_hits`` those it was spared;
-    ``seconds`` is wall time."""
+    ``beside`` counts texts embedded for other than the primary space; ``seconds`` is wall time."""
 
     files: int = 0
     chunks: int = 0
     embedded: int = 0
     cache_hits: int = 0
+    beside: int = 0
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     skipped: list[SkippedFile] = field(default_factory=list)
@@ -62,6 +65,7 @@ class SyncReport:
             "chunks": self.chunks,
             "embedded": self.embedded,
             "cacheHits": self.cache_hits,
+            "beside": self.beside,
             "changed": list(self.changed),
             "removed": list(self.removed),
             "skipped": [skipped.to_dict() for skipped in self.skipped],
@@ -74,9 +78,7 @@ class SyncReport:
 def fingerprint_of(settings: Settings, embedder: Embedder | None) -> Fingerprint:
     """What an index made with these settings is built with."""
     return Fingerprint(
-        embedder.id if embedder else "none",
-        embedder.model if embedder else "",
-        embedder.key if embedder else "",
+        *space_of(embedder),
         settings.chunking.tokens,
         settings.chunking.overlap,
         tuple(sorted(settings.sources)),
@@ -96,14 +98,6 @@ def needs_rebuild(present: Fingerprint, wanted: Fingerprint) -> bool:
     return present != wanted
 
 
-def other_dims(embedder: Embedder, sent: int, held: int) -> str:
-    """What to say of vectors that cannot be compared with those of the index."""
-    return (
-        f"{embedder.id} {embedder.model} now sends vectors of {sent} dimensions, the index holds {held}: "
-        "another model stands behind this name. Delete the index file and run `openclaw-mem index`."
-    )
-
-
 def scan(settings: Settings, store: IndexStore) -> tuple[Changes, list[SkippedFile]]:
     """What a sync would do, and what it leaves out. Raises WorkspaceError for a workspace that cannot be
     looked at."""
@@ -118,7 +112,7 @@ def scan(settings: Settings, store: IndexStore) -> tuple[Changes, list[SkippedFi
 def sync(
     settings: Settings,
     store: IndexStore,
-    embedder: Embedder | None,
+    embedders: Embedders,
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
     *,
@@ -128,34 +122,67 @@ def sync(
 
     An index built with other settings (model, chunking, sources), or ``force``, is rebuilt aside and put in
     place in one step; but never for an embedder that does not answer, which would cost the vectors that are
-    there. When the embedder fails, files are still indexed for keywords, the report says so, and the next
-    sync tries their vectors again. Raises WorkspaceError, IndexUnavailable, Cancelled.
+    there. When the primary embedder fails, files are still indexed for keywords, the report says so, the next
+    sync tries their vectors again, and the fallback makes vectors of its own space meanwhile.
+    Raises WorkspaceError, IndexUnavailable, Cancelled.
     """
     start = time.perf_counter()
     report = SyncReport()
-    wanted = fingerprint_of(settings, embedder)
+    primary = embedders.primary
+    limit = primary.max_input_bytes if primary else None
+    wanted = fingerprint_of(settings, primary)
     present = store.fingerprint()
     if present is None:
         store.begin(wanted)
-    elif present.provider != wanted.provider and embedder is not None and (failure := _probe(embedder)):
-        told = f"The index keeps its {present.provider} vectors, keywords answer alone: {failure}"
+    elif primary is not None and present.space != wanted.space and (failure := _probe(primary)):
+        told = f"The index keeps its vectors of {present.space.label}, keywords answer alone: {failure}"
         report.notes.append(Note("embedding-failed", told, "warning"))
-        embedder = None
+        primary = None
     elif force or needs_rebuild(present, wanted):
         if needs_rebuild(present, wanted):
             told = "; ".join(present.differences(wanted))
             report.notes.append(Note("rebuilt", f"Settings changed ({told}): the index was rebuilt."))
-
-        def fill(fresh: IndexStore) -> None:
-            _Sync(settings, fresh, embedder, progress, cancel, report).run()
-
-        store.rebuild(wanted, fill, cancel)
         report.rebuilt = True
-        report.seconds = time.perf_counter() - start
-        return report
-    _Sync(settings, store, embedder, progress, cancel, report).run()
+
+    def run(target: IndexStore) -> Embedding:
+        group = JOB_CHUNKS if settings.provider.batch.enabled else GROUP_CHUNKS
+        embedding = Embedding(target, primary, None, progress, cancel, group=group)
+        _Sync(settings, target, embedding, limit, progress, cancel, report).run()
+        return embedding
+
+    if report.rebuilt:
+        done: list[Embedding] = []
+        store.rebuild(wanted, lambda fresh: done.append(run(fresh)), cancel)
+        embedding = done[0]
+    else:
+        embedding = run(store)
+    report.notes += dict.fromkeys(embedding.notes)
+    if embedding.failure is not None:
+        told = (
+            f"Embedding failed: {embedding.failure} New text is found by keywords; "
+            "vectors follow when it works."
+        )
+        report.notes.append(Note("embedding-failed", told, "warning"))
+    failed = embedding.failure is not None or primary is not embedders.primary
+    for beside in beside_of(embedders, primary_failed=failed):
+        made, notes = fill_beside(store, beside, progress, cancel)
+        report.beside += made.embedded
+        report.notes += notes
+    if report.embedded or report.beside:
+        store.prune_cache(settings.cache.max_entries if settings.cache.enabled else 0)
     report.seconds = time.perf_counter() - start
     return report
+
+
+def beside_of(embedders: Embedders, *, primary_failed: bool = False) -> list[Embedder]:
+    """Whose vectors are made besides the primary's: those to be compared, and the fallback's: at once when
+    they cost nothing, else when they are needed."""
+    found = {space_of(embedder): embedder for embedder in embedders.also}
+    fallback = embedders.fallback
+    if fallback is not None and (primary_failed or fallback.cheap_lines):
+        found[space_of(fallback)] = fallback
+    found.pop(space_of(embedders.primary), None)
+    return list(found.values())
 
 
 def _probe(embedder: Embedder) -> ProviderError | None:
@@ -174,20 +201,21 @@ class _Sync:
         self,
         settings: Settings,
         store: IndexStore,
-        embedder: Embedder | None,
+        embedding: Embedding,
+        max_input_bytes: int | None,
         progress: Progress | None,
         cancel: CancelToken | None,
         report: SyncReport,
     ) -> None:
         self._settings = settings
         self._store = store
-        self._embedder = embedder
+        self._embedding = embedding
+        self._max_input_bytes = max_input_bytes
         self._progress = progress
         self._cancel = cancel
         self._report = report
-        self._failure: ProviderError | None = None
         known = store.fingerprint()
-        self._space = known if known is not None and known.provider != "none" else None
+        self._space = known.space if known is not None and known.provider != "none" else None
 
     def run(self) -> None:
         changes, skipped = scan(self._settings, self._store)
@@ -195,6 +223,7 @@ class _Sync:
         done, total = 0, len(changes.changed)
         written: list[str] = []
         for batch in self._batches(changes.changed):
+            self._embedding.files = (done, total)
             self._embed_and_write(batch)
             done += len(batch)
             written.extend(state.path for state, _ in batch)
@@ -203,10 +232,11 @@ class _Sync:
             self._stop_if_asked()
             self._store.remove(state.path, state.source)
         self._store.touch(changes.touched)
-        self._catch_up_vectors()
-        if self._report.embedded:
-            cache = self._settings.cache
-            self._store.prune_cache(cache.max_entries if cache.enabled else 0)
+        self._embedding.files = (done, total)
+        if self._space is not None:
+            self._embedding.catch_up("waiting passages")
+        self._report.embedded += self._embedding.embedded
+        self._report.cache_hits += self._embedding.cache_hits
         if written or changes.removed or changes.touched or self._store.synced_at() is None:
             # A sync that found nothing writes nothing: it need not wait for another process that does.
             self._store.finish(time.time())
@@ -234,7 +264,7 @@ class _Sync:
                 continue
             batch.append(read)
             waiting += len(read[1])
-            if waiting >= _BATCH_CHUNKS:
+            if waiting >= self._embedding.group:
                 yield batch
                 batch, waiting = [], 0
         if batch:
@@ -242,7 +272,7 @@ class _Sync:
 
     def _read(self, file: MemoryFile) -> tuple[FileState, list[StoredChunk]] | None:
         try:
-            note = read_note(file.absolute, str(self._settings.workspace), self._settings.max_file_bytes)
+            return chunks_of(self._settings, file, self._space, self._max_input_bytes)
         except NoteRefused as refusal:
             self._report.skipped.append(SkippedFile(file.path, refusal.reason))
             if refusal.kind not in ("binary", "not-utf8"):
@@ -258,27 +288,11 @@ class _Sync:
                 checked,
                 refusal.reason,
             ), []
-        chunking = self._settings.chunking
-        model = self._space.model if self._space else ""
-        chunks = []
-        for span in index_chunks(note.text, chunking.tokens, chunking.overlap):
-            content = text_hash(span.text)
-            chunk_id = chunk_id_of(file.source, file.path, span.start_line, span.end_line, content, model)
-            chunks.append(
-                StoredChunk(
-                    chunk_id, file.path, file.source, span.start_line, span.end_line, content, span.text
-                )
-            )
-        # A file that changed while it was read keeps the older time, so that the next scan reads it again.
-        checked = time.time_ns() if note.settled else 0
-        state = FileState(
-            file.path, file.source, text_hash(note.text), note.mtime_ns, note.size, note.inode, checked
-        )
-        return state, chunks
 
     def _embed_and_write(self, batch: list[tuple[FileState, list[StoredChunk]]]) -> None:
         texts = {chunk.hash: chunk.text for _, chunks in batch for chunk in chunks}
-        vectors = self._vectors_of(texts)
+        label = batch[-1][0].path
+        vectors = self._embedding.vectors_of(texts, label) if self._space is not None else {}
         changes = []
         for state, chunks in batch:
             awaited = self._space is not None and any(chunk.hash not in vectors for chunk in chunks)
@@ -286,46 +300,34 @@ class _Sync:
             changes.append(FileChange(state, chunks, found, awaited))
         self._store.apply(*changes)
 
-    def _vectors_of(self, texts: dict[str, str]) -> dict[str, Vector | None]:
-        """Vectors by text hash, from the cache where it has them; a hash is absent when embedding failed."""
-        if self._space is None or not texts:
-            return {}
-        known = self._store.cached_vectors(texts)
-        if self._embedder is None:
-            return known
-        missing = {key: text for key, text in texts.items() if key not in known}
-        self._report.cache_hits += len(known)
-        if missing and self._failure is None:
-            try:
-                made = self._embedder.embed_documents(list(missing.values()), self._cancel)
-                self._check_dims(made)
-            except ProviderError as error:
-                self._failure = error
-                told = (
-                    f"Embedding failed: {error} New text is found by keywords; vectors follow when it works."
-                )
-                self._report.notes.append(Note("embedding-failed", told, "warning"))
-            else:
-                fresh = dict(zip(missing, made, strict=True))
-                self._store.cache_vectors(fresh)
-                self._report.embedded += len(fresh)
-                known.update(fresh)
-        return known
 
-    def _check_dims(self, made: Sequence[Vector | None]) -> None:
-        held = self._store.vector_dims()
-        sent = next((vector.size for vector in made if vector is not None), held)
-        if self._embedder is not None and held is not None and sent is not None and sent != held:
-            raise ProviderError(other_dims(self._embedder, sent, held))
+def chunks_of(
+    settings: Settings, file: MemoryFile, space: Space | None, max_input_bytes: int | None
+) -> tuple[FileState, list[StoredChunk]]:
+    """A file as the index would hold it. ``max_input_bytes``: see ``Embedder``. Raises NoteRefused."""
+    note = read_note(file.absolute, str(settings.workspace), settings.max_file_bytes)
+    model = space.model if space else ""
+    chunks = []
+    spans = index_chunks(note.text, settings.chunking.tokens, settings.chunking.overlap)
+    for span in _within(spans, max_input_bytes):
+        content = text_hash(span.text)
+        chunk_id = chunk_id_of(file.source, file.path, span.start_line, span.end_line, content, model)
+        chunks.append(
+            StoredChunk(chunk_id, file.path, file.source, span.start_line, span.end_line, content, span.text)
+        )
+    # A file that changed while it was read keeps the older time, so that the next scan reads it again.
+    checked = time.time_ns() if note.settled else 0
+    state = FileState(
+        file.path, file.source, text_hash(note.text), note.mtime_ns, note.size, note.inode, checked
+    )
+    return state, chunks
 
-    def _catch_up_vectors(self) -> None:
-        """Embed what an earlier sync could not."""
-        if self._embedder is None or self._failure is not None:
-            return
-        while waiting := self._store.chunks_without_vector(_BATCH_CHUNKS):
-            self._stop_if_asked()
-            vectors = self._vectors_of({chunk.hash: chunk.text for chunk in waiting})
-            if self._failure is not None:
-                return
-            ready = {c.chunk_id: v for c in waiting if (v := vectors.get(c.hash)) is not None}
-            self._store.set_vectors(ready)
+
+def _within(spans: Iterable[ChunkSpan], limit: int | None) -> Iterator[ChunkSpan]:
+    """The chunks, those that an embedder would cut split at its limit. The parts keep the chunk's lines,
+    which are the smallest place that can be named."""
+    for span in spans:
+        if limit is None or len(utf8(span.text)) <= limit:
+            yield span
+        else:
+            yield from (replace(span, text=part) for part in split_utf8(span.text, limit))

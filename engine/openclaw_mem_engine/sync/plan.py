@@ -1,0 +1,130 @@
+"""What a sync would do, and what it would cost, before anything is written or sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import Cancelled
+from openclaw_mem_engine.index.protocol import IndexStore
+from openclaw_mem_engine.model import CancelToken, MemoryFile, SkippedFile, Space, utf8
+from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
+from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
+from openclaw_mem_engine.sync.indexer import beside_of, chunks_of, fingerprint_of, needs_rebuild, scan
+from openclaw_mem_engine.workspace.listing import list_memory
+from openclaw_mem_engine.workspace.opening import NoteRefused
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSpace:
+    """Texts that would be embedded for one space. ``tokens`` are estimated; ``usd`` is None when the price
+    is not known, 0.0 when it costs nothing. ``place`` is the host that would see the text, "" for none."""
+
+    space: Space
+    place: str
+    texts: int
+    cached: int
+    tokens: int
+    price: str
+    usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What ``openclaw-mem index`` would do now. ``files`` would be read; ``rebuild`` says why all of them."""
+
+    files: int
+    removed: int
+    chunks: int
+    rebuild: str
+    spaces: tuple[PlannedSpace, ...]
+    skipped: tuple[SkippedFile, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for ``openclaw-mem index --dry-run --json``."""
+        return {
+            "files": self.files,
+            "removed": self.removed,
+            "chunks": self.chunks,
+            "rebuild": self.rebuild,
+            "embed": [
+                {
+                    "provider": item.space.provider,
+                    "model": item.space.model,
+                    "place": item.place,
+                    "texts": item.texts,
+                    "cached": item.cached,
+                    "estimatedTokens": item.tokens,
+                    "price": item.price,
+                    "usd": item.usd,
+                }
+                for item in self.spaces
+            ],
+            "skipped": [file.to_dict() for file in self.skipped],
+        }
+
+
+def plan(
+    settings: Settings,
+    store: IndexStore,
+    embedders: Embedders,
+    cancel: CancelToken | None = None,
+    *,
+    force: bool = False,
+) -> Plan:
+    """Read and chunk what a sync would, look into the cache, and count. Sends and writes nothing.
+
+    Raises WorkspaceError, IndexUnavailable, Cancelled.
+    """
+    present, wanted = store.fingerprint(), fingerprint_of(settings, embedders.primary)
+    rebuild = ""
+    if present is not None and needs_rebuild(present, wanted):
+        rebuild = "; ".join(present.differences(wanted))
+    elif present is not None and force:
+        rebuild = "asked for"
+    changes, skipped = scan(settings, store)
+    files: list[MemoryFile] = list(changes.changed)
+    if rebuild:
+        listing = list_memory(settings.workspace, settings.extra_paths, settings.max_file_bytes)
+        files, skipped = list(listing.files), list(listing.skipped)
+    texts: dict[str, str] = {}
+    chunks = 0
+    limit = embedders.primary.max_input_bytes if embedders.primary else None
+    for file in files:
+        if cancel is not None and cancel.is_set():
+            raise Cancelled("Counting was stopped; nothing was changed.")
+        try:
+            _, made = chunks_of(settings, file, wanted.space, limit)
+        except NoteRefused as refusal:
+            skipped.append(SkippedFile(file.path, refusal.reason))
+            continue
+        chunks += len(made)
+        texts.update((chunk.hash, chunk.text) for chunk in made)
+    primary = [embedders.primary] if embedders.primary else []
+    spaces = tuple(
+        _planned(store, embedder, texts, whole=bool(rebuild))
+        for embedder in (*primary, *beside_of(embedders))
+    )
+    return Plan(len(files), len(changes.removed), chunks, rebuild, spaces, tuple(skipped))
+
+
+def _planned(store: IndexStore, embedder: Embedder, texts: dict[str, str], *, whole: bool) -> PlannedSpace:
+    space = space_of(embedder)
+    wanted = dict(texts)
+    if not whole:
+        # What earlier syncs could not embed, and for a space that is new all there is.
+        waiting = store.chunks_without_vector(1_000_000, space)
+        wanted.update((chunk.hash, chunk.text) for chunk in waiting)
+    known = store.cached_vectors(wanted, space)
+    missing = [text for key, text in wanted.items() if key not in known]
+    tokens = estimated_tokens(sum(len(utf8(text)) for text in missing))
+    return PlannedSpace(
+        space,
+        embedder.place,
+        len(missing),
+        len(known),
+        tokens,
+        price_class(embedder.id, embedder.model, embedder.place),
+        cost(embedder.id, embedder.model, embedder.place, tokens),
+    )

@@ -1,0 +1,251 @@
+"""A provider that fails: who answers instead, what is told, and how it comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from openclaw_mem_engine.memory import Answer
+from support.embed_server import Server, running_server, server_error, unauthorized
+from support.providers import World, make_world
+
+QUERY = "red bicycle"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_world(tmp_path)
+
+
+def use(world: World, server: Server, *lines: str, model: str = "hash-bow-256") -> None:
+    world.configure(
+        'name = "openai"',
+        f'base_url = "{server.base_url}"',
+        'api_key = "sk-test-0123456789abcdef"',
+        f'model = "{model}"',
+        *lines,
+    )
+
+
+def has_vectors(answer: Answer) -> bool:
+    return answer.pool.leg("vector") is not None
+
+
+def test_keywords_answer_when_the_provider_refuses_and_say_since_when(world: World) -> None:
+    with running_server() as server:
+        use(world, server)
+        with world.memory() as memory:
+            memory.sync()
+            assert has_vectors(memory.search(QUERY))
+            server.forever = unauthorized()
+            answer = memory.search(QUERY)
+    assert not has_vectors(answer)
+    assert [hit.path for hit in answer.hits] == ["memory/2026-02-01.md"]
+    fallback = answer.pool.fallback
+    assert fallback is not None and fallback.origin == "openai" and fallback.served == "keywords"
+    assert "401" in fallback.reason and "sk-test" not in fallback.reason
+    assert fallback.since == world.clock.now
+    assert fallback.next_retry is not None and fallback.next_retry > world.clock.now
+    assert any("Keywords alone" in text for text in answer.warnings)
+
+
+def test_a_failing_provider_is_left_alone_until_the_retry_then_comes_back_by_itself(world: World) -> None:
+    with running_server() as server:
+        use(world, server)
+        with world.memory() as memory:
+            memory.sync()
+            server.forever = unauthorized()
+            memory.search(QUERY)
+            asked = len(server.requests)
+            again = memory.search("something else")
+            assert len(server.requests) == asked, "nothing is sent before the next retry"
+            assert again.pool.fallback is not None and again.pool.fallback.since == world.clock.now
+            server.forever = None
+            world.clock.forward(3600)
+            back = memory.search(QUERY)
+            assert has_vectors(back) and back.pool.fallback is None
+            assert memory.fallback() is None
+
+
+def test_another_process_knows_of_the_failure_without_asking(world: World) -> None:
+    with running_server() as server:
+        use(world, server)
+        with world.memory() as memory:
+            memory.sync()
+            server.forever = unauthorized()
+            memory.search(QUERY)
+        asked = len(server.requests)
+        with world.memory() as memory:
+            status = memory.status()
+            answer = memory.search(QUERY)
+        assert len(server.requests) == asked
+    assert status.fallback is not None and "401" in status.fallback.reason
+    (primary,) = [link for link in status.chain if link.role == "primary"]
+    assert primary.state == "failed" and primary.next_retry is not None
+    assert [link.name for link in status.chain if link.state == "serving"] == ["keywords"]
+    assert not has_vectors(answer)
+
+
+def test_another_key_is_tried_at_once(world: World) -> None:
+    with running_server() as server:
+        use(world, server)
+        with world.memory() as memory:
+            memory.sync()
+            server.forever = unauthorized()
+            memory.search(QUERY)
+        server.forever = None
+        world.configure(
+            'name = "openai"',
+            f'base_url = "{server.base_url}"',
+            'api_key = "sk-test-fedcba9876543210"',
+            'model = "hash-bow-256"',
+        )
+        with world.memory() as memory:
+            assert has_vectors(memory.search(QUERY))
+
+
+def test_a_free_fallback_has_its_own_vectors_ready(world: World) -> None:
+    with running_server() as server:
+        use(world, server, 'fallback = "static"')
+        with world.memory() as memory:
+            report = memory.sync()
+            assert report.embedded == report.beside == report.chunks
+            healthy = memory.search(QUERY)
+            assert healthy.pool.leg("vector") is not None and healthy.pool.fallback is None
+            server.forever = unauthorized()
+            answer = memory.search(QUERY)
+            names = {link.name: link.state for link in memory.chain()}
+    leg = answer.pool.leg("vector")
+    assert leg is not None and leg.space == "static-minilm-256-int8"
+    fallback = answer.pool.fallback
+    assert fallback is not None and fallback.served == leg.space
+    assert answer.hits[0].path == "memory/2026-02-01.md"
+    assert names["openai"] == "failed" and names["static"] == "serving" and names["keywords"] == "ready"
+
+
+def test_a_remote_fallback_makes_vectors_only_when_it_is_needed(world: World) -> None:
+    with running_server() as server, running_server(dims=64) as other:
+        lines = ('fallback = "mistral"', "")
+        world.environ["MISTRAL_API_KEY"] = "mistral-key-0123456789"
+        use(world, server, *lines)
+        openclaw = world.folder / "openclaw.json"
+        openclaw.write_text(
+            f'{{models: {{providers: {{mistral: {{baseUrl: "{other.base_url}"}}}}}}}}', "utf-8"
+        )
+        world.environ["OPENCLAW_CONFIG_PATH"] = str(openclaw)
+        with world.memory() as memory:
+            memory.sync()
+            assert other.requests == [], "nobody pays for a fallback that is not needed"
+            server.forever = server_error(501)
+            before = memory.search(QUERY)
+            assert not has_vectors(before)
+            assert any("openclaw-mem index" in text for text in before.warnings)
+            world.write({"memory/2026-02-03.md": "# Tuesday\n\nThe dentist called.\n"})
+            report = memory.sync()
+            assert report.beside == report.chunks and len(other.requests) > 0
+            assert any(note.code == "embedding-failed" for note in report.notes)
+            answer = memory.search(QUERY)
+            leg = answer.pool.leg("vector")
+            assert leg is not None and leg.space.startswith("mistral")
+            assert len(leg.rows) == report.chunks
+            server.forever = None
+            world.clock.forward(3600)
+            memory.sync()
+            back = memory.search(QUERY)
+            leg = back.pool.leg("vector")
+            assert leg is not None and leg.space == "" and len(leg.rows) == report.chunks
+            assert back.pool.fallback is None
+
+
+def test_vectors_of_a_space_survive_that_another_model_does_not_answer(world: World) -> None:
+    with running_server() as server:
+        use(world, server)
+        with world.memory() as memory:
+            memory.sync()
+        server.forever = server_error(501)
+        use(world, server, model="another-model")
+        with world.memory() as memory:
+            report = memory.sync()
+            assert not report.rebuilt
+            assert any("keeps its vectors" in note.text for note in report.notes)
+        server.forever = None
+        use(world, server)
+        world.clock.forward(3600)
+        with world.memory() as memory:
+            asked = len(server.requests)
+            assert memory.sync().embedded == 0
+            assert len(server.requests) == asked
+            assert has_vectors(memory.search(QUERY))
+
+
+def test_going_back_to_a_provider_sends_nothing_again(world: World) -> None:
+    with running_server() as server:
+        use(world, server)
+        with world.memory() as memory:
+            memory.sync()
+        world.configure('name = "static"')
+        with world.memory() as memory:
+            assert memory.sync().rebuilt
+        sent = len(server.requests)
+        use(world, server)
+        with world.memory() as memory:
+            report = memory.sync()
+            assert report.rebuilt and report.embedded == 0 and report.cache_hits == report.chunks
+        # One probe, so that a dead provider does not cost the vectors that are there.
+        assert len(server.requests) <= sent + 1
+
+
+def test_a_query_with_a_zero_vector_is_answered_by_keywords(world: World) -> None:
+    with running_server() as server:
+        use(world, server)
+        with world.memory() as memory:
+            memory.sync()
+            answer = memory.search("!!!")
+    assert not has_vectors(answer)
+    assert any("no embedding" in text for text in answer.warnings)
+
+
+@pytest.mark.parametrize(
+    ("fault", "word"),
+    [
+        ("embeddings-401", "401"),
+        ("embeddings-429", "429"),
+        ("embeddings-timeout", "no answer"),
+        ("embeddings-garbage", "JSON"),
+        ("wrong-dimension", "dimensions"),
+    ],
+)
+def test_a_fault_of_the_provider_leaves_keywords(world: World, fault: str, word: str) -> None:
+    world.configure('name = "static"')
+    with world.memory() as memory:
+        memory.sync()
+    with world.memory([fault]) as memory:
+        answer = memory.search(QUERY)
+        assert not has_vectors(answer)
+        assert answer.pool.fallback is not None and word in answer.pool.fallback.reason
+        assert answer.hits[0].path == "memory/2026-02-01.md"
+        assert any(note.code == "fault" for note in answer.pool.notes)
+    with world.memory() as memory:
+        assert has_vectors(memory.search(QUERY)), "nothing of a demonstration is written down"
+        assert memory.fallback() is None
+
+
+def test_the_faults_of_the_store_and_the_zero_vector(world: World) -> None:
+    world.configure('name = "static"')
+    with world.memory() as memory:
+        memory.sync()
+        healthy = memory.search(QUERY)
+    with world.memory(["zero-vector"]) as memory:
+        answer = memory.search(QUERY)
+        assert not has_vectors(answer) and any("no embedding" in text for text in answer.warnings)
+    with world.memory(["no-sqlite-vec"]) as memory:
+        answer = memory.search(QUERY)
+        assert memory.status().vector_search == "in-process"
+        assert [hit.chunk_id for hit in answer.hits] == [hit.chunk_id for hit in healthy.hits]
+    with world.memory(["no-fts5"]) as memory:
+        answer = memory.search(QUERY)
+        assert answer.pool.leg("lexical") is None and has_vectors(answer)
+    with world.memory() as memory:
+        again = memory.search(QUERY)
+        assert [hit.chunk_id for hit in again.hits] == [hit.chunk_id for hit in healthy.hits]

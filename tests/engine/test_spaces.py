@@ -1,0 +1,160 @@
+"""Vectors of several embedders in one index, and what a sync would cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from openclaw_mem_engine.ranking.rank import rank
+from support.embed_server import Server, running_server, server_error
+from support.providers import NOTES, World, make_world
+
+QUERY = "bike"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_world(tmp_path)
+
+
+def use(world: World, server: Server, *lines: str) -> None:
+    world.configure('name = "openai"', f'base_url = "{server.base_url}"', 'model = "hash-bow-256"', *lines)
+
+
+def test_two_spaces_are_searched_and_the_knob_says_which_one_counts(world: World) -> None:
+    with running_server() as server:
+        use(world, server, 'also = ["static"]')
+        with world.memory() as memory:
+            report = memory.sync()
+            assert report.embedded == report.beside == report.chunks
+            answer = memory.search(QUERY)
+            first, second = answer.pool.leg("vector"), answer.pool.leg("vector", 1)
+            assert first is not None and second is not None
+            assert (first.name, second.name) == ("vector", "vector:static-minilm-256-int8")
+            assert {row.chunk_id for row in first.rows} == {row.chunk_id for row in second.rows}
+            # Hashed words know nothing of synonyms, the static table does.
+            knobs = memory.knobs.set({"vector_space": "second", "mode": "vector", "min_score": 0})
+            trace = rank(answer.pool, knobs)
+            best = trace.returned[0]
+            assert best.path == "memory/2026-02-01.md"
+            assert best.scores["vector"] == second.rows[0].raw
+            shown = rank(answer.pool, memory.knobs).row(best.chunk_id)
+            assert shown is not None
+            assert shown.scores["vector:static-minilm-256-int8"] == second.rows[0].raw
+            assert shown.ranks["vector:static-minilm-256-int8"] == 1
+
+
+def test_asking_for_a_space_that_is_not_there_is_told(world: World) -> None:
+    world.configure('name = "static"')
+    with world.memory() as memory:
+        memory.sync()
+        answer = memory.search("bicycle", memory.knobs.set({"vector_space": "second"}))
+    assert any("second vector space" in text for text in answer.warnings)
+    assert answer.trace.stage("vector") is None
+
+
+def test_a_space_beside_that_fails_costs_the_answer_nothing(world: World) -> None:
+    with running_server(forever=server_error(501)) as server:
+        world.environ["MISTRAL_API_KEY"] = "mistral-key-0123456789"
+        openclaw = world.folder / "openclaw.json"
+        openclaw.write_text(
+            f'{{models: {{providers: {{mistral: {{baseUrl: "{server.base_url}"}}}}}}}}', "utf-8"
+        )
+        world.environ["OPENCLAW_CONFIG_PATH"] = str(openclaw)
+        world.configure('name = "static"', 'also = ["mistral"]')
+        with world.memory() as memory:
+            report = memory.sync()
+            assert report.embedded == report.chunks and report.beside == 0
+            assert any(note.code == "beside-failed" for note in report.notes)
+            answer = memory.search("bicycle")
+            assert answer.pool.fallback is None and answer.pool.leg("vector") is not None
+            assert answer.pool.leg("vector", 1) is None
+
+
+def test_a_changed_note_changes_every_space(world: World) -> None:
+    with running_server() as server:
+        use(world, server, 'also = ["static"]')
+        with world.memory(resident=True) as memory:
+            memory.sync()
+            memory.search(QUERY)
+            world.write({"memory/garden.md": "# Garden\n\nThe new bike stands in the shed.\n"})
+            memory.sync()
+            second = memory.search(QUERY).pool.leg("vector", 1)
+            assert second is not None
+            answer = memory.search(QUERY, memory.knobs.set({"vector_space": "second"}))
+            assert answer.hits[0].path == "memory/garden.md"
+            assert len(second.rows) == memory.status().chunks
+
+
+def test_the_workbench_profile_uses_the_signals_of_the_chosen_space(world: World) -> None:
+    with running_server() as server:
+        use(world, server, 'also = ["static"]')
+        with world.memory() as memory:
+            memory.sync()
+            knobs = memory.knobs.set({"profile": "workbench"})
+            first = memory.retrieve(QUERY, knobs)
+            second = memory.retrieve(QUERY, knobs.set({"vector_space": "second"}))
+    line = [signals.line_cosine for signals in second.signals.values()]
+    assert any(value is not None for value in line), "the static table can embed lines"
+    assert all(signals.line_cosine is None for signals in first.signals.values())
+
+
+def test_pruning_spares_what_any_space_needs(world: World) -> None:
+    with running_server() as server:
+        use(world, server, 'also = ["static"]')
+        with world.memory() as memory:
+            memory.sync()
+            world.write({"memory/garden.md": "# Garden\n\nAll of it is new.\n"})
+            memory.sync()
+            sizes = {size.space.provider: size for size in memory.cache_sizes()}
+            assert {name: (s.entries, s.live) for name, s in sizes.items()} == {
+                "openai": (5, 4),
+                "static": (5, 4),
+            }
+            assert memory.prune_cache(1) == 2
+            assert {size.entries for size in memory.cache_sizes()} == {4}
+            asked = len(server.requests)
+            memory.sync(force=True)
+            assert len(server.requests) == asked
+
+
+def test_a_plan_counts_and_sends_and_writes_nothing(world: World) -> None:
+    with running_server() as server:
+        use(world, server, 'also = ["static"]')
+        with world.memory() as memory:
+            plan = memory.plan()
+            assert server.requests == []
+            assert memory.status().chunks == 0
+        assert (plan.files, plan.chunks, plan.rebuild) == (len(NOTES), len(NOTES), "")
+        openai, static = plan.spaces
+        assert openai.texts == static.texts == len(NOTES)
+        assert openai.place == static.place == "", "both stay on this machine"
+        assert openai.tokens > 0 and openai.usd == static.usd == 0.0
+        with world.memory() as memory:
+            memory.sync()
+            world.write({"memory/garden.md": "# Garden\n\nAll of it is new.\n"})
+            plan = memory.plan()
+            assert (plan.files, plan.spaces[0].texts) == (1, 1)
+            assert [space.texts for space in memory.plan(force=True).spaces] == [1, 1]
+
+
+def test_an_interrupted_sync_keeps_what_was_embedded(world: World) -> None:
+    lines = "\n\n".join(
+        f"Paragraph {n} " + "of some length, so that chunks are many. " * 12 for n in range(90)
+    )
+    world.write({"memory/long.md": lines})
+    with running_server() as server:
+        use(world, server, "concurrency = 1")
+        server.faults = [None, None, None]
+        server.forever = server_error(501)
+        with world.memory() as memory:
+            report = memory.sync()
+            assert any(note.code == "embedding-failed" for note in report.notes)
+        kept = sum(len(texts) for texts in server.inputs[:3])
+        assert 0 < kept == report.embedded < report.chunks
+        server.forever = None
+        with world.memory() as memory:
+            report = memory.sync()
+            assert report.embedded + kept == report.chunks
+            assert memory.status().vectors == report.chunks
