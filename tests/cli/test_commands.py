@@ -273,7 +273,9 @@ def test_bare_prints_help_with_first_steps(bare: Call) -> None:
     assert "openclaw-mem demo" in said.out
 
 
-@pytest.mark.parametrize("command", ["index", "search", "get", "status", "config", "demo", "tui"])
+@pytest.mark.parametrize(
+    "command", ["index", "search", "get", "status", "config", "providers", "cache", "model", "demo", "tui"]
+)
 def test_every_command_has_help_with_an_example(bare: Call, command: str) -> None:
     said = bare(command, "--help")
     assert said.code == 0

@@ -12,8 +12,12 @@ from support.commands import World
 
 #: Never needed by a one-shot command on an ordinary workspace.
 HEAVY = {
-    "textual", "rich", "openai", "httpx", "pydantic", "watchfiles", "llama_cpp", "rapidfuzz", "platformdirs",
-    "json5", "resvg_py", "openclaw_mem_tui", "openclaw_mem_themes", "asyncio",
+    "textual", "rich", "openai", "httpx", "httpx2", "httpcore2", "anyio", "h11", "certifi", "ssl",
+    "http.client", "urllib.request", "pydantic", "watchfiles", "llama_cpp", "gguf", "rapidfuzz",
+    "platformdirs", "json5", "resvg_py", "openclaw_mem_tui", "openclaw_mem_themes", "asyncio",
+    "multiprocessing", "concurrent.futures.thread",
+    "openclaw_mem_engine.providers.remote", "openclaw_mem_engine.providers.transport",
+    "openclaw_mem_engine.providers.local.process", "openclaw_mem_engine.providers.batch",
 }  # fmt: skip
 
 _LOADED = """
@@ -44,6 +48,11 @@ def loaded(world: World, *argv: str) -> set[str]:
         ["search", "router", "--format", "csv"],
         ["search", "router", "--profile", "workbench", "--set", "mmr=on"],
         ["index"],
+        ["index", "--dry-run"],
+        ["providers"],
+        ["providers", "--probe"],
+        ["cache", "stats"],
+        ["cache", "prune"],
         ["status"],
         ["config"],
         ["get", "MEMORY.md"],
@@ -55,6 +64,11 @@ def test_one_shot_commands_load_nothing_heavy(world: World, argv: list[str]) -> 
     (world.home / ".openclaw").mkdir()
     (world.home / ".openclaw" / "openclaw.json").write_text('{"agents": {"defaults": {}}}')
     assert not HEAVY & loaded(world, "--workspace", str(world.workspace), *argv)
+
+
+def test_the_state_of_a_model_loads_no_network(world: World) -> None:
+    process = "openclaw_mem_engine.providers.local.process"
+    assert not (HEAVY - {process} | {"apsw", "numpy", "sqlite_vec"}) & loaded(world, "model")
 
 
 def test_the_printed_demo_loads_nothing_heavy(world: World) -> None:

@@ -5,45 +5,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Sequence
 
 import pytest
 
-from openclaw_mem_engine.cli.progress import ProgressLine, duration, progress_text
+from openclaw_mem_engine.cli.progress import ByteProgress, ProgressLine, duration, progress_text
 from openclaw_mem_engine.cli.terminal import crop, one_line
 from openclaw_mem_engine.inert import visible
 from support.commands import ARGV, Call, World
+from support.terminals import on_a_terminal
 
 HOSTILE = (
     "zeppelin \x1b[2J\x1b]0;owned\x07 \x1b]8;;http://evil\x07link\x1b]8;;\x07\r"
     "overwritten \x9b31m \u202eelif\u2066 zero\u200bwidth [bold]markup[/bold] \x7f\n"
 )
-
-
-def on_a_terminal(world: World, argv: Sequence[str], env: dict[str, str] | None = None) -> tuple[int, str]:
-    """Exit code and everything that the command writes, run on a terminal of 100 columns."""
-    pty = pytest.importorskip("pty")
-    import fcntl
-    import struct
-    import termios
-
-    pid, terminal = pty.fork()
-    if pid == 0:  # pragma: no cover - becomes the command
-        environ = {**world.environ, "TERM": "xterm-256color", **(env or {})}
-        os.execvpe(ARGV[0], [*ARGV, *argv], environ)
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-    written = b""
-    while True:
-        try:
-            part = os.read(terminal, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        written += part
-    os.close(terminal)
-    _, status = os.waitpid(pid, 0)
-    return os.waitstatus_to_exitcode(status), written.decode()
 
 
 def test_every_acting_character_becomes_visible() -> None:
@@ -199,6 +173,30 @@ def test_progress_shows_rate_and_time_left_and_goes_away() -> None:
         progress(50, 100, "memory/\x1b[31mx.md")
     assert "[############------------]  50/100 files  25/s  2.0 s left  memory/^[[31mx.md" in screen.text
     assert screen.text.endswith("\r\x1b[K")
+
+
+def test_texts_that_are_embedded_are_not_counted_as_files() -> None:
+    now = [0.0]
+    screen = _Screen()
+    with ProgressLine(screen, lambda: now[0]) as progress:  # type: ignore[arg-type]
+        now[0] = 2.0
+        progress(64, 256, "memory/x.md  embedded 64 of 256, 31/s, about $0.0021")
+    assert "[######------------------]  memory/x.md embedded 64 of 256, 31/s, about $0.0021\r" in screen.text
+    assert "files" not in screen.text
+
+
+def test_bytes_have_a_rate_that_leaves_out_what_was_there_before() -> None:
+    now = [0.0]
+    screen = _Screen()
+    with ByteProgress(screen, lambda: now[0]) as progress:  # type: ignore[arg-type]
+        progress(200_000_000, 329_000_000, "model.gguf")
+        now[0] = 2.0
+        progress(220_000_000, 329_000_000, "model.gguf")
+        assert "220 of 329 MB  10.0 MB/s  11 s left  model.gguf" in screen.text
+        progress(0, 329_000_000, "Checking")
+        now[0] = 3.0
+        progress(164_500_000, 329_000_000, "Checking")
+        assert "[############------------]  164 of 329 MB  164.5 MB/s  1.0 s left  Checking" in screen.text
 
 
 def test_progress_is_silent_in_a_pipe(world: World) -> None:

@@ -20,7 +20,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
     seen: Opened = []
 
     def run(memory_factory: Any, **options: Any) -> int:
-        with memory_factory() as memory:
+        with memory_factory(options["faults"]) as memory:
             seen.append({"settings": memory.settings, **options})
         return 0
 

@@ -16,6 +16,7 @@ first steps:
   openclaw-mem search "vpn certificate"  search the workspace of your agent
   openclaw-mem search gateway --explain  ... and see why each passage is where it is
   openclaw-mem tui                       the same, live, in a full-screen workbench
+  openclaw-mem providers                 whose vectors answer, and where your text goes
 
 Without options the workspace is the one of OpenClaw's configuration (~/.openclaw/openclaw.json),
 or ~/.openclaw/workspace. `openclaw-mem config` shows every value and where it came from.
@@ -59,6 +60,9 @@ def build_parser() -> argparse.ArgumentParser:
         "every setting, where its value came from, and what is allowed",
         "config --agent ops",
     )
+    _providers(commands)
+    _cache(commands)
+    _model(commands)
     _demo(commands)
     _tui(commands)
     return parser
@@ -82,7 +86,10 @@ def _common(parser: argparse.ArgumentParser, *, first: bool = False) -> None:
         "--agent", metavar="ID", default=absent, help="whose memory (default: the default agent)"
     )
     group.add_argument(
-        "--provider", metavar="NAME", default=absent, help="embeddings: static (built in), openai, none, auto"
+        "--provider",
+        metavar="NAME",
+        default=absent,
+        help="embeddings: static (built in), local, openai, gemini, voyage, mistral, ollama, none, auto",
     )
     group.add_argument(
         "--json",
@@ -115,10 +122,15 @@ def _index(commands: _Commands[_Parser]) -> None:
         commands,
         "index",
         "bring the index up to date with the notes on disk",
-        "index --workspace ~/.openclaw/workspace",
+        "index --workspace ~/.openclaw/workspace\n  openclaw-mem index --dry-run --provider openai",
         " Only what changed is read\nagain. It may be stopped at any time: what is done stays.",
     )
     parser.add_argument("--force", action="store_true", help="build it anew (searches go on meanwhile)")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only tell what would be embedded, where its text would go, and what it would cost",
+    )
 
 
 def _search(commands: _Commands[_Parser]) -> None:
@@ -171,12 +183,88 @@ def _get(commands: _Commands[_Parser]) -> None:
     parser.add_argument("--lines", metavar="N", help="how many lines")
 
 
+def _providers(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "providers",
+        "whose vectors answer, where text goes, and what it costs",
+        "providers\n  openclaw-mem providers --probe",
+        " Without\n--probe nothing is asked: it tells what earlier calls found out. Keys are never shown.",
+    )
+    parser.add_argument(
+        "--probe",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="ask every provider in use now, or the named one; exit code 7 when the primary or the named "
+        "one fails",
+    )
+
+
+def _cache(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "cache",
+        "the embeddings that need not be paid for twice",
+        "cache stats\n  openclaw-mem cache prune --max 20000",
+        " An embedding that an\nindexed passage needs is never pruned.",
+    )
+    parser.add_argument("action", nargs="?", choices=("stats", "prune"), default="stats", help="(stats)")
+    parser.add_argument(
+        "--max", metavar="N", help="prune: how many may stay (default: cache.max_entries of the settings)"
+    )
+
+
+def _model(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "model",
+        "the model file of the provider `local`: is it there, and its download",
+        "model status\n  openclaw-mem model download --yes",
+        " Nothing\nis ever downloaded unasked. A download that was stopped goes on where it was.",
+    )
+    parser.add_argument(
+        "action", nargs="?", choices=("status", "download"), default="status", help="(status)"
+    )
+    parser.add_argument(
+        "--model",
+        metavar="M",
+        help="instead of the configured one: hf:organisation/repository/file.gguf or a path",
+    )
+    parser.add_argument("--yes", action="store_true", help="download without asking")
+    parser.add_argument(
+        "--from",
+        dest="base_url",
+        metavar="URL",
+        help="another host that serves the same paths as https://huggingface.co",
+    )
+
+
+#: As in ``providers.faults``, which would cost time to load for a help text.
+_FAULTS = (
+    "embeddings-401, embeddings-429, embeddings-timeout, embeddings-garbage, zero-vector, wrong-dimension, "
+    "no-sqlite-vec, no-fts5"
+)
+
+
+def _fault(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--fault",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help=f"break something on purpose, to see what follows (on a copy of the index): {_FAULTS}; "
+        "may be repeated",
+    )
+
+
 def _demo(commands: _Commands[_Parser]) -> None:
     parser = _command(
         commands,
         "demo",
         "a bundled workspace with lessons, needs no network and no settings",
-        'demo\n  openclaw-mem search restore --workspace "$(openclaw-mem demo --print-workspace)"',
+        'demo\n  openclaw-mem search restore --workspace "$(openclaw-mem demo --print-workspace)"\n'
+        "  openclaw-mem demo --fault embeddings-401",
         " On a terminal it\nopens the workbench; otherwise it runs every lesson and prints it.",
     )
     parser.add_argument(
@@ -184,6 +272,7 @@ def _demo(commands: _Commands[_Parser]) -> None:
     )
     parser.add_argument("--query", metavar="TEXT", help="ask this instead of the lessons")
     parser.add_argument("--dir", metavar="DIR", help="write it there (default: in the data folder)")
+    _fault(parser)
 
 
 def _tui(commands: _Commands[_Parser]) -> None:
@@ -191,10 +280,11 @@ def _tui(commands: _Commands[_Parser]) -> None:
         commands,
         "tui",
         "the workbench: search as you type, with every score explained",
-        'tui "print spooler"',
+        'tui "print spooler"\n  openclaw-mem tui --fault embeddings-timeout',
     )
     parser.add_argument("words", nargs="*", metavar="QUERY", help="what to look for first")
     parser.add_argument("--theme", metavar="T", help="claw-dark, claw-light, claw-contrast")
+    _fault(parser)
 
 
 def whole_number(text: str | None, option: str, least: int) -> int | None:

@@ -11,9 +11,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.cli.opening import home_folder
+from openclaw_mem_engine.cli.faults import banner, faults_of, in_order
+from openclaw_mem_engine.cli.opening import home_folder, open_memory
+from openclaw_mem_engine.cli.search import bring_up_to_date, show
 from openclaw_mem_engine.cli.stopping import stoppable
-from openclaw_mem_engine.cli.terminal import Style, is_terminal, out, out_bytes, width
+from openclaw_mem_engine.cli.terminal import Style, is_terminal, one_line, out, out_bytes, width
+from openclaw_mem_engine.cli.words import fallback_words
 from openclaw_mem_engine.errors import UsageError, WorkspaceError
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ def run(arguments: Namespace) -> int:
     for option in ("workspace", "config", "agent", "provider"):
         if getattr(arguments, option) is not None:
             raise UsageError(f"The demo has its own workspace and settings: leave --{option} out.")
+    faults = faults_of(arguments)
     today = datetime.date.today()
     data_dir = _data_folder()
     target = data_dir / "demo" if arguments.dir is None else Path(arguments.dir).absolute()
@@ -43,11 +47,12 @@ def run(arguments: Namespace) -> int:
 
     settings = demo_settings(workspace, data_dir)
     lessons = load_queries(shift_days_for(today)).suggested
-    if not arguments.json and is_terminal(sys.stdin) and is_terminal(sys.stdout):
+    watched = not arguments.json and is_terminal(sys.stdin) and is_terminal(sys.stdout)
+    if watched:
         from openclaw_mem_engine.cli.workbench import open_workbench
 
-        return open_workbench(settings, lessons=lessons, query=arguments.query or "")
-    return _run_lessons(settings, lessons, arguments)
+        return open_workbench(settings, lessons=lessons, query=arguments.query or "", faults=faults)
+    return _run_lessons(settings, lessons, arguments, faults)
 
 
 def _data_folder() -> Path:
@@ -84,19 +89,26 @@ def demo_settings(workspace: Path, data_dir: Path) -> Settings:
     )
 
 
-def _run_lessons(settings: Settings, lessons: Sequence[SuggestedQuery], arguments: Namespace) -> int:
+def _run_lessons(
+    settings: Settings, lessons: Sequence[SuggestedQuery], arguments: Namespace, faults: frozenset[str]
+) -> int:
     from openclaw_mem_engine.cli.formats import print_json
-    from openclaw_mem_engine.cli.opening import open_memory
-    from openclaw_mem_engine.cli.search import bring_up_to_date, show
 
-    with open_memory(settings) as memory, stoppable() as token:
-        bring_up_to_date(memory, token)
+    style = Style.of(sys.stdout)
+    if not arguments.json:
+        for line in banner(faults):
+            out(style.mark(line))
+    # What goes wrong is shown on a good index: everything is in it before anything fails.
+    with open_memory(settings) as healthy, stoppable() as token:
+        bring_up_to_date(healthy, token)
+    with open_memory(settings, faults) as memory, stoppable() as token:
+        memory.freshness()
         if arguments.query is not None:
-            show(
-                memory.search(arguments.query, cancel=token),
-                "json" if arguments.json else "table",
-                explain=True,
-            )
+            answer = memory.search(arguments.query, cancel=token)
+            if arguments.json:
+                print_json(answer.to_dict(explain=True) | ({"faults": in_order(faults)} if faults else {}))
+            else:
+                show(answer, "table", explain=True)
             return 0
         told = []
         for place, lesson in enumerate(lessons, 1):
@@ -107,7 +119,8 @@ def _run_lessons(settings: Settings, lessons: Sequence[SuggestedQuery], argument
             for line in _lesson_lines(f"{place} of {len(lessons)}", lesson, shown, against):
                 out(line)
         if arguments.json:
-            print_json({"workspace": str(settings.workspace), "lessons": told})
+            workspace = str(settings.workspace)
+            print_json({"workspace": workspace, "faults": in_order(faults), "lessons": told})
         else:
             out(f"The workspace of these lessons: {settings.workspace}")
             out("On a terminal, `openclaw-mem demo` opens it in the workbench.")
@@ -133,6 +146,7 @@ def _lesson_lines(place: str, lesson: SuggestedQuery, shown: Answer, against: An
     yield style.strong(f"Lesson {place}: {lesson.title}")
     yield f"query: {lesson.query}"
     yield from wrap(lesson.lesson, min(columns, 100))
+    yield from _trouble(shown, style)
     for settings, answer in ((lesson.settings, shown), (lesson.against, against)):
         yield ""
         yield style.mark(f"--set {' --set '.join(settings)}")
@@ -140,6 +154,16 @@ def _lesson_lines(place: str, lesson: SuggestedQuery, shown: Answer, against: An
         yield from (f"  {line}" for line in hit_lines(answer, style, columns - 2, _TOP_HITS))
     yield ""
     yield ""
+
+
+def _trouble(answer: Answer, style: Style) -> Iterator[str]:
+    """What a fault has done to an answer, and who answered instead."""
+    if answer.pool.fallback is not None:
+        words = fallback_words(answer.pool.fallback, answer.pool.now)
+        yield style.mark(f"fallback: {words}")
+    for note in answer.trace.notes:
+        if note.level == "warning" and note.code != "fault":
+            yield style.mark(f"{note.level}: {one_line(note.text)}")
 
 
 def _lesson_dict(lesson: SuggestedQuery, shown: Answer, against: Answer) -> dict[str, Any]:

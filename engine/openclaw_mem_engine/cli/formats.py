@@ -65,10 +65,27 @@ def markdown_text(answer: Answer) -> str:
     from openclaw_mem_engine.report import digits_of, fenced, inline
 
     digits = digits_of(answer.trace.knobs)
-    lines = [f"# {inline(visible(answer.trace.query))}"]
+    lines = [f"# {inline(visible(answer.trace.query))}", *_fallback_lines(answer)]
     for hit in answer.hits:
         where = inline(visible(f"{hit.path}:{hit.start_line}-{hit.end_line}"))
         rescued = " (kept by keyword rescue)" if hit.rescued else ""
         lines += ["", f"## {hit.rank}. {where} · {hit.score:.{digits}f}{rescued}", ""]
         lines += fenced(visible(hit.to_dict()["snippet"]))
     return "\n".join(lines) + "\n"
+
+
+def explained_markdown(answer: Answer) -> str:
+    """The whole explanation as Markdown, and who answered instead of whom at its head."""
+    from openclaw_mem_engine.report import trace_markdown
+
+    head, _, rest = trace_markdown(answer).partition("\n")
+    return "\n".join([head, *_fallback_lines(answer), rest])
+
+
+def _fallback_lines(answer: Answer) -> list[str]:
+    if answer.pool.fallback is None:
+        return []
+    from openclaw_mem_engine.cli.words import fallback_words
+    from openclaw_mem_engine.report import plain
+
+    return ["", f"> fallback: {plain(fallback_words(answer.pool.fallback, answer.pool.now))}"]

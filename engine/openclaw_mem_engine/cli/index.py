@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine, duration
 from openclaw_mem_engine.cli.stopping import stoppable
-from openclaw_mem_engine.cli.terminal import one_line, out, say
+from openclaw_mem_engine.cli.terminal import Style, one_line, out, say
 from openclaw_mem_engine.errors import IndexDamaged, ProviderError
 from openclaw_mem_engine.index.aside import set_aside
 
@@ -22,6 +23,8 @@ def run(arguments: Namespace) -> int:
     """Bring the index up to date and print what was done."""
     settings = settings_of(arguments)
     say_warnings(settings)
+    if arguments.dry_run:
+        return _dry_run(settings, arguments)
     try:
         report = _sync(settings, force=arguments.force)
     except IndexDamaged as error:
@@ -40,9 +43,25 @@ def run(arguments: Namespace) -> int:
     return ProviderError.exit_code if failed else 0
 
 
+def _dry_run(settings: Settings, arguments: Namespace) -> int:
+    from openclaw_mem_engine.cli.planning import dry_plan, plan_lines
+
+    plan = dry_plan(settings, force=arguments.force)
+    if arguments.json:
+        print_json(plan.to_dict())
+        return 0
+    for line in plan_lines(plan, Style.of(sys.stdout)):
+        out(line)
+    return 0
+
+
 def _sync(settings: Settings, *, force: bool) -> SyncReport:
-    with open_memory(settings) as memory, stoppable() as token, ProgressLine() as progress:
-        return memory.sync(progress, token, force=force)
+    from openclaw_mem_engine.cli.planning import announce
+
+    with open_memory(settings) as memory, stoppable() as token:
+        announce(memory, token, force=force)
+        with ProgressLine() as progress:
+            return memory.sync(progress, token, force=force)
 
 
 def report_lines(report: SyncReport) -> list[str]:
@@ -58,6 +77,8 @@ def report_lines(report: SyncReport) -> list[str]:
         lines.append(
             f"  {count(report.embedded, 'text')} embedded, {report.cache_hits:,} taken from the cache"
         )
+    if report.beside:
+        lines.append(f"  {count(report.beside, 'text')} embedded for vectors beside the primary's")
     lines += [f"  {note.level}: {one_line(note.text)}" for note in report.notes]
     if report.skipped:
         lines.append(f"{count(len(report.skipped), 'file or folder', 'files or folders')} left out:")

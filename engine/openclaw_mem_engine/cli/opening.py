@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,7 +56,7 @@ def _current_folder() -> Path:
         ) from error
 
 
-def open_memory(settings: Settings) -> Memory:
+def open_memory(settings: Settings, faults: frozenset[str] = frozenset()) -> Memory:
     """Open the index of a workspace that exists: a mistyped path must not leave an empty index behind.
 
     Raises what ``Memory.open`` raises, and WorkspaceError.
@@ -66,7 +68,33 @@ def open_memory(settings: Settings) -> Memory:
 
     from openclaw_mem_engine.memory import Memory
 
-    return Memory.open(settings)
+    return Memory.open(settings, faults=faults)
+
+
+@contextmanager
+def looking(settings: Settings, *, needs_workspace: bool = True) -> Iterator[Memory]:
+    """A memory to look at and not to change. One that was never indexed is seen by way of an index that is
+    thrown away, so that looking leaves nothing behind.
+
+    Raises what ``Memory.open`` raises, and with ``needs_workspace`` WorkspaceError.
+    """
+    if settings.index_path.exists():
+        with open_memory(settings) as memory:
+            yield memory
+        return
+    import tempfile
+    from dataclasses import replace
+
+    from openclaw_mem_engine.memory import Memory
+
+    if needs_workspace:
+        from openclaw_mem_engine.workspace.rules import open_workspace
+
+        open_workspace(settings.workspace)
+    with tempfile.TemporaryDirectory(prefix="openclaw-mem-") as folder:
+        elsewhere = replace(settings, index_path=Path(folder) / settings.index_path.name)
+        with Memory.open(elsewhere) as memory:
+            yield memory
 
 
 def say_warnings(settings: Settings) -> None:

@@ -76,9 +76,11 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
     """Sync, with a word on stderr about what was done. When that fails and there is an index to answer from,
     the error is told and returned; otherwise it is raised."""
     from openclaw_mem_engine.cli.index import count
+    from openclaw_mem_engine.cli.planning import announce
     from openclaw_mem_engine.cli.progress import ProgressLine, duration
 
     try:
+        announce(memory, token, force=False)
         with ProgressLine() as progress:
             report = memory.sync(progress, token)
     except (WorkspaceError, IndexUnavailable) as error:
@@ -147,9 +149,7 @@ def show(answer: Answer, kind: str, *, explain: bool) -> None:
     from openclaw_mem_engine.cli import formats
 
     if kind == "md" and explain:
-        from openclaw_mem_engine.report import trace_markdown
-
-        text = trace_markdown(answer)
+        text = formats.explained_markdown(answer)
     else:
         make = {"csv": formats.csv_text, "md": formats.markdown_text, "files": formats.files_text}[kind]
         text = make(answer)
@@ -158,5 +158,9 @@ def show(answer: Answer, kind: str, *, explain: bool) -> None:
         from openclaw_mem_engine.cli.tables import nothing_found
 
         say(nothing_found(answer))
+    if answer.pool.fallback is not None and kind != "md":
+        from openclaw_mem_engine.cli.words import fallback_words
+
+        say(f"{fallback_words(answer.pool.fallback, answer.pool.now)}.")
     for warning in answer.warnings:
         say(warning)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import tempfile
 import time
 from argparse import Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.index import count
-from openclaw_mem_engine.cli.opening import open_memory, settings_of
+from openclaw_mem_engine.cli.opening import looking, settings_of
 from openclaw_mem_engine.cli.progress import duration
+from openclaw_mem_engine.cli.providers import Spent, in_use, summed
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
+from openclaw_mem_engine.cli.words import destination, dollars, failing, fallback_words, token_count
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.memory import Status
+    from openclaw_mem_engine.providers.lineup import LinkState
 
 _NAMED = 3
 
@@ -38,13 +41,11 @@ def run(arguments: Namespace) -> int:
 def status_of(settings: Settings) -> Status:
     """The state of a memory. One that was never indexed is asked by way of an index that is thrown away,
     so that looking leaves nothing behind."""
-    if settings.index_path.exists():
-        with open_memory(settings) as memory:
-            return memory.status()
-    with tempfile.TemporaryDirectory(prefix="openclaw-mem-") as folder:
-        elsewhere = dataclasses.replace(settings, index_path=Path(folder) / settings.index_path.name)
-        with open_memory(elsewhere) as memory:
-            status = memory.status()
+    exists = settings.index_path.exists()
+    with looking(settings) as memory:
+        status = memory.status()
+    if exists:
+        return status
     return dataclasses.replace(status, index_path=str(settings.index_path), index_bytes=0)
 
 
@@ -72,6 +73,9 @@ def status_lines(status: Status, style: Style, now: float) -> list[str]:
     ]
     if status.fallback is not None:
         rows.append(("fallback", f"from {status.fallback.origin}: {one_line(status.fallback.reason)}"))
+        rows.append(("", fallback_words(status.fallback, now)))
+    rows += _headed("in use", (_link(link, now) for link in in_use(status.chain)))
+    rows += _headed("used today", (_spent(item) for item in _today(status, now)))
     lines = aligned(rows)
     lines += [f"{style.mark(note.level)}: {one_line(note.text)}" for note in status.notes]
     if fresh.skipped:
@@ -80,6 +84,33 @@ def status_lines(status: Status, style: Style, now: float) -> list[str]:
     if fresh.state in ("empty", "stale"):
         lines.append(style.dim("`openclaw-mem index` brings it up to date; so does the next search."))
     return lines
+
+
+def _headed(name: str, texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Rows below one name."""
+    return [("" if place else name, text) for place, text in enumerate(texts)]
+
+
+def _link(link: LinkState, now: float) -> str:
+    """``openai (primary): serving · 4 of 4 passages have its vectors · text goes to api.openai.com``"""
+    told = [f"{link.name} ({link.role}): {link.state}"]
+    if link.state == "failed":
+        told[0] += f" {failing(link.since, link.next_retry, now)}"
+    told.append(f"{link.vectors:,} of {count(link.chunks, 'passage')} with its vectors")
+    told.append(f"text goes to {destination(link.name, link.place)}" if link.place else "")
+    return " · ".join(part for part in told if part)
+
+
+def _today(status: Status, now: float) -> list[Spent]:
+    day = time.strftime("%Y-%m-%d", time.localtime(now))
+    return summed([usage for usage in status.usage if usage.day == day], status.chain)
+
+
+def _spent(item: Spent) -> str:
+    tokens = token_count(item.tokens, estimated=item.estimated)
+    counts = f"{count(item.requests, 'request')}, {count(item.texts, 'text')}, {tokens} tokens"
+    cost = "" if item.usd is None else f", {dollars(item.usd)}"
+    return one_line(f"{item.provider} {item.model}: {counts}{cost}")
 
 
 def _changes(status: Status) -> str:

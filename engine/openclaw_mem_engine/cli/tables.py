@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.matching import best_lines, emphasised
 from openclaw_mem_engine.cli.terminal import Style, aligned, crop, one_line, setting_text
+from openclaw_mem_engine.cli.words import fallback_words
 from openclaw_mem_engine.inert import visible
 from openclaw_mem_engine.matches import Matches
-from openclaw_mem_engine.ranking.trace import Row
-from openclaw_mem_engine.report import arithmetic, digits_of, diversity, stage_effect, stage_formula
+from openclaw_mem_engine.report import (
+    arithmetic,
+    digits_of,
+    diversity,
+    other_vectors,
+    stage_effect,
+    stage_formula,
+)
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.memory import Answer, Hit
+    from openclaw_mem_engine.ranking.trace import Row
 
 #: Dropped rows that ``--explain`` prints; the rest is counted.
 DROPPED_SHOWN = 8
@@ -44,6 +52,8 @@ def explained_lines(answer: Answer, style: Style, columns: int) -> Iterator[str]
         yield indent + visible(arithmetic(row, answer.trace.knobs))
         if row.diversity is not None:
             yield indent + one_line(diversity(row, answer.trace.knobs))
+        if beside := other_vectors(row):
+            yield indent + style.dim(one_line(beside))
         yield ""
     if not answer.hits:
         yield nothing_found(answer)
@@ -127,6 +137,8 @@ def closing(answer: Answer, style: Style) -> Iterator[str]:
         f"{spent:.1f} ms",
     ]
     yield style.dim(one_line(" · ".join(part for part in parts if part)))
+    if pool.fallback is not None:
+        yield f"{style.mark('fallback')}: {fallback_words(pool.fallback, pool.now)}"
     for note in trace.notes:
         text = one_line(note.text)
         yield f"{style.mark(note.level)}: {text}" if note.level == "warning" else style.dim(f"note: {text}")

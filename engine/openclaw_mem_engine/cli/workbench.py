@@ -21,15 +21,17 @@ def open_workbench(
     lessons: Sequence[SuggestedQuery] = (),
     query: str = "",
     theme: str | None = None,
+    faults: frozenset[str] = frozenset(),
 ) -> int:
-    """Run the workbench on these settings until the user leaves it; returns its exit code."""
+    """Run the workbench on these settings until the user leaves it; returns its exit code. ``faults`` (see
+    ``providers.faults``) are on from the start."""
     from openclaw_mem_tui.app import run
     from openclaw_mem_tui.guide import DemoGuide
 
-    def memory() -> Memory:
+    def memory(with_faults: frozenset[str]) -> Memory:
         from openclaw_mem_engine.memory import Memory
 
-        return Memory.open(settings, resident=True)
+        return Memory.open(settings, resident=True, faults=with_faults)
 
     return run(
         memory,
@@ -37,4 +39,5 @@ def open_workbench(
         initial_query=query,
         theme=theme or settings.theme,
         theme_folder=user_config_dir(os.environ, home_folder()) / "themes",
+        faults=faults,
     )

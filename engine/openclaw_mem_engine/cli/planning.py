@@ -1,0 +1,78 @@
+"""What an index run would do and cost: for ``index --dry-run``, and before text leaves the machine."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.cli.index import count
+from openclaw_mem_engine.cli.opening import looking
+from openclaw_mem_engine.cli.providers import in_use
+from openclaw_mem_engine.cli.stopping import stoppable
+from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, say
+from openclaw_mem_engine.cli.words import destination, dollars
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.memory import Memory
+    from openclaw_mem_engine.sync.plan import Plan, PlannedSpace
+
+
+def dry_plan(settings: Settings, *, force: bool) -> Plan:
+    """What ``index`` would do. Sends nothing, and leaves nothing behind."""
+    with looking(settings) as memory, stoppable() as token:
+        return memory.plan(token, force=force)
+
+
+def plan_lines(plan: Plan, style: Style) -> list[str]:
+    """A plan for people."""
+    lines = [style.strong("Dry run: nothing is sent, nothing is written.")]
+    if plan.rebuild:
+        lines.append(f"The whole index would be built anew: {one_line(plan.rebuild)}.")
+    gone = f"; {plan.removed:,} gone" if plan.removed else ""
+    lines.append(f"{count(plan.files, 'file')} to read, {count(plan.chunks, 'chunk')}{gone}")
+    if plan.spaces:
+        rows = [("vectors of", "to embed", "from cache", "tokens", "cost", "text goes to", "price")]
+        for space in plan.spaces:
+            rows.append(
+                (
+                    one_line(space.space.label),
+                    count(space.texts, "text"),
+                    f"{space.cached:,}",
+                    f"about {space.tokens:,}" if space.tokens else "0",
+                    dollars(space.usd),
+                    destination(space.space.provider, space.place),
+                    one_line(space.price),
+                )
+            )
+        head, *table = aligned(rows)
+        lines += [style.strong(head), *table]
+    else:
+        lines.append("No vectors: keywords alone, by choice (provider none).")
+    if plan.skipped:
+        lines.append(f"{count(len(plan.skipped), 'file or folder', 'files or folders')} left out:")
+        lines += [f"  {one_line(skipped.path)}: {one_line(skipped.reason)}" for skipped in plan.skipped]
+    return lines
+
+
+def announce(memory: Memory, token: threading.Event, *, force: bool) -> None:
+    """Say on stderr, before the first request, which text will leave this process and for whom. Costs
+    nothing unless an embedder in use is reached by an address."""
+    links = in_use(memory.chain())
+    if not any(link.place for link in links):
+        return
+    sent = [space for space in memory.plan(token, force=force).spaces if space.place and space.texts]
+    for space in sent:
+        host = destination(space.space.provider, space.place)
+        say(f"{count(space.texts, 'text')} ({_price(space)}) go to {host}.")
+    primary = next((link for link in links if link.role == "primary"), None)
+    for link in links:
+        if sent and link.role == "fallback" and link.place and primary is not None:
+            host = destination(link.name, link.place)
+            say(f"If {primary.name} fails, they go to {host} instead ({link.price}).")
+
+
+def _price(space: PlannedSpace) -> str:
+    tokens = f"about {count(space.tokens, 'token')}"
+    # Without a sum the reason is told: no list price is known, or there is nothing to pay.
+    return f"{tokens}, {dollars(space.usd)}" if space.usd else f"{tokens}, {one_line(space.price)}"

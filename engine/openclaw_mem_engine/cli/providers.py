@@ -1,0 +1,243 @@
+"""``openclaw-mem providers``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from openclaw_mem_engine.cli.formats import print_json
+from openclaw_mem_engine.cli.opening import looking, say_warnings, settings_of
+from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, say
+from openclaw_mem_engine.cli.words import destination, dollars, failing, token_count
+from openclaw_mem_engine.errors import ProviderError, UsageError
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.memory import Memory
+    from openclaw_mem_engine.providers.lineup import LinkState
+    from openclaw_mem_engine.providers.records import DayUsage
+
+#: Days of usage that are told.
+USAGE_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """How a provider answered just now: ``ms`` milliseconds, or ``error``."""
+
+    name: str
+    role: str
+    ms: float | None
+    error: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "role": self.role, "ms": self.ms, "error": self.error or None}
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The usage of one model: ``usd`` at list price, None where that is not known."""
+
+    provider: str
+    model: str
+    requests: int
+    texts: int
+    tokens: int
+    estimated: bool
+    usd: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "provider": self.provider,
+            "model": self.model,
+            "requests": self.requests,
+            "texts": self.texts,
+            "tokens": self.tokens,
+            "estimated": self.estimated,
+            "usd": self.usd,
+        }
+
+
+def run(arguments: Namespace) -> int:
+    """Print the chain; with ``--probe`` ask first. Without it nothing is sent, and nothing made."""
+    settings = settings_of(arguments)
+    say_warnings(settings)
+    with looking(settings, needs_workspace=False) as memory:
+        probes = [] if arguments.probe is None else list(_probes(memory, arguments.probe.strip()))
+        chain, fallback = memory.chain(), memory.fallback()
+        spent = summed(memory.usage(USAGE_DAYS), chain)
+    if arguments.json:
+        print_json(
+            {
+                "requestedProvider": settings.provider.provider,
+                "chain": [link.to_dict() for link in chain],
+                "fallback": fallback.to_dict() if fallback else None,
+                "usageDays": USAGE_DAYS,
+                "usage": [item.to_dict() for item in spent],
+                "probes": [probe.to_dict() for probe in probes],
+            }
+        )
+    else:
+        for line in _lines(settings, chain, spent, probes, time.time()):
+            out(line)
+    # A fallback that fails when everybody was asked leaves the answers as they should be.
+    failed = any(probe.error and (arguments.probe or probe.role == "primary") for probe in probes)
+    return ProviderError.exit_code if failed else 0
+
+
+def in_use(chain: Sequence[LinkState]) -> list[LinkState]:
+    """The links that are embedders and take part."""
+    return [link for link in chain if link.role not in ("skipped", "keywords") and link.state != "skipped"]
+
+
+def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
+    """Ask, one after the other. Raises UsageError for a name that is not in use."""
+    links = in_use(memory.chain())
+    named = [link for link in links if wanted in ("", link.name, link.role)]
+    if wanted and not named:
+        known = ", ".join(dict.fromkeys(link.name for link in links)) or "none"
+        raise UsageError(
+            f"Provider {one_line(wanted)[:60]!r} is not in use, so it cannot be asked. In use: {known}."
+        )
+    for link in named:
+        try:
+            yield Probe(link.name, link.role, memory.probe(_address(link, links)))
+        except ProviderError as error:
+            yield Probe(link.name, link.role, None, str(error))
+        except UsageError:
+            shown = one_line(f"{link.name} {link.model}")
+            say(f"{shown} ({link.role}) was not asked: another embedder in use has the same name.")
+
+
+def _address(link: LinkState, links: Sequence[LinkState]) -> str:
+    """What ``Memory.probe`` knows a link by: it takes the first one in use with a role or a name."""
+    roles = ("primary", "fallback", "also")
+    asked = sorted(links, key=lambda other: roles.index(other.role) if other.role in roles else 0)
+    for name in (link.role, link.name):
+        if next(other for other in asked if name in (other.role, other.name)) is link:
+            return name
+    return f"{link.name}:{link.model}"
+
+
+def summed(usage: Sequence[DayUsage], chain: Sequence[LinkState]) -> list[Spent]:
+    """Usage by provider and model, most tokens first. What a model costs depends on where it is: one that is
+    not in the chain any more has no known price."""
+    from openclaw_mem_engine.providers.prices import cost
+
+    places = {(link.name, link.model): link.place for link in in_use(chain)}
+    days: dict[tuple[str, str], list[DayUsage]] = {}
+    for day in usage:
+        days.setdefault((day.provider, day.model), []).append(day)
+    found = []
+    for (provider, model), rows in days.items():
+        tokens = sum(row.tokens for row in rows)
+        place = places.get((provider, model))
+        usd = None if place is None else cost(provider, model, place, tokens)
+        found.append(
+            Spent(
+                provider,
+                model,
+                sum(row.requests for row in rows),
+                sum(row.texts for row in rows),
+                tokens,
+                any(row.estimated for row in rows),
+                usd,
+            )
+        )
+    return sorted(found, key=lambda item: (-item.tokens, item.provider, item.model))
+
+
+def _lines(
+    settings: Settings,
+    chain: Sequence[LinkState],
+    spent: Sequence[Spent],
+    probes: Sequence[Probe],
+    now: float,
+) -> Iterator[str]:
+    style = Style.of(sys.stdout)
+    yield from _table(chain, probes, style)
+    for link in chain:
+        if link.state == "failed":
+            yield ""
+            yield f"{style.mark(f'{link.name} ({link.role}) fails')}: {one_line(link.why)}"
+            yield f"  {failing(link.since, link.next_retry, now)}"
+    if probes:
+        yield ""
+        yield style.strong("asked just now")
+        asked = [(p.name, p.role, one_line(p.error) or _milliseconds(p.ms)) for p in probes]
+        yield from (f"  {line}" for line in aligned(asked))
+    used = in_use(chain)
+    if used:
+        yield ""
+        yield style.strong("where text goes")
+        rows = [
+            (
+                link.name,
+                one_line(link.model),
+                destination(link.name, link.place),
+                _key(link),
+                one_line(link.price),
+            )
+            for link in used
+        ]
+        yield from (f"  {line}" for line in aligned(rows))
+    yield from _sent_by_auto(settings, chain, style)
+    yield ""
+    yield from _usage(spent, style)
+
+
+def _table(chain: Sequence[LinkState], probes: Sequence[Probe], style: Style) -> Iterator[str]:
+    asked = {(probe.name, probe.role): probe.ms for probe in probes if probe.ms is not None}
+    rows = [("provider", "role", "state", "vectors", "latency", "why")]
+    for link in chain:
+        embeds = link in in_use(chain)
+        vectors = f"{link.vectors:,} of {link.chunks:,}" if embeds else ""
+        latency = _milliseconds(asked.get((link.name, link.role), link.last_ms)) if embeds else ""
+        why = "it did not answer; see below" if link.state == "failed" else one_line(link.why)
+        rows.append((link.name, link.role, link.state, vectors, latency, why))
+    head, *lines = aligned(rows)
+    yield style.strong(head)
+    for link, line in zip(chain, lines, strict=True):
+        yield style.dim(line) if link.state == "skipped" else line
+
+
+def _milliseconds(ms: float | None) -> str:
+    return "–" if ms is None else f"{ms:.1f} ms" if ms < 10 else f"{ms:,.0f} ms"
+
+
+def _key(link: LinkState) -> str:
+    if link.key_origin:
+        return f"key: {one_line(link.key_origin)}"
+    return "no key" if link.place else "needs no key"
+
+
+def _sent_by_auto(settings: Settings, chain: Sequence[LinkState], style: Style) -> Iterator[str]:
+    """That text leaves the machine though nobody has named the provider must not be found out by chance."""
+    primary = next((link for link in chain if link.role == "primary"), None)
+    if settings.provider.provider != "auto" or primary is None or not primary.place:
+        return
+    yield ""
+    because = (
+        f", because there is a key for it ({one_line(primary.key_origin)})" if primary.key_origin else ""
+    )
+    yield style.mark(f"The provider {primary.name} was chosen by auto{because}.")
+    host = destination(primary.name, primary.place)
+    yield f"The text of notes, when they are indexed, and every query go to {host}."
+    yield "To keep them here: --provider static, or provider.name in the settings."
+
+
+def _usage(spent: Sequence[Spent], style: Style) -> Iterator[str]:
+    if not spent:
+        yield f"Nothing was asked of a metered provider in the last {USAGE_DAYS} days."
+        return
+    yield style.strong(f"last {USAGE_DAYS} days")
+    rows = [("provider", "model", "requests", "texts", "tokens", "cost")]
+    for item in spent:
+        tokens = token_count(item.tokens, estimated=item.estimated)
+        counts = (f"{item.requests:,}", f"{item.texts:,}", tokens)
+        rows.append((one_line(item.provider), one_line(item.model), *counts, dollars(item.usd)))
+    yield from (f"  {line}" for line in aligned(rows))

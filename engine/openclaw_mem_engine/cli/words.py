@@ -1,0 +1,82 @@
+"""Words for figures about providers: when, how much, what it costs, where text goes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.cli.progress import duration
+from openclaw_mem_engine.cli.terminal import one_line
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.model import Fallback
+
+STAYS = "stays on this machine"
+_IN_PROCESS = ("static", "local")
+_DAY_S = 86_400
+
+
+def moment(then: float, now: float) -> str:
+    """A time and how long ago that was: ``08:31:05 (2 min ago)``, with the date when it is not of the last
+    day. Both are epoch seconds."""
+    form = "%H:%M:%S" if 0 <= now - then < _DAY_S else "%Y-%m-%d %H:%M"
+    try:
+        shown = time.strftime(form, time.localtime(then))
+    except (OverflowError, OSError, ValueError):  # beyond what the system's calendar knows
+        shown = "an unknown time"
+    return f"{shown} ({duration(now - then)} ago)"
+
+
+def retry(next_retry: float | None, now: float) -> str:
+    """When a provider is asked again."""
+    if next_retry is None:
+        return "no retry by itself"
+    return f"next retry {'with the next search' if next_retry <= now else f'in {duration(next_retry - now)}'}"
+
+
+def failing(since: float | None, next_retry: float | None, now: float) -> str:
+    """``since 08:31:05 (2 min ago), next retry in 12 s``"""
+    told = f"since {moment(since, now)}, " if since is not None else ""
+    return f"{told}{retry(next_retry, now)}"
+
+
+def fallback_words(fallback: Fallback, now: float) -> str:
+    """Who answers instead of whom, since when and how long; the reason is told elsewhere."""
+    served = "keywords" if fallback.served == "keywords" else f"vectors of {fallback.served}"
+    told = f"{served} answer instead of {fallback.origin}"
+    return one_line(f"{told}, {failing(fallback.since, fallback.next_retry, now)}")
+
+
+def dollars(usd: float | None) -> str:
+    """``about $0.0021``, ``free``, or ``unknown``"""
+    if usd is None:
+        return "unknown"
+    if usd == 0:
+        return "free"
+    return f"about ${usd:.2f}" if usd >= 1 else f"about ${usd:.4f}" if usd >= 0.0001 else "below $0.0001"
+
+
+def token_count(tokens: int, *, estimated: bool) -> str:
+    """``about 1,200`` where nobody has counted."""
+    return f"about {tokens:,}" if estimated else f"{tokens:,}"
+
+
+def byte_size(size: float) -> str:
+    """``329 MB``, ``4.2 MB``, ``12 kB``"""
+    for limit, unit, form in (
+        (1e10, "GB", ".0f"),
+        (1e9, "GB", ".2f"),
+        (1e7, "MB", ".0f"),
+        (1e6, "MB", ".1f"),
+    ):
+        if size >= limit:
+            return f"{size / (1e9 if unit == 'GB' else 1e6):{form}} {unit}"
+    return f"{size / 1e3:.0f} kB" if size >= 1e3 else f"{size:.0f} bytes"
+
+
+def destination(provider: str, place: str) -> str:
+    """Where text goes, for the ``place`` of a provider."""
+    if place:
+        return one_line(place)
+    # Behind a server on this machine there may be another one: what it does with text is its business.
+    return STAYS if provider in _IN_PROCESS else "a server on this machine"

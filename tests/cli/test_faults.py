@@ -1,0 +1,112 @@
+"""``--fault``: the demonstration, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from openclaw_mem_engine.cli import demo, tui
+from openclaw_mem_engine.providers.faults import FAULTS
+from support.commands import Call, World
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_every_fault_is_shown_and_nothing_of_it_stays(demo_world: World, name: str) -> None:
+    before = json.loads(demo_world.run("demo", "--query", "GRN-40417", "--json").stdout)
+    done = demo_world.run("demo", "--fault", name)
+    text = done.stdout.decode()
+    assert done.returncode == 0, done.stderr
+    assert text.startswith(f"FAULT ON PURPOSE  {name}: ")
+    assert "Lesson 12 of 12:" in text
+    assert b"Traceback" not in done.stderr
+    if name.startswith("embeddings-"):
+        assert "fallback: keywords answer instead of static, since " in text
+        assert "(fault injected on purpose)" in text
+    elif name != "no-sqlite-vec":  # vectors are compared in the process then, with the same outcome
+        assert "warning: " in text
+    after = json.loads(demo_world.run("demo", "--query", "GRN-40417", "--json").stdout)
+    assert after["results"] == before["results"]
+    assert after["fallback"] is None
+
+
+def test_several_faults_and_json(demo_world: World) -> None:
+    done = demo_world.run("demo", "--fault", "no-fts5, zero-vector", "--fault", "embeddings-401", "--json")
+    told = json.loads(done.stdout)
+    assert told["faults"] == ["embeddings-401", "zero-vector", "no-fts5"]
+    assert told["lessons"][0]["runs"][0]["answer"]["fallback"]["from"] == "static"
+    one = demo_world.run("demo", "--fault", "embeddings-429", "--query", "GRN-40417", "--json")
+    answer = json.loads(one.stdout)
+    assert answer["faults"] == ["embeddings-429"]
+    assert answer["results"]
+    assert json.loads(demo_world.run("demo", "--json").stdout)["faults"] == []
+
+
+def test_a_demo_that_was_never_indexed_shows_a_fault_on_a_good_index(bare: Call) -> None:
+    told = bare("demo", "--fault", "zero-vector", "--query", "GRN-40417", "--json").json
+    assert told["results"]
+    assert "no-embedding" in [note["code"] for note in told["notes"]]
+    assert bare("demo", "--query", "GRN-40417", "--json").json["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["demo", "--fault", "nope"], f"use one of: {', '.join(FAULTS)}."),
+        (["demo", "--fault", "no-fts5,\x1b[31m"], "There is no fault"),
+        (["demo", "--fault", " , "], "--fault is empty"),
+        (["tui", "--fault", "nope"], "There is no fault 'nope'"),
+        (["search", "x", "--fault", "no-fts5"], "unrecognized arguments"),
+    ],
+)
+def test_wrong_usage(bare: Call, world: World, argv: list[str], told: str) -> None:
+    said = bare(*argv)
+    assert (said.code, said.out) == (2, "")
+    assert told in said.err
+    assert "\x1b" not in said.err
+    assert not world.data.exists()
+
+
+def test_the_help_names_every_fault(bare: Call) -> None:
+    for command in ("demo", "tui"):
+        text = " ".join(bare(command, "--help").out.replace("-\n", "-").split()).replace("- ", "-")
+        assert all(name in text for name in FAULTS)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the workbench was opened with; it searches once, and closes."""
+    import openclaw_mem_tui.app
+
+    seen: list[dict[str, Any]] = []
+
+    def run(memory_factory: Any, **options: Any) -> int:
+        with memory_factory(frozenset()) as memory:
+            memory.sync()
+        with memory_factory(options["faults"]) as memory:
+            seen.append({"settings": memory.settings, "answer": memory.search("router"), **options})
+        return 0
+
+    monkeypatch.setattr(openclaw_mem_tui.app, "run", run)
+    for module in (demo, tui):
+        monkeypatch.setattr(module, "is_terminal", lambda stream: True)
+    return seen
+
+
+def test_the_workbench_gets_the_faults(call: Call, opened: list[dict[str, Any]]) -> None:
+    call("index")
+    assert call("tui", "--fault", "zero-vector").code == 0
+    (options,) = opened
+    assert "no-embedding" in [note.code for note in options["answer"].trace.notes]
+    assert [hit.path for hit in options["answer"].hits] == ["memory/2026-02-20.md"]
+    assert call("search", "router", "--json").json["notes"] == []
+
+
+def test_so_does_the_demo(bare: Call, world: World, opened: list[dict[str, Any]]) -> None:
+    assert bare("demo", "--fault", "embeddings-401", "--query", "vpn").code == 0
+    (options,) = opened
+    assert options["initial_query"] == "vpn"
+    assert len(options["demo"].lessons) == 12
+    assert options["answer"].pool.fallback.origin == "static"
+    assert len(world.indexes) == 1

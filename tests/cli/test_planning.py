@@ -1,0 +1,139 @@
+"""``index --dry-run``, and what is said before text leaves the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from cli.test_providers import CLOSED, configure
+from cli.test_trouble import until
+from support.commands import Call, World
+from support.embed_server import hang, running_server
+
+
+def test_a_dry_run_leaves_nothing_behind(call: Call, world: World) -> None:
+    for force in ([], ["--force"]):
+        said = call("index", "--dry-run", *force)
+        assert (said.code, said.err) == (0, "")
+        assert said.out.startswith(
+            "Dry run: nothing is sent, nothing is written.\n4 files to read, 4 chunks\n"
+        )
+        row = said.out.splitlines()[3]
+        assert row.startswith("static-minilm-256-int8  4 texts  ")
+        assert "stays on this machine" in row
+        assert "free" in row
+        told = call("index", "--dry-run", "--json", *force).json
+        assert (told["files"], told["chunks"], told["rebuild"]) == (4, 4, "")
+        (space,) = told["embed"]
+        assert (space["provider"], space["texts"], space["cached"], space["usd"]) == ("static", 4, 0, 0.0)
+    assert not world.data.exists()
+
+
+def test_a_dry_run_asks_nobody(bare: Call, world: World) -> None:
+    with running_server() as server:
+        configure(world, server.base_url, fallback="static")
+        for argv in ([], ["--force"], ["--json"]):
+            assert bare("index", "--dry-run", *argv).code == 0
+        assert not world.data.exists()
+        bare("index")
+        sent = len(server.requests)
+        world.write("memory/new.md", "# New\n\nThe zeppelin landed.\n")
+        before = {path: path.read_bytes() for path in world.indexes}
+        told = bare("index", "--dry-run", "--json").json
+        assert (told["files"], [space["texts"] for space in told["embed"]]) == (1, [1, 1])
+        assert len(server.requests) == sent
+        assert {path: path.read_bytes() for path in world.indexes} == before
+
+
+def test_a_rebuild_is_announced_with_its_reason(call: Call, world: World) -> None:
+    call("index")
+    assert call("index", "--dry-run", "--json").json["files"] == 0
+    forced = call("index", "--dry-run", "--force")
+    assert "The whole index would be built anew: asked for." in forced.out
+    assert "0 texts" in forced.out
+    env = {"OPENAI_API_KEY": "sk-planted-secret-0123456789abcdef"}
+    done = world.run(
+        "index", "--dry-run", "--provider", "openai", "--workspace", str(world.workspace), env=env
+    )
+    text = done.stdout.decode()
+    assert done.returncode == 0
+    assert "would be built anew: provider 'static' → 'openai'" in text
+    assert "text-embedding-3-small  4 texts" in text
+    assert "api.openai.com" in text
+    assert "about $0.02 per million tokens" in text
+
+
+def test_a_dry_run_without_a_workspace_or_embeddings(bare: Call, call: Call, world: World) -> None:
+    assert bare("index", "--dry-run", "--workspace", "nowhere").code == 5
+    assert "No vectors: keywords alone" in call("index", "--dry-run", "--provider", "none").out
+    assert not world.data.exists()
+
+
+def test_index_says_where_text_goes_before_it_goes(bare: Call, world: World) -> None:
+    configure(world, "http://embeddings.invalid/v1", fallback="voyage")
+    said = bare("index")
+    assert said.code == 7  # nobody of that name
+    first, second = said.err.splitlines()[:2]
+    assert first.startswith("openclaw-mem: 4 texts (about ")
+    assert first.endswith(" tokens, unknown price: custom endpoint) go to embeddings.invalid.")
+    assert second.startswith("openclaw-mem: If openai fails, they go to api.voyageai.com instead (about $")
+    assert json.loads(bare("index", "--json").out)["files"] == 4
+
+
+def test_index_says_nothing_of_the_kind_when_text_stays(call: Call) -> None:
+    assert call("index").err == ""
+
+
+def test_no_network_is_exit_7_and_keywords_find_all_the_same(bare: Call, world: World) -> None:
+    configure(world, CLOSED)
+    said = bare("index")
+    assert said.code == 7
+    assert "Embedding failed" in said.out
+    found = bare("search", "router", "--json")
+    assert (found.code, found.json["results"][0]["path"]) == (0, "memory/2026-02-20.md")
+    assert found.json["fallback"]["served"] == "keywords"
+
+
+def test_a_stopped_index_pays_for_nothing_twice(world: World) -> None:
+    for number in range(600):
+        world.write(f"memory/many/{number:03}.md", f"# Note {number}\n\nAbout subject{number}.\n")
+    with running_server(faults=[None] * 2, forever=hang()) as server:
+        configure(world, server.base_url)
+        process = world.start("index")
+        until(lambda: len(server.requests) >= 4)
+        time.sleep(0.5)  # the answers have arrived
+        process.send_signal(signal.SIGINT)
+        try:
+            _, err = process.communicate(timeout=5)  # a server that hangs does not hold up one Ctrl-C
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        assert process.returncode == 130
+        assert b"Traceback" not in err
+        answered = [text for inputs in server.inputs[:2] for text in inputs]
+        server.forever = None
+        before = len(server.requests)
+        done = world.run("index", "--json")
+        assert done.returncode == 0, done.stderr
+        again = [text for inputs in server.inputs[before:] for text in inputs]
+        assert not set(answered) & set(again)
+        assert len(set(answered) | set(again)) == 604
+        assert json.loads(done.stdout)["files"] == 604
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders without write permission are a matter of POSIX")
+def test_a_dry_run_needs_no_place_to_write(world: World) -> None:
+    if os.geteuid() == 0 or shutil.which("chmod") is None:
+        pytest.skip("root may write everywhere")
+    world.root.chmod(0o500)
+    try:
+        done = world.run("index", "--dry-run", "--workspace", str(world.workspace))
+    finally:
+        world.root.chmod(0o700)
+    assert done.returncode == 0, done.stderr
