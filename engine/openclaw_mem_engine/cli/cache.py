@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.formats import print_json
-from openclaw_mem_engine.cli.index import count
 from openclaw_mem_engine.cli.opening import open_memory, settings_of
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
-from openclaw_mem_engine.cli.words import byte_size, moment
+from openclaw_mem_engine.cli.words import byte_size, count, moment
 from openclaw_mem_engine.errors import UsageError
 
 if TYPE_CHECKING:

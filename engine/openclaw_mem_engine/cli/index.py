@@ -11,6 +11,7 @@ from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_
 from openclaw_mem_engine.cli.progress import ProgressLine, duration
 from openclaw_mem_engine.cli.stopping import stoppable
 from openclaw_mem_engine.cli.terminal import Style, one_line, out, say
+from openclaw_mem_engine.cli.words import count
 from openclaw_mem_engine.errors import IndexDamaged, ProviderError
 from openclaw_mem_engine.index.aside import set_aside
 
@@ -84,8 +85,3 @@ def report_lines(report: SyncReport) -> list[str]:
         lines.append(f"{count(len(report.skipped), 'file or folder', 'files or folders')} left out:")
         lines += [f"  {one_line(skipped.path)}: {one_line(skipped.reason)}" for skipped in report.skipped]
     return lines
-
-
-def count(number: int, noun: str, plural: str | None = None) -> str:
-    """``1 file``, ``1,904 chunks``"""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

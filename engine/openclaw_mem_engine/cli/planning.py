@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.index import count
 from openclaw_mem_engine.cli.opening import looking
 from openclaw_mem_engine.cli.providers import in_use
 from openclaw_mem_engine.cli.stopping import stoppable
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, say
-from openclaw_mem_engine.cli.words import destination, dollars
+from openclaw_mem_engine.cli.words import count, destination, dollars
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings

@@ -75,9 +75,9 @@ def knobs_of(memory: Memory, arguments: Namespace) -> Knobs:
 def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError | None:
     """Sync, with a word on stderr about what was done. When that fails and there is an index to answer from,
     the error is told and returned; otherwise it is raised."""
-    from openclaw_mem_engine.cli.index import count
     from openclaw_mem_engine.cli.planning import announce
     from openclaw_mem_engine.cli.progress import ProgressLine, duration
+    from openclaw_mem_engine.cli.words import count
 
     try:
         announce(memory, token, force=False)

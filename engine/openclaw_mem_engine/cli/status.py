@@ -9,12 +9,11 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.formats import print_json
-from openclaw_mem_engine.cli.index import count
 from openclaw_mem_engine.cli.opening import looking, settings_of
 from openclaw_mem_engine.cli.progress import duration
 from openclaw_mem_engine.cli.providers import Spent, in_use, summed
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
-from openclaw_mem_engine.cli.words import destination, dollars, failing, fallback_words, token_count
+from openclaw_mem_engine.cli.words import count, destination, dollars, failing, fallback_words, token_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Words for figures about providers: when, how much, what it costs, where text goes."""
+"""Words for figures: how many, when, what it costs, where text goes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 STAYS = "stays on this machine"
 _IN_PROCESS = ("static", "local")
 _DAY_S = 86_400
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """``1 file``, ``1,904 chunks``"""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def moment(then: float, now: float) -> str:
