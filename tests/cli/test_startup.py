@@ -16,7 +16,7 @@ HEAVY = {
     "http.client", "urllib.request", "pydantic", "watchfiles", "llama_cpp", "gguf", "rapidfuzz",
     "platformdirs", "json5", "resvg_py", "openclaw_mem_tui", "openclaw_mem_themes", "asyncio",
     "multiprocessing", "concurrent.futures.thread",
-    "openclaw_mem_engine.providers.remote", "openclaw_mem_engine.providers.transport",
+    "openclaw_mem_engine.providers.remote", "openclaw_mem_engine.providers.http.transport",
     "openclaw_mem_engine.providers.local.process", "openclaw_mem_engine.providers.batch",
 }  # fmt: skip
 

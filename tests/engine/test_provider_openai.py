@@ -16,9 +16,9 @@ import pytest
 
 from openclaw_mem_engine.errors import Cancelled, ConfigError, ProviderError
 from openclaw_mem_engine.providers import BadAnswer, RequestFailed
+from openclaw_mem_engine.providers.http.retry import RetryPolicy, retry_after_s
 from openclaw_mem_engine.providers.limits import MAX_BATCH_BYTES, batch_end
 from openclaw_mem_engine.providers.remote import RemoteEmbedder
-from openclaw_mem_engine.providers.retry import RetryPolicy, retry_after_s
 from openclaw_mem_engine.providers.wires import wire_of
 from support import embed_server as faulty
 from support.embed_server import Fault, Server, bag_of_words, running_server

@@ -23,10 +23,10 @@ import pytest
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.providers import BadAnswer, NotConfigured, RequestFailed
 from openclaw_mem_engine.providers.base import Usage
-from openclaw_mem_engine.providers.quoting import Quoting
+from openclaw_mem_engine.providers.http.quoting import Quoting
+from openclaw_mem_engine.providers.http.retry import RetryPolicy
+from openclaw_mem_engine.providers.http.transport import MAX_ANSWER_BYTES
 from openclaw_mem_engine.providers.remote import RemoteEmbedder
-from openclaw_mem_engine.providers.retry import RetryPolicy
-from openclaw_mem_engine.providers.transport import MAX_ANSWER_BYTES
 from openclaw_mem_engine.providers.wires import wire_of
 from support import embed_server as faulty
 from support.embed_server import Fault, Server, bag_of_words, running_server

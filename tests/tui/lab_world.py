@@ -99,10 +99,10 @@ def view(knobs: Knobs | None = None, defaults: Knobs | None = None, **options: A
     return answered(asked(View(defaults, knobs or defaults), made.query), made)
 
 
-def failing(error: Exception) -> Callable[[], Memory]:
+def failing(error: Exception) -> Callable[[frozenset[str]], Memory]:
     """A factory that cannot open anything."""
 
-    def factory() -> Memory:
+    def factory(faults: frozenset[str]) -> Memory:
         raise error
 
     return factory

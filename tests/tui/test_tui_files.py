@@ -14,8 +14,9 @@ import pytest
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_themes import BUILT_IN, ThemeError, load_theme
 from openclaw_mem_tui import export
-from openclaw_mem_tui.bindings import ACTIONS, keys_markdown
+from openclaw_mem_tui.bindings import ACTIONS, keys_markdown, offered
 from openclaw_mem_tui.editor import editor_command
+from openclaw_mem_tui.screens.providers import ProvidersScreen
 from openclaw_mem_tui.screens.search import SearchScreen
 from openclaw_mem_tui.themes import textual_theme
 from openclaw_mem_tui.widgets.knob_panel import KnobPanel
@@ -129,10 +130,15 @@ def test_an_unknown_theme_names_ours() -> None:
 
 def test_every_action_has_its_method_and_no_key_is_taken_twice() -> None:
     for action in ACTIONS:
-        owner = KnobPanel if action.where == "knobs" else SearchScreen
-        assert hasattr(owner, f"action_{action.id}"), action.id
-    for where in ("lab", "knobs"):
-        keys = Counter(key for a in ACTIONS if a.where == where for key in a.keys.split(","))
+        owners: dict[str, tuple[type, ...]] = {
+            "knobs": (KnobPanel,),
+            "providers": (ProvidersScreen,),
+            "both": (SearchScreen, ProvidersScreen),
+        }
+        for owner in owners.get(action.where, (SearchScreen,)):
+            assert hasattr(owner, f"action_{action.id}"), action.id
+    for where in ("lab", "knobs", "providers"):
+        keys = Counter(key for a in offered(where) for key in a.keys.split(","))
         assert {key for key, times in keys.items() if times > 1} <= {"g"}
 
 
@@ -146,10 +152,9 @@ def test_the_key_table_of_the_readme_is_fresh() -> None:
 
 
 def test_pure_modules_do_not_import_textual() -> None:
-    modules = ["format", "spans", "state", "guide", "editor", "export"]
-    modules += [
-        f"lines.{name}" for name in ("hits", "waterfall", "funnel", "preview", "knobs", "status", "terms")
-    ]
+    modules = ["format", "spans", "state", "guide", "editor", "export", "comparison", "providers", "lab"]
+    names = ("hits", "waterfall", "funnel", "preview", "knobs", "status", "terms", "providers", "faults")
+    modules += [f"lines.{name}" for name in names]
     code = "import sys\n" + "".join(f"import openclaw_mem_tui.{name}\n" for name in modules)
     code += "print([m for m in ('textual', 'apsw', 'numpy') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

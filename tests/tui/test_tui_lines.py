@@ -331,7 +331,8 @@ def test_a_fallback_is_said() -> None:
 
     made = replace(world.pool(), fallback=Fallback("openai", "401"))
     view = state.answered(state.asked(state.View(Knobs(), Knobs()), "router vlan"), made)
-    assert "openai could not serve (401)" in texts(status.soundness(view, Activity(), 100))
+    told = texts(status.soundness(view, Activity(), 100))
+    assert "Fallback: keywords answer for openai" in told and "401" in told
 
 
 def test_status_gives_way_to_what_was_just_said() -> None:

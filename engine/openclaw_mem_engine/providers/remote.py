@@ -27,10 +27,10 @@ from openclaw_mem_engine.providers.base import (
     check_vectors,
     stop_if_cancelled,
 )
+from openclaw_mem_engine.providers.http.retry import RetryPolicy
+from openclaw_mem_engine.providers.http.transport import Transport
 from openclaw_mem_engine.providers.limits import MAX_BATCH_BYTES, LearnedCaps, max_input_bytes
 from openclaw_mem_engine.providers.packing import Job, Stop, array_of
-from openclaw_mem_engine.providers.retry import RetryPolicy
-from openclaw_mem_engine.providers.transport import Transport
 from openclaw_mem_engine.providers.wires.base import SPLIT_STATUSES, check_sendable, parsed, sendable
 
 if TYPE_CHECKING:

@@ -20,16 +20,16 @@ from urllib.parse import unquote, urlsplit
 
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, stop_if_cancelled
-from openclaw_mem_engine.providers.bodies import TooLong, Undecodable, body_of
-from openclaw_mem_engine.providers.quoting import Quoting
-from openclaw_mem_engine.providers.retry import Gate, RetryPolicy, is_worth_retrying, retry_after_s
+from openclaw_mem_engine.providers.http.bodies import TooLong, Undecodable, body_of
+from openclaw_mem_engine.providers.http.quoting import Quoting
+from openclaw_mem_engine.providers.http.retry import Gate, RetryPolicy, is_worth_retrying, retry_after_s
 from openclaw_mem_engine.providers.wires.base import error_of_body, host_of
 
 if TYPE_CHECKING:
     import httpcore2
 
     from openclaw_mem_engine.model import CancelToken
-    from openclaw_mem_engine.providers.patient import Client
+    from openclaw_mem_engine.providers.http.patient import Client
 
 #: No answer is read further than this, in bytes after decompression.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -223,7 +223,7 @@ class Transport:
         cancel: CancelToken | None,
         max_bytes: int,
     ) -> Reply | _Refusal:
-        from openclaw_mem_engine.providers.patient import NETWORK_ERRORS, TooLate, patience
+        from openclaw_mem_engine.providers.http.patient import NETWORK_ERRORS, TooLate, patience
 
         connection = self._connected()
 
@@ -311,7 +311,7 @@ class Transport:
     def _connected(self) -> _Connection:
         connection = self._connection
         if connection is None:
-            from openclaw_mem_engine.providers.patient import Client
+            from openclaw_mem_engine.providers.http.patient import Client
 
             with self._lock:
                 connection = self._connection = self._connection or _Connection(

@@ -1,0 +1,363 @@
+"""Faults in the workbench: they change the answer, are named on every screen, and leave no trace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lab_world as world
+import pytest
+from lab_world import LARGE, SMALL, lab, make, settled
+from textual.pilot import Pilot
+
+from openclaw_mem_engine.errors import IndexLocked
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.providers.faults import FAULTS
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.comparison import compared
+from openclaw_mem_tui.lines.faults import banner
+from openclaw_mem_tui.screens.help import HelpScreen
+from openclaw_mem_tui.screens.providers import ProvidersScreen
+from openclaw_mem_tui.service import Service
+from openclaw_mem_tui.spans import text_of
+from openclaw_mem_tui.state import HEALTHY_RUN
+from openclaw_mem_tui.widgets.banner import Banner
+
+DRILL = "how long did the last restore drill take"
+NAMES = tuple(FAULTS)
+
+
+async def press(pilot: Pilot[int], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settled(pilot)
+
+
+async def switch(pilot: Pilot[int], name: str) -> None:
+    """From the lab: switch one fault."""
+    await press(pilot, "2")
+    screen = pilot.app.screen
+    assert isinstance(screen, ProvidersScreen)
+    if not screen.faults.has_focus:
+        await press(pilot, "tab")
+    screen.faults.action_go(NAMES.index(name) - screen.faults.cursor)
+    await press(pilot, "space")
+
+
+def first_line(app: Workbench) -> str:
+    screen = app.screen
+    return "".join(segment.text for segment in screen._compositor.render_strips()[0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path, name: str) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen, healthy = lab(app), lab(app).lab.view
+        await switch(pilot, name)
+        assert app.screen is screen, "switching one on opens the comparison"
+        assert f"FAULT INJECTED: {name}" in first_line(app) and "2 then u clears" in first_line(app)
+        view = screen.lab.view
+        assert view.answers and view.pool_faults == {name}
+        assert view.pool is not None and view.other_pool is not None
+        assert view.baseline is not None and view.baseline.name == HEALTHY_RUN
+        assert healthy.trace is not None
+        assert [row.chunk_id for row in view.baseline.trace.returned] == [
+            row.chunk_id for row in healthy.trace.returned
+        ]
+        assert "baseline healthy run" in screen.funnel.text
+        seen = compared(view)
+        assert seen is not None and "overlap@6" in screen.lesson.text
+        assert screen.hits.cursor == 0
+        if name == "no-sqlite-vec":
+            assert seen.same == seen.of, "vectors are compared in the process, with the same outcome"
+        elif name == "no-fts5":
+            assert view.pool.leg("lexical") is None and "alone answered" in screen.lesson.text
+        else:
+            assert view.pool.leg("vector") is None
+            assert "keywords alone answered" in screen.lesson.text
+            assert "min not applied" in screen.funnel.text
+        if name.startswith("embeddings-") or name == "wrong-dimension":
+            assert "keywords answer for static" in screen.notes.text
+        await press(pilot, "2")
+        told = " ".join(app.screen.query_one("#last").text.split())  # type: ignore[attr-defined]
+        assert "(fault injected on purpose)" in told or not name.startswith("embeddings-")
+        await press(pilot, "u")
+        assert screen.lab.view.faults == frozenset() and "all faults are off" in first_status(app)
+        await press(pilot, "escape")
+        after = screen.lab.view
+        assert not screen.banner.display and after.pool_faults == frozenset()
+        assert after.trace is not None and after.trace.rows == healthy.trace.rows
+        assert [worker.error for worker in app.workers if worker.error] == []
+
+
+def first_status(app: Workbench) -> str:
+    return str(app.screen.query_one("#status").text)  # type: ignore[attr-defined]
+
+
+async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, demo=make.demo_guide())
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        assert "lesson 1 of 12" in lab(app).lesson.text
+        await switch(pilot, "embeddings-401")
+        assert "lesson" not in lab(app).lesson.text
+        await press(pilot, "2")
+        screen = app.screen
+        assert isinstance(screen, ProvidersScreen)
+        assert "FAULT INJECTED: embeddings-401" in first_line(app) and "· u clears" in first_line(app)
+        assert "[x] embeddings-401" in screen.faults.text
+        told = screen.last.text
+        assert "the same as the healthy run" in told and "keywords alone" in told
+        assert "static-minilm" in told and "overlap@6" in told
+        assert screen.last.border_title == "last query under this fault"
+        chain = screen.chain.text.splitlines()
+        assert any("static" in row and "✗ failed" in row for row in chain)
+        assert "● serving" in chain[-1]
+        await press(pilot, "space")
+        assert app.screen is screen, "switching off stays"
+        assert "[x]" not in screen.faults.text and not screen.query_one(Banner).display
+        assert screen.last.border_title == "last query"
+        assert any("static" in row and "● serving" in row for row in screen.chain.text.splitlines())
+        await press(pilot, "enter")
+        assert app.screen is lab(app) and "lesson 1 of 12" in lab(app).lesson.text
+
+
+async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        for name in ("embeddings-429", "no-sqlite-vec", "no-fts5"):
+            await switch(pilot, name)
+        assert "FAULTS INJECTED: embeddings-429, no-sqlite-vec, no-fts5" in first_line(app)
+        screen = lab(app)
+        assert screen.lab.view.trace is not None and not screen.lab.view.trace.returned
+        assert "returned by the healthy run, not now" in screen.hits.text
+        assert "Neither vectors nor keywords could look" in screen.hits.text
+        assert "nobody answers" in screen.status_line.text and screen.funnel.text.startswith(" fused 0")
+        row = screen.hits.selected
+        assert row is not None and row.outcome.stage == "gone" and "no leg that ran" in screen.waterfall.text
+        assert "restore" in screen.preview.text.lower(), "the text of a hit that is gone can be read"
+        await press(pilot, "enter")
+        assert screen.preview_kind == "get"
+        await press(pilot, "m", "y", "Y", "escape")
+        await switch(pilot, "no-fts5")
+        await press(pilot, "escape", "p", "left", "left", "escape")
+        view = screen.lab.view
+        assert view.baseline is not None and view.baseline.knobs == view.knobs
+        assert view.knobs != view.defaults and view.baseline.name == HEALTHY_RUN
+        await press(pilot, "b")
+        assert view.pin is None and "healthy run is the baseline" in screen.status_line.text
+        await press(pilot, "B")
+        assert screen.lab.view.baseline is not None and screen.lab.view.baseline.name == HEALTHY_RUN
+        await press(pilot, "p", "home", "right", "escape")
+        view = screen.lab.view
+        assert view.answers and view.baseline is not None and view.baseline.knobs == view.knobs
+        assert [command.title for command in app.get_system_commands(screen)].count(
+            "Switch all faults off"
+        ) == 1
+        app.action_clear_faults()
+        await settled(pilot)
+        assert not screen.banner.display and screen.lab.view.answers
+
+
+async def test_without_a_query_the_first_lesson_is_asked(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, demo=make.demo_guide())
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash", "ctrl+u", *["backspace"] * 60, "escape")
+        assert not lab(app).lab.view.query
+        await switch(pilot, "zero-vector")
+        assert lab(app).lab.view.query == make.demo_guide().lessons[0].query
+        assert lab(app).lab.view.pool_faults == {"zero-vector"}
+
+
+async def test_without_any_query_the_fault_waits_for_one(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape")
+        await switch(pilot, "embeddings-timeout")
+        assert "FAULT INJECTED" in first_line(app) and "type a query" in lab(app).status_line.text
+        assert app.service.faults == {"embeddings-timeout"}
+        await press(pilot, "slash", *"heron", "enter")
+        assert lab(app).lab.view.pool_faults == {"embeddings-timeout"} and lab(app).lab.view.compares
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_a_fault_from_the_start(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = world.workbench(tmp_path, demo=make.demo_guide(), faults=frozenset({"embeddings-garbage"}))
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        assert "FAULT INJECTED: embeddings-garbage" in first_line(app)
+        await settled(pilot)
+        assert app.screen is lab(app) and "overlap@6" in lab(app).lesson.text
+        assert lab(app).hits.region.height >= 5
+        assert "baseline" in lab(app).waterfall.text
+
+
+async def test_the_banner_is_on_every_screen(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, demo=make.demo_guide(), faults=frozenset({"no-fts5"}))
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        for keys, back in (
+            (["question_mark"], "escape"),
+            (["g"], "escape"),
+            (["x"], "escape"),
+            (["R"], "escape"),
+            (["ctrl+p"], "escape"),
+            (["2"], ""),
+            (["question_mark"], "escape"),
+        ):
+            await press(pilot, *keys)
+            assert "FAULT INJECTED: no-fts5" in first_line(app), keys
+            if back:
+                await press(pilot, back)
+        assert isinstance(app.screen, ProvidersScreen)
+        for size in ((60, 16), (50, 12), (30, 8)):
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            assert "FAULT INJECTED" in first_line(app)
+
+
+def test_the_banner_fits_any_width() -> None:
+    everything = frozenset(FAULTS)
+    for cells in (20, 40, 60, 80, 120, 300):
+        for faults in (frozenset({"zero-vector"}), everything):
+            told = text_of(banner(faults, cells))
+            assert len(told) == cells and "FAULT" in told
+    assert banner(frozenset(), 80) == ()
+    assert "+5" in text_of(banner(everything, 120)) or "+4" in text_of(banner(everything, 120))
+
+
+class Counting(make.SteadyMemory):  # type: ignore[misc, name-defined]
+    """Tells which memories are open, and can be slow."""
+
+    open_now: int = 0
+    delay = 0.0
+
+    @classmethod
+    def open(cls, *args: Any, **options: Any) -> Any:
+        cls.open_now += 1
+        made = super().open(*args, **options)
+        made.faults = options["faults"]
+        return made
+
+    def retrieve(self, query: str, knobs: Knobs | None = None, cancel: Any = None) -> Any:
+        import time
+
+        end = time.monotonic() + self.delay
+        while time.monotonic() < end and not (cancel is not None and cancel.is_set()):
+            time.sleep(0.005)
+        return super().retrieve(query, knobs, cancel)
+
+    def close(self) -> None:
+        type(self).open_now -= 1
+        super().close()
+
+
+def counting() -> Any:
+    return type("CountingHere", (Counting,), {})
+
+
+async def test_switching_while_searching_and_quitting_with_a_fault_leaves_nothing_open(
+    tmp_path: Path,
+) -> None:
+    kind = counting()
+    app = Workbench(make.demo_memory(tmp_path, kind), initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        assert kind.open_now == 1
+        kind.delay = 0.3
+        for fault in (
+            frozenset({"embeddings-401"}),
+            frozenset({"no-fts5"}),
+            frozenset(),
+            frozenset({"zero-vector"}),
+        ):
+            lab(app).switch_faults(fault)
+            await pilot.pause(0.02)
+        for _ in range(200):  # also what the watcher may have asked for meanwhile
+            await settled(pilot)
+            if lab(app).lab.view.answers:
+                break
+        view = lab(app).lab.view
+        assert view.answers and view.pool_faults == {"zero-vector"} == app.service.faults
+        assert view.baseline is not None and view.baseline.name == HEALTHY_RUN
+        for _ in range(100):
+            if kind.open_now == 2:
+                break
+            await pilot.pause(0.02)
+        assert kind.open_now == 2, "the healthy one and that with the fault"
+        lab(app).query_line.value = "heron"
+        await pilot.pause(0.1)
+    assert kind.open_now == 0
+
+
+async def test_a_fault_that_cannot_be_switched_on_changes_nothing(tmp_path: Path) -> None:
+    good: Callable[[frozenset[str]], Memory] = make.demo_memory(tmp_path)
+
+    def factory(faults: frozenset[str]) -> Memory:
+        if faults:
+            raise IndexLocked("The index is locked by another process.")
+        return good(faults)
+
+    app = Workbench(factory, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await switch(pilot, "no-fts5")
+        screen = lab(app)
+        assert not screen.banner.display and screen.lab.view.answers
+        assert "could not be switched on" in screen.notes.text and "locked" in screen.notes.text
+
+
+async def test_pools_of_the_two_memories_never_mix(tmp_path: Path) -> None:
+    service = Service(make.demo_memory(tmp_path))
+    await service.open()
+    await service.sync(lambda done, total, label: None)
+    healthy = await service.retrieve(DRILL, Knobs())
+    await service.set_faults(frozenset({"zero-vector"}))
+    faulted = await service.retrieve(DRILL, Knobs())
+    assert faulted is not healthy and faulted.leg("vector") is None
+    assert await service.retrieve(DRILL, Knobs(), healthy=True) is healthy
+    assert [link.state for link in await service.chain() if link.role == "primary"] == ["serving"]
+    await service.set_faults(frozenset({"embeddings-429"}))
+    assert (await service.retrieve(DRILL, Knobs())).fallback is not None
+    assert [link.state for link in await service.chain() if link.role == "primary"] == ["failed"]
+    await asyncio.gather(service.set_faults(frozenset({"no-fts5"})), service.set_faults(frozenset()))
+    assert service.faults == frozenset() and await service.retrieve(DRILL, Knobs()) is healthy
+    assert [link.state for link in await service.chain() if link.role == "primary"] == ["serving"]
+    with pytest.raises(Exception, match="There is no fault"):
+        await service.set_faults(frozenset({"nope"}))
+    assert service.faults == frozenset()
+    await service.close()
+    await service.close()
+
+
+async def test_a_note_edited_under_a_fault_is_found(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query="zebra crossing", faults=frozenset({"embeddings-401"}))
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        note = tmp_path / "demo" / "workspace" / "memory" / "projects" / "lantern.md"
+        note.write_text(note.read_text() + "\n- a zebra crossing was painted\n")
+        for _ in range(400):
+            await pilot.pause(0.02)
+            if "lantern.md changed" in lab(app).lab.activity.said:
+                break
+        await settled(pilot)
+        view = lab(app).lab.view
+        assert view.pool_faults == {"embeddings-401"}
+        assert "lantern.md" in lab(app).hits.text.splitlines()[1]
+
+
+async def test_help_under_a_fault_keeps_the_banner_above_it(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query="heron", faults=frozenset({"no-fts5"}))
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "question_mark")
+        assert isinstance(app.screen, HelpScreen)
+        assert app.screen.query_one("HelpText").region.y > 0

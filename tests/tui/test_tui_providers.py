@@ -1,0 +1,274 @@
+"""The providers screen with real keys: the chain, asking a provider, and what is said of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import lab_world as world
+import pytest
+from lab_world import LARGE, SMALL, lab, settled
+from textual.pilot import Pilot
+
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.screens.help import HelpScreen
+from openclaw_mem_tui.screens.providers import ProvidersScreen
+from support.embed_server import Fault, Server, hang, running_server, unauthorized
+from support.providers import World, make_world
+
+SECRET = "sk-test-0123456789abcdef"
+QUERY = "red bicycle"
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> World:
+    made = make_world(tmp_path)
+    made.clock.now = time.time()
+    return made
+
+
+def configure(remote: World, server: Server, *lines: str) -> None:
+    remote.configure(
+        'name = "openai"',
+        f'base_url = "{server.base_url}"',
+        f'api_key = "{SECRET}"',
+        'model = "hash-bow-256"',
+        *lines,
+    )
+
+
+def factory(remote: World) -> Callable[[frozenset[str]], Memory]:
+    return lambda faults: Memory.open(remote.settings(), clock=remote.clock, resident=True, faults=faults)
+
+
+def providers(app: Workbench) -> ProvidersScreen:
+    return next(screen for screen in app.screen_stack if isinstance(screen, ProvidersScreen))
+
+
+async def press(pilot: Pilot[int], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settled(pilot)
+
+
+@asynccontextmanager
+async def opened(
+    app: Workbench, size: tuple[int, int] = LARGE
+) -> AsyncIterator[tuple[Pilot[int], ProvidersScreen]]:
+    """The application with its providers screen in front."""
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        if lab(app).query_line.has_focus:
+            await press(pilot, "escape")
+        await press(pilot, "2")
+        yield pilot, providers(app)
+        assert [worker.error for worker in app.workers if worker.error] == []
+
+
+def every_text(screen: ProvidersScreen) -> str:
+    names = ("#chain", "#link", "#faults", "#last", "#cache", "#status", "#top")
+    return "\n".join(screen.query_one(name).text for name in names)  # type: ignore[attr-defined]
+
+
+async def test_the_screen_is_built_when_it_is_asked_for_and_the_lab_keeps_its_state(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query="heron")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "j", "v")
+        before = lab(app).hits.text
+        assert len(app.screen_stack) == 1
+        for back in ("escape", "1", "enter"):
+            await press(pilot, "2")
+            assert isinstance(app.screen, ProvidersScreen)
+            first = app.screen
+            await press(pilot, back)
+            assert app.screen is lab(app) and lab(app).hits.text == before
+            await press(pilot, "2")
+            assert app.screen is first
+            await press(pilot, "escape")
+
+
+async def test_the_chain_says_who_serves_and_the_pane_says_all(tmp_path: Path) -> None:
+    async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
+        rows = screen.chain.text.splitlines()
+        assert any("static" in row and "primary" in row and "● serving" in row for row in rows)
+        assert "○ ready" in rows[-1] and "keywords" in rows[-1]
+        assert screen.selected is not None and screen.selected.name == "static"
+        told = screen.link_pane.text
+        assert "stays on this machine" in told and "97 of 97 passages" in told and "free" in told
+        assert "97 entries" in screen.query_one("#cache").text  # type: ignore[attr-defined]
+        assert "vectors of static-minilm-256-int8 and keywords" in " ".join(screen.last.text.split())
+        await press(pilot, "g")
+        assert "· skipped" in screen.link_pane.text
+        await press(pilot, "r")
+        assert "is not in use" in screen.query_one("#status").text  # type: ignore[attr-defined]
+        await press(pilot, "G", "r")
+        assert "keywords need no provider" in screen.query_one("#status").text  # type: ignore[attr-defined]
+
+
+async def test_without_a_query_the_screen_says_so(tmp_path: Path) -> None:
+    async with opened(world.workbench(tmp_path)) as (pilot, screen):
+        assert "No query yet" in screen.last.text
+        await press(pilot, "enter")
+        assert pilot.app.screen is lab(pilot.app)  # type: ignore[arg-type]
+
+
+async def test_a_provider_is_asked_and_answers(remote: World) -> None:
+    with running_server(tokens=3) as server:
+        configure(remote, server)
+        async with opened(Workbench(factory(remote), initial_query=QUERY)) as (pilot, screen):
+            asked = len(server.requests)
+            await press(pilot, "r")
+            assert len(server.requests) == asked + 1
+            told = " ".join(screen.link_pane.text.split())
+            assert "● serving" in told and "answered in" in told
+            assert "stays on this machine" in told and "free" in told
+            assert "config.toml" in told.replace(" ", "") and "hash-bow-256" in told
+            assert "today" in told and "30 days" in told and "token" in told
+            assert "openai answered in" in screen.query_one("#status").text  # type: ignore[attr-defined]
+            assert SECRET not in every_text(screen)
+            assert SECRET not in pilot.app.export_screenshot()
+
+
+async def test_a_provider_that_refuses_is_shown_with_reason_and_next_try(remote: World) -> None:
+    with running_server() as server:
+        configure(remote, server)
+        app = Workbench(factory(remote), initial_query=QUERY, clock=remote.clock)
+        async with opened(app) as (pilot, screen):
+            server.forever = unauthorized()
+            await press(pilot, "r")
+            told = " ".join(screen.link_pane.text.split())
+            assert "✗ failed since" in told and "next try at" in told and "401" in told
+            assert "openai did not answer" in screen.query_one("#status").text  # type: ignore[attr-defined]
+            keywords = screen.chain.text.splitlines()[-1]
+            assert "● serving" in keywords
+            assert SECRET not in every_text(screen) and SECRET not in app.export_screenshot()
+            await press(pilot, "escape", "slash", "x", "enter")
+            notes = lab(app).notes.text
+            assert "Fallback since" in notes and "keywords answer for openai" in notes
+            assert "next try" in notes and "keywords answer" in lab(app).status_line.text
+            server.forever = None
+            remote.clock.forward(3600)
+            await press(pilot, "2", "r")
+            assert "● serving" in screen.link_pane.text
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_what_a_hostile_server_says_is_inert(remote: World, size: tuple[int, int]) -> None:
+    said = "\\u001b[31mred [bold]markup[/] \\u202eright to left \\u0007 " + "x" * 3000
+    body = '{"error": {"message": "' + said + '"}}'
+    with running_server() as server:
+        configure(remote, server)
+        async with opened(Workbench(factory(remote), initial_query=QUERY), size) as (pilot, screen):
+            server.forever = Fault(403, body)
+            await press(pilot, "r")
+            seen = every_text(screen)
+            await press(pilot, "escape", "slash", "x", "enter")
+            seen += lab(pilot.app).notes.text + lab(pilot.app).status_line.text  # type: ignore[arg-type]
+            svg = pilot.app.export_screenshot(simplify=True)
+            assert "[bold]markup[/]" in seen.replace("\n", "")
+            for bad in ("\x1b", "\u202e", "\x07"):
+                assert bad not in seen and bad not in svg
+
+
+async def test_asking_blocks_nothing_and_leaving_stops_waiting(remote: World) -> None:
+    with running_server() as server:
+        configure(remote, server)
+        app = Workbench(factory(remote), initial_query=QUERY)
+        async with app.run_test(size=LARGE) as pilot:
+            await settled(pilot)
+            await press(pilot, "2")
+            server.faults = [hang(20)]
+            start = time.monotonic()
+            await pilot.press("r")
+            await pilot.pause(0.2)
+            screen = providers(app)
+            assert "◐ asking" in screen.chain.text
+            assert "asking openai" in screen.query_one("#status").text  # type: ignore[attr-defined]
+            await pilot.press("r")
+            await pilot.pause(0.1)
+            assert len([one for one in server.requests if one.body["input"] in ("memory", ["memory"])]) == 1
+            await press(pilot, "escape", "slash", *" ghent")
+            assert lab(app).lab.view.query == "red bicycle ghent" and lab(app).lab.view.answers
+            await press(pilot, "escape", "2")
+            assert "asking" not in screen.query_one("#status").text  # type: ignore[attr-defined]
+        assert time.monotonic() - start < 10
+
+
+async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> None:
+    async with opened(world.workbench(tmp_path, initial_query="heron"), SMALL) as (pilot, screen):
+        assert screen.chain.region and screen.link_pane.region
+        assert not screen.faults.region
+        await press(pilot, "tab")
+        assert screen.faults.has_focus and screen.faults.region and screen.last.region
+        assert not screen.chain.region
+        await press(pilot, "G")
+        seen = [screen.faults.render_line(y).text for y in range(screen.faults.size.height)]
+        assert any("no-fts5" in row for row in seen)
+        await press(pilot, "tab")
+        assert screen.chain.has_focus and screen.chain.region
+        for size in (LARGE, (60, 16), (40, 10), (200, 50), SMALL):
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            assert screen.chain.region.height > 2
+
+
+async def test_both_panes_scroll_with_keys(remote: World) -> None:
+    with running_server() as server:
+        configure(remote, server)
+        async with opened(Workbench(factory(remote), initial_query=QUERY), SMALL) as (pilot, screen):
+            assert screen.link_pane.scroll_offset.y == 0
+            await press(pilot, "J")
+            assert screen.link_pane.scroll_offset.y > 0
+            await press(pilot, "K")
+            assert screen.link_pane.scroll_offset.y == 0
+
+
+async def test_help_palette_and_quit(tmp_path: Path) -> None:
+    async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, HelpScreen)
+        told = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
+        assert "switch all faults off" in told and "Reading the chain" in told
+        assert "knob" not in told.lower()
+        await pilot.press("escape")
+        await pilot.pause()
+        titles = [command.title for command in pilot.app.get_system_commands(screen)]
+        assert "Ask the selected provider now" in titles and "Search lab" in titles
+        in_lab = [command.title for command in pilot.app.get_system_commands(lab(pilot.app))]  # type: ignore[arg-type]
+        assert "Providers, fallback and faults" in in_lab
+        await pilot.press("q")
+        await pilot.pause()
+        assert pilot.app.return_value == 0
+
+
+async def test_digits_are_text_in_the_query(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "1", "2")
+        assert lab(app).query_line.value == "12" and app.screen is lab(app)
+
+
+async def test_vectors_of_another_space_are_shown_beside(remote: World) -> None:
+    with running_server() as server:
+        configure(remote, server, 'also = ["static"]')
+        app = Workbench(factory(remote), initial_query=QUERY)
+        async with app.run_test(size=LARGE) as pilot:
+            await settled(pilot)
+            screen = lab(app)
+            assert "also" in screen.waterfall.text and "not fused" in screen.waterfall.text
+            assert "static-minilm" in screen.waterfall.text
+            await press(pilot, "p", "home", "down", "down")
+            assert screen.knob_panel.name_at_cursor == "vector_space"
+            await press(pilot, "right")
+            assert "second vectors" in screen.strip.text
+            assert "(static-minilm" in screen.funnel.text
+            assert "hash-bow-256" in screen.waterfall.text and "not fused" in screen.waterfall.text
+            await press(pilot, "escape", "2")
+            rows = providers(app).chain.text
+            assert "also" in rows and "○ ready" in rows
