@@ -33,7 +33,7 @@ QUERY = "harbor lantern budget meeting"
 _FIRST_FRAME = """
 import asyncio
 from openclaw_mem_tui.app import Workbench
-def closed():
+def closed(faults):
     raise RuntimeError("opened after the first frame")
 async def main():
     async with Workbench(closed).run_test(size=(120, 36)):
@@ -73,11 +73,13 @@ def main() -> None:
         settings = settings_for(workspace, folder / "home", "static")
         with Memory.open(settings) as memory:
             memory.sync()
-        taken = asyncio.run(keys(lambda: Memory.open(settings, resident=True), options.rounds))
+        taken = asyncio.run(
+            keys(lambda faults: Memory.open(settings, resident=True, faults=faults), options.rounds)
+        )
     print_times(f"Keys at 120x36 over {options.files:,} notes", taken, "a key that changes nothing", GOALS)
 
 
-async def keys(factory: Callable[[], Memory], rounds: int) -> dict[str, Times]:
+async def keys(factory: Callable[[frozenset[str]], Memory], rounds: int) -> dict[str, Times]:
     """CPU and wall time of each key of :data:`KEYS` in a running workbench."""
     times = {name: Times() for name in KEYS}
     async with Workbench(factory, initial_query=QUERY).run_test(size=(120, 36)) as pilot:

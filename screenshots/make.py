@@ -14,7 +14,9 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +26,7 @@ os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 from openclaw_mem_engine.demo import load_queries, write_demo
 from openclaw_mem_engine.memory import Memory, Status
 from openclaw_mem_engine.model import CancelToken, Progress
+from openclaw_mem_engine.providers.lineup import LinkState
 from openclaw_mem_engine.ranking import cuts, rank
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
@@ -45,7 +48,7 @@ LARGE, SMALL = (120, 36), (80, 24)
 @dataclass(frozen=True)
 class Scene:
     """``keys`` are pressed one after the other, each after all workers have finished. ``demo`` shows the
-    lessons; ``query`` is asked at the start."""
+    lessons; ``query`` is asked at the start, under ``faults``."""
 
     name: str
     size: tuple[int, int]
@@ -53,22 +56,30 @@ class Scene:
     demo: bool = False
     query: str = ""
     theme: str = "claw-dark"
+    faults: frozenset[str] = frozenset()
 
+
+VLAN = "VLAN numbers of studio and guest network"
 
 SCENES: tuple[Scene, ...] = (
     Scene("lab", LARGE, ("down",), query="how long did the last restore drill take"),
     Scene("demo", LARGE, demo=True),
     Scene("demo-small", SMALL, demo=True),
     Scene("diversity", LARGE, ("right_square_bracket",) * 2 + ("v",), demo=True),
-    Scene("knobs", LARGE, ("p", "left", "left", "left"), query="VLAN numbers of studio and guest network"),
-    Scene(
-        "knobs-small", SMALL, ("p", "left", "left", "left"), query="VLAN numbers of studio and guest network"
-    ),
+    Scene("knobs", LARGE, ("p", "left", "left", "left"), query=VLAN),
+    Scene("knobs-small", SMALL, ("p", "left", "left", "left"), query=VLAN),
     Scene("get-small", SMALL, ("enter",), query="router vlan"),
     Scene("contributions", LARGE, ("v", "v", "enter"), query="why do the door signs keep a shadow"),
     Scene("empty", LARGE, ("right_square_bracket",), demo=True),
     Scene("japanese", LARGE, ("right_square_bracket",) * 3, demo=True),
     Scene("lessons", LARGE, ("g",), demo=True),
+    Scene("providers", LARGE, ("2",), demo=True),
+    Scene("providers-small", SMALL, ("2",), demo=True),
+    Scene("fault", LARGE, ("2", "tab", "space"), demo=True),
+    Scene("fault-small", SMALL, ("2", "tab", "space"), demo=True),
+    Scene("fault-providers", LARGE, ("2", "tab", "space", "2"), query=VLAN),
+    Scene("fault-providers-small", SMALL, ("2",), query=VLAN, faults=frozenset({"embeddings-401"})),
+    Scene("providers-help", LARGE, ("2", "question_mark"), query=VLAN, faults=frozenset({"no-fts5"})),
     Scene("help", LARGE, ("question_mark",), query="router vlan"),
     Scene("light", LARGE, ("right_square_bracket",) * 9, demo=True, theme="claw-light"),
     Scene("contrast", LARGE, ("right_square_bracket",) * 9, demo=True, theme="claw-contrast"),
@@ -92,17 +103,23 @@ class SteadyMemory(Memory):
         report.seconds = 0.2
         return report
 
+    def chain(self) -> tuple[LinkState, ...]:
+        return tuple(
+            replace(link, last_ms=0.3 if link.last_ms is not None else None) for link in super().chain()
+        )
+
     def status(self) -> Status:
         return replace(super().status(), workspace=SHOWN_WORKSPACE)
 
 
-def demo_memory(root: Path, kind: type[Memory] = SteadyMemory) -> Callable[[], Memory]:
+def demo_memory(root: Path, kind: type[Memory] = SteadyMemory) -> Callable[[frozenset[str]], Memory]:
     """A factory for a memory over the demo written into ``root``, at the frozen date."""
 
-    def factory() -> Memory:
+    def factory(faults: frozenset[str] = frozenset()) -> Memory:
         from openclaw_mem_engine.config.load import load_settings
 
-        workspace = write_demo(root / "demo", TODAY)
+        # Written once: a second memory, with faults, must not look like an edit to the watcher.
+        workspace = root / "demo" / "workspace" if faults else write_demo(root / "demo", TODAY)
         settings = load_settings(
             workspace=workspace,
             agent="main",
@@ -111,7 +128,7 @@ def demo_memory(root: Path, kind: type[Memory] = SteadyMemory) -> Callable[[], M
             home=root,
             cwd=root,
         )
-        return kind.open(settings, clock=lambda: NOW, resident=True)
+        return kind.open(settings, clock=lambda: NOW, resident=True, faults=faults)
 
     return factory
 
@@ -121,16 +138,39 @@ def demo_guide() -> DemoGuide:
 
 
 async def settled(pilot: Pilot[int]) -> None:
-    """Wait until no worker runs except the one that watches the files."""
+    """Wait until no worker runs except the one that watches the files, and that one has nothing to do."""
+    lab = pilot.app.lab  # type: ignore[attr-defined]
     for _ in range(500):
         await pilot.pause(0.01)
-        if all(worker.is_finished or worker.group == "watch" for worker in pilot.app.workers):
+        done = all(worker.is_finished or worker.group == "watch" for worker in pilot.app.workers)
+        if done and not lab.activity.busy:
             break
     await pilot.pause()
 
 
+@contextmanager
+def at_greenwich() -> Iterator[None]:
+    """Local times do not depend on the machine."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TZ"]
+        else:
+            os.environ["TZ"] = before
+        time.tzset()
+
+
 async def render(scene: Scene, root: Path) -> str:
     """One scene as SVG, with a font that is installed instead of a link to one."""
+    with at_greenwich():
+        return await _render(scene, root)
+
+
+async def _render(scene: Scene, root: Path) -> str:
     ticks = itertools.count()
 
     def clock() -> float:
@@ -142,6 +182,8 @@ async def render(scene: Scene, root: Path) -> str:
         demo=demo_guide() if scene.demo else None,
         initial_query=scene.query,
         theme=scene.theme,
+        faults=scene.faults,
+        clock=lambda: NOW,
     )
     async with app.run_test(size=scene.size) as pilot:
         await settled(pilot)

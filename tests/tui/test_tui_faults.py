@@ -39,12 +39,17 @@ async def press(pilot: Pilot[int], *keys: str) -> None:
 async def switch(pilot: Pilot[int], name: str) -> None:
     """From the lab: switch one fault."""
     await press(pilot, "2")
-    screen = pilot.app.screen
-    assert isinstance(screen, ProvidersScreen)
+    screen = providers(pilot.app)
     if not screen.faults.has_focus:
         await press(pilot, "tab")
     screen.faults.action_go(NAMES.index(name) - screen.faults.cursor)
     await press(pilot, "space")
+
+
+def providers(app: object) -> ProvidersScreen:
+    screen = app.screen  # type: ignore[attr-defined]
+    assert isinstance(screen, ProvidersScreen)
+    return screen
 
 
 def first_line(app: Workbench) -> str:
@@ -107,8 +112,7 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         await switch(pilot, "embeddings-401")
         assert "lesson" not in lab(app).lesson.text
         await press(pilot, "2")
-        screen = app.screen
-        assert isinstance(screen, ProvidersScreen)
+        screen = providers(app)
         assert "FAULT INJECTED: embeddings-401" in first_line(app) and "· u clears" in first_line(app)
         assert "[x] embeddings-401" in screen.faults.text
         told = screen.last.text
@@ -157,7 +161,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         await press(pilot, "p", "home", "right", "escape")
         view = screen.lab.view
         assert view.answers and view.baseline is not None and view.baseline.knobs == view.knobs
-        assert [command.title for command in app.get_system_commands(screen)].count(
+        assert [command.title for command in app.get_system_commands(app.screen)].count(
             "Switch all faults off"
         ) == 1
         app.action_clear_faults()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import unicodedata
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from openclaw_mem_tui import format as fmt
+from openclaw_mem_tui.lines.providers import dollars
 
 
 @pytest.mark.parametrize(
@@ -103,6 +105,27 @@ def test_bars_stay_on_their_axis(start: float, end: float, width: int) -> None:
         first, text = fmt.bar(start, end, width, fill)
         assert 0 <= first <= width
         assert first + len(text) <= width
+
+
+def test_moments_carry_their_date_unless_it_is_today() -> None:
+    noon = time.mktime((2026, 3, 31, 12, 5, 7, 0, 0, -1))
+    assert fmt.clock(noon, noon + 60) == "12:05"
+    assert fmt.clock(noon, noon, True) == "12:05:07"
+    assert fmt.clock(noon - 86_400, noon) == "2026-03-30 12:05"
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, "0 KB"), (49_000, "49 KB"), (180_000, "0.2 MB"), (18_200_000, "18 MB")]
+)
+def test_sizes(count: int, shown: str) -> None:
+    assert fmt.megabytes(count) == shown
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"), [(0.13, "$0.13"), (12.5, "$12.50"), (0.0042, "$0.0042"), (1e-6, "less than $0.0001")]
+)
+def test_amounts_of_money(amount: float, shown: str) -> None:
+    assert dollars(amount) == shown
 
 
 def test_bars_meet_where_one_ends_and_the_next_begins() -> None:

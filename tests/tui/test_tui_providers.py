@@ -214,6 +214,7 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
             await pilot.resize_terminal(*size)
             await settled(pilot)
             assert screen.chain.region.height > 2
+            assert ("tab" in str(screen.chain.border_subtitle)) == (size[0] < 100)
 
 
 async def test_both_panes_scroll_with_keys(remote: World) -> None:
@@ -272,3 +273,24 @@ async def test_vectors_of_another_space_are_shown_beside(remote: World) -> None:
             await press(pilot, "escape", "2")
             rows = providers(app).chain.text
             assert "also" in rows and "○ ready" in rows
+
+
+async def test_the_fallback_provider_answers_and_is_named(remote: World) -> None:
+    with running_server() as server:
+        configure(remote, server, 'fallback = "static"')
+        app = Workbench(factory(remote), initial_query=QUERY, clock=remote.clock)
+        async with app.run_test(size=LARGE) as pilot:
+            await settled(pilot)
+            server.forever = unauthorized()
+            await press(pilot, "slash", "x", "enter")
+            screen = lab(app)
+            assert (
+                "vectors of static-minilm" in screen.notes.text and "answer for openai" in screen.notes.text
+            )
+            assert "(static-minilm" in screen.funnel.text
+            assert SECRET not in screen.notes.text
+            await press(pilot, "2")
+            rows = providers(app).chain.text.splitlines()
+            assert any("openai" in row and "✗ failed" in row for row in rows)
+            assert any("static" in row and "fallback" in row and "● serving" in row for row in rows)
+            assert "401" in providers(app).last.text

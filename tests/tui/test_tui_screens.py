@@ -11,7 +11,9 @@ from lab_world import make
 RECORDED = make.HERE / "textual.txt"
 
 
-@pytest.mark.parametrize("name", ["lab", "demo", "demo-small", "knobs", "get-small"])
+@pytest.mark.parametrize(
+    "name", ["lab", "demo", "demo-small", "knobs", "get-small", "providers", "fault", "fault-providers-small"]
+)
 async def test_scene_is_as_committed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = RECORDED.read_text().strip() if RECORDED.exists() else "none"
     if recorded != textual.__version__:

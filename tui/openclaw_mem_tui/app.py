@@ -1,8 +1,9 @@
-"""The application: themes, the one screen, the palette; ``run`` is what the command line calls."""
+"""The application: themes, the screens, the palette; ``run`` is what the command line calls."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,21 +13,27 @@ from textual.binding import Binding
 from textual.screen import Screen
 
 from openclaw_mem_themes import DEFAULT, ThemeError
-from openclaw_mem_tui.bindings import ACTIONS
+from openclaw_mem_tui.bindings import offered
 from openclaw_mem_tui.guide import DemoGuide
+from openclaw_mem_tui.lab import Lab
+from openclaw_mem_tui.screens.palette import Palette
 from openclaw_mem_tui.screens.search import SearchScreen
-from openclaw_mem_tui.service import Service
+from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
 from openclaw_mem_tui.themes import chosen_theme, mixed_variables, our_themes
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.memory import Memory
+    from openclaw_mem_tui.screens.providers import ProvidersScreen
+
+
+#: Actions that the palette leaves out: they are there, or they need a place.
+_NOT_BY_NAME = frozenset({"palette", "cancel", "leave", "next_list", "pane_down", "pane_up"})
 
 
 class Workbench(App[int]):
     """Terminal workbench of openclaw-mem."""
 
     TITLE = "openclaw-mem"
-    CSS_PATH = ["styles/base.tcss", "styles/search.tcss"]  # noqa: RUF012 - Textual reads it from the class
+    CSS_PATH = ["styles/base.tcss", "styles/search.tcss", "styles/providers.tcss"]  # noqa: RUF012 - Textual reads it from the class
     BINDINGS = [  # noqa: RUF012
         Binding("ctrl+q", "quit", show=False, priority=True),
         Binding("f1", "screen.help", show=False),
@@ -34,17 +41,22 @@ class Workbench(App[int]):
 
     def __init__(
         self,
-        memory_factory: Callable[[], Memory],
+        memory_factory: Factory,
         *,
         demo: DemoGuide | None = None,
         initial_query: str = "",
         theme: str | None = None,
         theme_folder: Path | None = None,
+        faults: frozenset[str] = NO_FAULTS,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
-        self.service = Service(memory_factory)
+        self.service = Service(memory_factory, clock)
+        self.lab = Lab(self.service, demo is not None, faults)
         self.guide = demo
         self.initial_query = initial_query
+        self.search_screen = SearchScreen(self.lab, demo, initial_query)
+        self._providers: ProvidersScreen | None = None
         self.theme_trouble = ""
         for own in our_themes():
             self.register_theme(own)
@@ -68,25 +80,20 @@ class Workbench(App[int]):
         return {**mixed_variables(variables), **variables}
 
     def get_default_screen(self) -> Screen[None]:
-        return SearchScreen(self.service, self.guide, self.initial_query)
+        return self.search_screen
 
     def on_mount(self) -> None:
         if self.theme_trouble:
-            screen = self.screen
-            if isinstance(screen, SearchScreen):
-                screen.lab.say(self.theme_trouble)
+            self.lab.say(self.theme_trouble)
 
     async def on_unmount(self) -> None:
         await self.service.close()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every action of the lab by name, then the themes."""
-        for action in ACTIONS:
-            if (
-                action.where != "lab"
-                or (action.group == "Hits" and not action.rank)
-                or action.id in ("palette", "cancel")
-            ):
+        """Every action of the screen by name, then the themes."""
+        here = self._providers is not None and screen is self._providers
+        for action in offered("providers" if here else "lab"):
+            if (action.group == "Hits" and not action.rank) or action.id in _NOT_BY_NAME:
                 continue
             if screen.check_action(action.id, ()):
                 yield SystemCommand(
@@ -94,24 +101,51 @@ class Workbench(App[int]):
                     f"key {action.shown}",
                     lambda name=action.id: self.call_later(self.run_action, f"screen.{name}"),
                 )
+        if not here and self.lab.view.shown_faults:
+            yield SystemCommand("Switch all faults off", "healthy answers again", self.action_clear_faults)
         yield SystemCommand("Theme", "change the colours", self.action_change_theme)
+
+    # -- screens ------------------------------------------------------------------------------------------
+
+    def action_show_providers(self) -> None:
+        """Over the lab, which keeps its state; built when it is first asked for."""
+        if self._providers is None:
+            from openclaw_mem_tui.screens.providers import ProvidersScreen
+
+            self._providers = ProvidersScreen(self.lab, self.search_screen.switch_faults)
+            self.install_screen(self._providers, "providers")
+        if self.screen is not self._providers:
+            self.push_screen("providers")
+
+    def action_clear_faults(self) -> None:
+        self.search_screen.switch_faults(NO_FAULTS)
+
+    def action_command_palette(self) -> None:
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
 
 
 def run(
-    memory_factory: Callable[[], Memory],
+    memory_factory: Factory,
     *,
     demo: DemoGuide | None = None,
     initial_query: str = "",
     theme: str | None = None,
     theme_folder: Path | None = None,
+    faults: frozenset[str] = NO_FAULTS,
 ) -> int:
     """Open the workbench and stay until the user quits; returns the exit code.
 
-    ``memory_factory`` is called in a worker thread after the first frame; what it raises
-    (``OpenClawMemError``) is shown on the screen. ``theme`` is a name or a path to a TOML file;
-    ``theme_folder`` is where the user's own themes lie.
+    ``memory_factory`` is called in a worker thread after the first frame, with the faults that the memory is
+    to have; what it raises (``OpenClawMemError``) is shown on the screen. ``faults`` are on from the start.
+    ``theme`` is a name or a path to a TOML file; ``theme_folder`` is where the user's own themes lie.
     """
     app = Workbench(
-        memory_factory, demo=demo, initial_query=initial_query, theme=theme, theme_folder=theme_folder
+        memory_factory,
+        demo=demo,
+        initial_query=initial_query,
+        theme=theme,
+        theme_folder=theme_folder,
+        faults=faults,
     )
     return app.run() or 0

@@ -6,6 +6,7 @@ Text of notes is data. ``inert`` is the one gate that it passes on its way to th
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
 from collections.abc import Iterable
 
@@ -196,6 +197,20 @@ def age(seconds: float) -> str:
     if seconds < 36 * 3600:
         return f"{seconds / 3600:.0f} h"
     return f"{seconds / 86400:.0f} d"
+
+
+def clock(at: float, now: float, seconds: bool = False) -> str:
+    """A moment (epoch seconds) in local time: ``14:02``, ``14:02:20``; with its date when not today."""
+    moment = time.localtime(at)
+    told = time.strftime("%H:%M:%S" if seconds else "%H:%M", moment)
+    return told if moment[:3] == time.localtime(now)[:3] else f"{time.strftime('%Y-%m-%d', moment)} {told}"
+
+
+def megabytes(count: int) -> str:
+    """``0.2 MB``, ``18 MB``; below 50 KB in KB."""
+    if count < 50_000:
+        return f"{count / 1000:.0f} KB"
+    return f"{count / 1e6:.1f} MB" if count < 9_950_000 else f"{count / 1e6:,.0f} MB"
 
 
 def days(value: float) -> str:

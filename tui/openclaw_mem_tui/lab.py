@@ -26,6 +26,7 @@ from openclaw_mem_tui.state import (
     needs_retrieval,
     opened,
     tuned,
+    with_faults,
 )
 
 _UP_TO_DATE = "the index is up to date"
@@ -35,18 +36,26 @@ DEBOUNCE = 0.06
 
 
 class Lab:
-    """Holds the present ``view`` and ``activity``; ``publish`` is called after each change of either."""
+    """Holds the present ``view`` and ``activity``; those who ``listen`` are called after each change of
+    either. ``faults`` are on from the start."""
 
-    def __init__(self, service: Service, publish: Callable[[], None], demo: bool = False) -> None:
+    def __init__(self, service: Service, demo: bool = False, faults: frozenset[str] = frozenset()) -> None:
         self.service = service
-        self.publish = publish
-        self.view = View(Knobs(), Knobs())
+        self._listeners: list[Callable[[], None]] = []
+        self.view = View(Knobs(), Knobs(), faults=faults)
         self.activity = Activity()
         self.place = Place(demo=demo)
         self.history = History()
         self._progress: tuple[int, int, str] = (0, 0, "")
         self._syncing = False
         self._again: str | None = None  # the hint of a sync that was asked for while one ran
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        self._listeners.append(listener)
+
+    def publish(self) -> None:
+        for listener in self._listeners:
+            listener()
 
     def set_view(self, view: View) -> None:
         if view is not self.view:
@@ -202,6 +211,20 @@ class Lab:
         self.set_view(tuned(self.view, knobs))
         return needs_retrieval(self.view) or (needs_baseline_pool(self.view) and self.view.baseline is None)
 
+    def switch(self, faults: frozenset[str]) -> None:
+        """Switch faults on and off; the next search brings them about."""
+        self.activity = replace(self.activity, said="", noted="", trouble="")
+        self.set_view(with_faults(self.view, faults))
+
+    async def _bring_about(self, faults: frozenset[str]) -> None:
+        """Let the memory with these faults answer, or say why it cannot be had and go on as before."""
+        try:
+            await self.service.set_faults(faults)
+        except OpenClawMemError as error:
+            if self.view.faults == faults:
+                self.set_view(replace(self.view, faults=self.service.faults))
+            self.trouble(f"The fault could not be switched on: {error}")
+
     async def refresh(self) -> None:
         """Ask the same again, after the index has changed."""
         if self.view.query.strip():
@@ -214,15 +237,21 @@ class Lab:
         """Retrieve for the present query and knobs, then rank. Cancel it when something newer is asked."""
         if delay:
             await asyncio.sleep(delay)
+        if not self.service.is_open:
+            return
+        if self.view.faults != self.service.faults:
+            await self._bring_about(self.view.faults)
         view = self.view
-        if not self.service.is_open or not view.query.strip():
+        if not view.query.strip() or view.faults != self.service.faults:
             return
         self._activity(searching=True)
         try:
             pool = await self.service.retrieve(view.query, view.knobs)
             other = None
             if needs_baseline_pool(view):
-                other = await self.service.retrieve(view.query, view.baseline_knobs)
+                other = await self.service.retrieve(
+                    view.query, view.baseline_knobs, healthy=bool(view.faults)
+                )
         except Cancelled:
             return
         except OpenClawMemError as error:
@@ -231,7 +260,8 @@ class Lab:
         finally:
             self._activity(searching=False)
         now = self.view
-        if now.query == view.query and now.knobs.retrieval_key == view.knobs.retrieval_key:
+        same_key = now.knobs.retrieval_key == view.knobs.retrieval_key
+        if now.query == view.query and same_key and now.faults == view.faults:
             self.set_view(answered(now, pool, other))
         if pool.freshness is not None:
             self._activity(freshness=pool.freshness)

@@ -1,132 +1,198 @@
 """The engine as coroutines: the only place where the workbench calls it (ranking aside, which is pure).
 
-Queries run on one thread, sync on another: a search answers while notes are being indexed. A call that is
-cancelled stops in its thread too, through its token and the engine's interrupt.
+A search answers while notes are being indexed, and while a provider is asked whether it is there. A call that
+is cancelled stops in its thread too, through its token and the engine's interrupt.
+
+With faults switched on there are two memories over one index: the healthy one syncs, watches and gives the
+run to compare with; the faulted one answers. What one answered is never handed out as the other's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.model import Excerpt, Freshness, Progress
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
+from openclaw_mem_tui.side import Side, Unexpected, call
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.index.protocol import CacheSize
     from openclaw_mem_engine.memory import Memory, Status
+    from openclaw_mem_engine.providers.lineup import LinkState
+    from openclaw_mem_engine.providers.records import DayUsage
     from openclaw_mem_engine.sync.indexer import SyncReport
 
 T = TypeVar("T")
 
-#: Pools kept, so that walking the history and flipping a knob back cost nothing.
-_POOLS_KEPT = 8
-
-#: Notes of a pool whose service was worse than configured for a reason that may pass: asked again next time.
-_PASSING = frozenset({"embedding-failed", "other-vectors"})
+#: Opens a memory with these faults (none: as configured).
+Factory = Callable[[frozenset[str]], "Memory"]
+NO_FAULTS: frozenset[str] = frozenset()
 
 
 class Service:
-    """Owns the ``Memory`` and its threads. All methods belong to the event loop's thread.
+    """Owns the memories and their threads. All methods belong to the event loop's thread.
 
     Errors of the engine come out as ``OpenClawMemError``; anything else that a call raises is wrapped in
-    one (``Unexpected``), so that the screen has a sentence to show and keeps running.
+    one (``Unexpected``), so that the screen has a sentence to show and keeps running. ``clock`` gives epoch
+    seconds.
     """
 
-    def __init__(self, factory: Callable[[], Memory]) -> None:
+    def __init__(self, factory: Factory, clock: Callable[[], float] = time.time) -> None:
         self._factory = factory
-        self._memory: Memory | None = None
-        self._queries = ThreadPoolExecutor(1, "openclaw-mem-query")
+        self.clock = clock
+        self._healthy = Side(lambda: factory(NO_FAULTS), "openclaw-mem")
+        self._faulted: Side | None = None
+        #: The faults of the memory that answers.
+        self.faults = NO_FAULTS
+        self._switching = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
         self._syncs = ThreadPoolExecutor(1, "openclaw-mem-sync")
-        self._running: threading.Event | None = None
         self._sync_tokens: set[threading.Event] = set()
         self._watch_stop = asyncio.Event()
-        self._pools: OrderedDict[tuple[object, ...], Pool] = OrderedDict()
-        self._epoch = 0  # of the index: a pool that was asked for in an older one is not kept
+        self._probes: dict[tuple[str, frozenset[str]], asyncio.Future[float]] = {}
 
     @property
     def is_open(self) -> bool:
-        return self._memory is not None
+        return self._healthy.memory is not None
 
     @property
     def settings(self) -> Settings:
-        return self._opened.settings
+        return self._healthy.opened.settings
 
     @property
     def knobs(self) -> Knobs:
         """The configured defaults."""
-        return self._opened.knobs
+        return self._healthy.opened.knobs
 
     @property
-    def _opened(self) -> Memory:
-        if self._memory is None:
-            raise OpenClawMemError("The index is not open yet.")
-        return self._memory
+    def _answering(self) -> Side:
+        return self._faulted or self._healthy
 
     async def open(self) -> None:
         """Open the memory. Raises OpenClawMemError; may be called again after that."""
-        if self._memory is None:
-            self._memory = await self._call(self._queries, self._factory)
+        await self._healthy.open()
 
     async def close(self) -> None:
         """Stop what runs and let go of the index."""
+        self._closed = True
         self._watch_stop.set()
         self.cancel_sync()
-        memory, self._memory = self._memory, None
-        if memory is not None:
-            if self._running is not None:
-                self._running.set()
-                memory.interrupt()
-            # Closing waits for its turn behind whatever still runs, so that no thread loses its connection.
-            await self._call(self._syncs, lambda: None)
-            await self._call(self._queries, memory.close)
-        self._queries.shutdown(wait=False, cancel_futures=True)
+        async with self._switching:
+            faulted, self._faulted = self._faulted, None
+        if self._healthy.memory is not None:
+            await call(self._syncs, lambda: None)
+        if faulted is not None:
+            await faulted.close()
+        await self._healthy.close()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
         self._syncs.shutdown(wait=False, cancel_futures=True)
 
-    async def retrieve(self, query: str, knobs: Knobs) -> Pool:
-        """The pool for a query. Cancelling the coroutine aborts the search in its thread."""
-        key = (query, knobs.retrieval_key)
-        kept = self._pools.get(key)
-        if kept is not None:
-            self._pools.move_to_end(key)
-            return kept
-        memory, epoch = self._opened, self._epoch
-        token = threading.Event()
+    # -- faults -------------------------------------------------------------------------------------------
 
-        def work() -> Pool:
-            if token.is_set():
-                raise OpenClawMemError("Cancelled before it began.")
-            self._running = token
-            try:
-                return memory.retrieve(query, knobs, token)
-            finally:
-                self._running = None
+    async def set_faults(self, names: frozenset[str]) -> None:
+        """Let a memory with these faults answer from now on (none: the healthy one). Raises OpenClawMemError
+        when it cannot be opened; then everything stays as it was.
 
-        try:
-            pool = await self._call(self._queries, work)
-        except asyncio.CancelledError:
-            token.set()
-            if self._running is token:
-                memory.interrupt()
-            raise
-        if epoch == self._epoch and _lasts(pool):
-            self._pools[key] = pool
-        while len(self._pools) > _POOLS_KEPT:
-            self._pools.popitem(last=False)
-        return pool
+        Cancelling the coroutine does not stop the change: a memory that is half open would be lost.
+        """
+        await asyncio.shield(self._background(self._set_faults(names)))
+
+    async def _set_faults(self, names: frozenset[str]) -> None:
+        async with self._switching:
+            if self._closed or names == self.faults:
+                return
+            faulted = Side(lambda: self._factory(names), "openclaw-mem-faulted") if names else None
+            if faulted is not None:
+                try:
+                    await faulted.open()
+                except BaseException:
+                    await faulted.close()
+                    raise
+            before, self._faulted, self.faults = self._faulted, faulted, names
+        if before is not None:
+            self._background(before.close())
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited for it has it; nobody else wants to hear of it
+
+    # -- asking -------------------------------------------------------------------------------------------
+
+    async def retrieve(self, query: str, knobs: Knobs, *, healthy: bool = False) -> Pool:
+        """The pool for a query, from the memory with faults if there is one; ``healthy`` asks the other.
+        Cancelling the coroutine aborts the search in its thread."""
+        return await (self._healthy if healthy else self._answering).retrieve(query, knobs)
+
+    async def chain(self) -> tuple[LinkState, ...]:
+        """Every link of the chain that answers now."""
+        return await self._answering.look(lambda memory: memory.chain())
+
+    async def usage(self, days: int = 30) -> list[DayUsage]:
+        """What providers were used for, newest day first; what happens under a fault is not written down."""
+        return await self._healthy.look(lambda memory: memory.usage(days))
+
+    async def cache_sizes(self) -> list[CacheSize]:
+        """The embedding cache, space by space."""
+        return await self._healthy.look(lambda memory: memory.cache_sizes())
+
+    async def probe(self, name: str) -> float:
+        """Ask a provider now; milliseconds. Raises ProviderError, UsageError.
+
+        It may take seconds, so it has a thread of its own, which nobody waits for at the end. Cancelling
+        the coroutine leaves that thread to itself; asking again meanwhile waits for the same answer.
+        """
+        memory, key = self._answering.opened, (name, self.faults)
+        running = self._probes.get(key)
+        if running is None:
+            loop = asyncio.get_running_loop()
+            running = self._probes[key] = loop.create_future()
+            running.add_done_callback(lambda done: self._probed(key, done))
+            thread = threading.Thread(
+                target=_probe, args=(memory, name, loop, running), name="openclaw-mem-probe", daemon=True
+            )
+            thread.start()
+        return await asyncio.shield(running)
+
+    def _probed(self, key: tuple[str, frozenset[str]], done: asyncio.Future[float]) -> None:
+        self._probes.pop(key, None)
+        if not done.cancelled():
+            done.exception()
+
+    async def get(self, path: str, start: int | None, lines: int | None) -> Excerpt:
+        """Lines of a note. Raises PathRefused."""
+        return await self._healthy.look(lambda memory: memory.get(path, start, lines))
+
+    async def freshness(self) -> Freshness:
+        return await self._healthy.look(lambda memory: memory.freshness())
+
+    async def status(self) -> Status:
+        return await self._healthy.look(lambda memory: memory.status())
+
+    # -- keeping up ---------------------------------------------------------------------------------------
 
     async def sync(self, progress: Progress) -> SyncReport:
         """Bring the index up to date. ``progress`` is called in the sync thread."""
-        memory, token = self._opened, threading.Event()
+        memory, token = self._healthy.opened, threading.Event()
         self._sync_tokens.add(token)
         try:
-            return await self._call(self._syncs, lambda: memory.sync(progress, token))
+            return await call(self._syncs, lambda: memory.sync(progress, token))
         except asyncio.CancelledError:
             token.set()
             raise
@@ -142,21 +208,9 @@ class Service:
 
     def forget_pools(self) -> None:
         """Called when the index has changed: kept pools, and those on their way, answer from the past."""
-        self._epoch += 1
-        self._pools.clear()
-
-    async def get(self, path: str, start: int | None, lines: int | None) -> Excerpt:
-        """Lines of a note. Raises PathRefused."""
-        memory = self._opened
-        return await self._call(self._queries, lambda: memory.get(path, start, lines))
-
-    async def freshness(self) -> Freshness:
-        memory = self._opened
-        return await self._call(self._queries, memory.freshness)
-
-    async def status(self) -> Status:
-        memory = self._opened
-        return await self._call(self._queries, memory.status)
+        self._healthy.forget_pools()
+        if self._faulted is not None:
+            self._faulted.forget_pools()
 
     async def changes(self) -> AsyncIterator[frozenset[str]]:
         """Groups of changed absolute paths, as the watcher sees them."""
@@ -165,25 +219,30 @@ class Service:
         async for paths in watch_notes(self.settings, self._watch_stop):
             yield paths
 
-    async def _call(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(pool, work)
-        except (asyncio.CancelledError, OpenClawMemError):
-            raise
-        except Exception as error:
-            raise Unexpected(error) from error
 
+def _probe(memory: Memory, name: str, loop: asyncio.AbstractEventLoop, told: asyncio.Future[float]) -> None:
+    """Runs in the probe's thread; the answer is of no use to anybody once the loop is closed."""
+    error: Exception | None = None
+    spent = 0.0
+    try:
+        spent = memory.probe(name)
+    except OpenClawMemError as failure:
+        error = failure
+    except Exception as failure:  # noqa: BLE001 - a defect, told as one
+        error = Unexpected(failure)
 
-def _lasts(pool: Pool) -> bool:
-    """Whether asking again would give the same while the index stays as it is."""
-    return pool.fallback is None and not any(note.code in _PASSING for note in pool.notes)
+    def tell() -> None:
+        if told.done():
+            return
+        if error is not None:
+            told.set_exception(error)
+        else:
+            told.set_result(spent)
 
-
-class Unexpected(OpenClawMemError):
-    """Something that nobody raised on purpose: a defect of ours, told with its type."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(f"Unexpected {type(error).__name__}: {error}. This is a defect of openclaw-mem.")
+    try:
+        loop.call_soon_threadsafe(tell)
+    except RuntimeError:
+        return
 
 
 def present(candidate: Candidate, citations: str) -> str:

@@ -93,6 +93,13 @@ def wrapped(spans: Sequence[Span], cells: int, indent: int = 0) -> list[Line]:
             return made
 
 
+def labelled(label: str, spans: Sequence[Span], cells: int, wide: int) -> list[Line]:
+    """A label of ``wide`` cells before a text that is wrapped beside it."""
+    made = wrapped(spans, max(8, cells - wide - 1))
+    heads = [Span(set_cell_size(label, wide) + " ", "dim"), *[Span(" " * (wide + 1))] * (len(made) - 1)]
+    return [(head, *piece) for head, piece in zip(heads, made, strict=True)]
+
+
 def slice_of(spans: Sequence[Span], start: int, stop: int) -> Line:
     """The characters ``start`` to ``stop`` of a line, roles kept."""
     kept: list[Span] = []

@@ -12,7 +12,7 @@ from typing import Literal
 
 from openclaw_mem_engine.ranking.knob_table import KNOBS, KnobValue
 from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs, profile
-from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.pool import Candidate, Pool
 from openclaw_mem_engine.ranking.rank import rank
 from openclaw_mem_engine.ranking.trace import Row, Trace
 
@@ -24,6 +24,9 @@ CITATIONS: tuple[Citations, ...] = ("auto", "on", "off")
 #: The first row of the knob panel; it sets all others.
 PROFILE = "profile"
 KNOB_NAMES: tuple[str, ...] = (PROFILE, *KNOBS)
+
+#: What the baseline is called while a fault is on.
+HEALTHY_RUN = "healthy run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,10 @@ class View:
     ``knobs`` are what the user has set, ``trace.knobs`` what the shown rows were ranked with: they differ
     while an answer is ``pending``. ``against`` replaces the configured defaults as baseline (a lesson of the
     demo may ask for that). ``error`` is a readable sentence when the last attempt failed.
+
+    ``faults`` are those that the user has switched on, ``pool_faults`` those under which the shown rows were
+    found. As long as there are any the baseline is what the same knobs make of the healthy memory's pool,
+    ``other_pool``; otherwise that is the pool of the baseline's knobs where they need one of their own.
     """
 
     defaults: Knobs
@@ -66,15 +73,27 @@ class View:
     pin: Pin | None = None
     pending: bool = False
     error: str = ""
+    faults: frozenset[str] = frozenset()
+    pool_faults: frozenset[str] = frozenset()
+    other_pool: Pool | None = None
+
+    @property
+    def shown_faults(self) -> frozenset[str]:
+        """What the banner must name: also while the rows of a fault that was switched off are still there."""
+        return self.faults | self.pool_faults
 
     @property
     def baseline_knobs(self) -> Knobs:
+        if self.faults:
+            return self.knobs
         if self.pin is not None:
             return self.pin.knobs
         return self.against or self.defaults
 
     @property
     def baseline_name(self) -> str:
+        if self.pool_faults:
+            return HEALTHY_RUN
         if self.pin is not None:
             return "pinned" if self.pin.query == self.query else "pinned knobs"
         return "lesson" if self.against is not None else "default"
@@ -88,6 +107,13 @@ class View:
     def answers(self) -> bool:
         """Whether the shown rows belong to the query and knobs as they are now."""
         return self.trace is not None and not self.pending and not self.error
+
+    def candidate(self, chunk_id: str) -> Candidate | None:
+        """The chunk of a row, also of one that only the baseline found."""
+        for pool in (self.pool, self.other_pool):
+            if pool is not None and chunk_id in pool.candidates:
+                return pool.candidates[chunk_id]
+        return None
 
     def changed_knobs(self) -> dict[str, KnobValue]:
         """What differs from the configured defaults."""
@@ -114,17 +140,18 @@ def opened(view: View, defaults: Knobs) -> View:
 def asked(view: View, query: str) -> View:
     """A new query: the old rows stay, marked as not the answer. A blank query has no rows."""
     if not query.strip():
-        return replace(
-            view, query=query, pool=None, pool_key=(), trace=None, baseline=None, pending=False, error=""
-        )
+        blank = replace(view, query=query, pool=None, pool_key=(), trace=None, baseline=None, other_pool=None)
+        return replace(blank, pool_faults=frozenset(), pending=False, error="")
     return replace(view, query=query, pending=True, error="")
 
 
 def answered(view: View, pool: Pool, baseline_pool: Pool | None = None) -> View:
-    """A pool has arrived: rank it. ``baseline_pool`` is given when the baseline's knobs need another one."""
+    """A pool has arrived, found under the faults that are on: rank it. ``baseline_pool`` is given when the
+    baseline needs another one: its knobs do, or it is the healthy run."""
     trace = rank(pool, view.knobs)
     key = view.knobs.retrieval_key
     view = replace(view, pool=pool, pool_key=key, trace=trace, pending=False, error="")
+    view = replace(view, pool_faults=view.faults, other_pool=baseline_pool)
     return _with_baseline(view, baseline_pool)
 
 
@@ -132,12 +159,19 @@ def failed(view: View, message: str) -> View:
     return replace(view, pending=False, error=message)
 
 
+def with_faults(view: View, faults: frozenset[str]) -> View:
+    """Other faults are switched on: the rows, found under others, stay until they are answered anew."""
+    if faults == view.faults:
+        return view
+    return replace(view, faults=faults, pending=bool(view.query.strip()), error="")
+
+
 def tuned(view: View, knobs: Knobs) -> View:
     """Other knobs: ranked at once when the pool allows it, else pending until a retrieval."""
     view = replace(view, knobs=knobs)
     if view.pool is None or not view.query.strip():
         return view
-    if knobs.retrieval_key != view.pool_key:
+    if knobs.retrieval_key != view.pool_key or view.faults != view.pool_faults:
         return replace(view, pending=True)
     if view.pool.query != view.query or view.error:
         return view
@@ -148,19 +182,23 @@ def needs_retrieval(view: View) -> bool:
     """Whether the pool at hand does not serve the present query and knobs."""
     if not view.query.strip():
         return False
+    if view.faults != view.pool_faults:
+        return True
     return view.pool is None or view.pool.query != view.query or view.knobs.retrieval_key != view.pool_key
 
 
 def needs_baseline_pool(view: View) -> bool:
-    """Whether the baseline's knobs cannot rank the pool of the present knobs."""
+    """Whether the baseline is ranked from another pool than the answer."""
+    if view.faults:
+        return True
     if view.pin is not None and view.pin.query == view.query:
         return False
     return view.baseline_knobs.retrieval_key != view.knobs.retrieval_key
 
 
 def pinned(view: View) -> View:
-    """The present run becomes the baseline. Without an answer nothing changes."""
-    if view.trace is None or not view.answers:
+    """The present run becomes the baseline. Nothing changes without an answer, or while a fault is on."""
+    if view.trace is None or not view.answers or view.shown_faults:
         return view
     view = replace(view, pin=Pin(view.query, view.knobs, view.trace))
     return _with_baseline(view, None)
@@ -178,7 +216,12 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
         return replace(view, baseline=None)
     name = view.baseline_name
     before = view.baseline
-    if view.pin is not None and view.pin.query == view.query:
+    against: Trace
+    if view.pool_faults:
+        if view.other_pool is None:
+            return replace(view, baseline=None)
+        knobs, against = view.knobs, rank(view.other_pool, view.knobs)
+    elif view.pin is not None and view.pin.query == view.query:
         against = view.pin.trace
     elif knobs.to_dict() == view.knobs.to_dict() or not (knobs.changes_from(view.knobs)):
         against = trace

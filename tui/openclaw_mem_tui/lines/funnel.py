@@ -22,8 +22,10 @@ def funnel(view: View, cells: int) -> Line:
     if width(parts) > cells - 1:
         parts = _parts(trace, compact=True)
     end = (
-        line(("baseline ", "dim"), (view.baseline_name, "accent" if view.pin else ""), " ")
-        if view.compares
+        line(
+            ("baseline ", "dim"), (view.baseline.name, "accent" if view.pin or view.pool_faults else ""), " "
+        )
+        if view.compares and view.baseline is not None
         else ()
     )
     if width(parts) + width(end) + 3 > cells:
@@ -37,13 +39,19 @@ def _parts(trace: Trace, compact: bool) -> list[Span]:
     for stage in sorted(legs, key=lambda s: list(LEGS).index(s.name)):
         if parts:
             parts.append(Span(" + ", "faint"))
-        parts.extend((Span(f"{LEGS[stage.name]} ", "dim"), Span(str(stage.left))))
+        parts.extend((Span(f"{LEGS[stage.name]} ", "dim"), *_space(stage, compact), Span(str(stage.left))))
     for stage in trace.stages:
         if stage not in legs:
             told = _stage(stage, compact)
             if told:
-                parts.extend((_ARROW, *told))
+                parts.extend((*([_ARROW] if parts else []), *told))
     return parts
+
+
+def _space(stage: Stage, compact: bool) -> Line:
+    """Whose vectors a leg compared, where it is not the configured provider's own space."""
+    space = str(stage.constants.get("space", ""))
+    return line((f"({fmt.crop(fmt.inert(space), 12 if compact else 34)}) ", "warn")) if space else ()
 
 
 def _stage(stage: Stage, compact: bool) -> Line:
@@ -89,6 +97,8 @@ def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
         return Span(text, "strong accent" if changed else "dim")
 
     groups: list[list[Span]] = [[told(knobs.profile, "profile")]]
+    if knobs.vector_space != "primary":
+        groups.append([told(f"{knobs.vector_space} vectors", "vector_space")])
     if knobs.mode != "hybrid":
         groups.append([told(f"{knobs.mode} only", "mode")])
     elif knobs.fusion == "rrf":
@@ -132,7 +142,9 @@ def nothing(view: View) -> list[Line]:
     if not trace.rows:
         told = [line(("Nothing matches.", "strong"))]
         asked = {stage.name for stage in trace.stages}
-        if "vector" not in asked:
+        if not asked & {"vector", "bm25"}:
+            told.append(line(("Neither vectors nor keywords could look; the reasons are below.", "dim")))
+        elif "vector" not in asked:
             told.append(line(("Only keywords could look, and none of the words stands in a note.", "dim")))
         elif "bm25" not in asked:
             told.append(line(("Only vectors could look, and no note has one.", "dim")))

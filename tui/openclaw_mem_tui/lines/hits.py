@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from openclaw_mem_engine.ranking.trace import Row, Trace
 from openclaw_mem_tui import format as fmt
+from openclaw_mem_tui.comparison import GONE, missing
 from openclaw_mem_tui.lines.terms import Marker
 from openclaw_mem_tui.spans import Line, Span, fit
 from openclaw_mem_tui.state import Columns, View
 
 #: What a stage that dropped a row is called where four letters fit.
-TAGS = {"min_score": "min", "max_results": "max", "mmr": "mmr", "pool": "pool", "scope": "mode"}
+TAGS = {"min_score": "min", "max_results": "max", "mmr": "mmr", "pool": "pool", "scope": "mode", GONE: "gone"}
 
 #: The legs in the order in which they stand everywhere, with their short names.
 LEGS = {"vector": "vec", "bm25": "bm25"}
@@ -256,17 +257,19 @@ def groups(view: View, dropped: bool) -> list[Group]:
     gone = {row.chunk_id for row in left}
     rest = [row for row in trace.dropped if row.chunk_id not in gone]
     outside = [row for row in rest if row.outcome.stage in _OUTSIDE]
-    made.append(Group("returned by the baseline, not now", left))
+    healthy = bool(view.pool_faults)
+    made.append(Group(f"returned by the {'healthy run' if healthy else 'baseline'}, not now", left))
     made.append(Group("not returned", [row for row in rest if row.outcome.stage not in _OUTSIDE]))
     made.append(Group("outside the pool", outside))
     return [made[0], *(group for group in made[1:] if group.rows)]
 
 
 def lost(view: View) -> list[Row]:
-    """What the baseline returned and this run does not, best first."""
+    """What the baseline returned and this run does not, best first; also what this run did not find."""
     ranks = view.baseline.ranks if view.compares and view.baseline is not None else {}
     dropped = view.trace.dropped if view.trace is not None else ()
-    return sorted((row for row in dropped if row.chunk_id in ranks), key=lambda row: ranks[row.chunk_id])
+    rows = [*(row for row in dropped if row.chunk_id in ranks), *missing(view)]
+    return sorted(rows, key=lambda row: ranks[row.chunk_id])
 
 
 def rule(group: Group, hint: bool, cells: int) -> Line:

@@ -72,6 +72,8 @@ def idle(name: str, knobs: Knobs) -> str:
     needs = {"half_life_days": "decay", "mmr_lambda": "mmr", "mmr_tokens": "mmr"}.get(name)
     if needs:
         return "" if getattr(knobs, needs) else f"needs {needs} on"
+    if name == "vector_space":
+        return "needs mode hybrid or vector" if knobs.mode == "bm25" else ""
     if knobs.fusion == "rrf":
         if name in ("vector_weight", "text_weight", "text_score", "vector_score", "line_text", "line_vector"):
             return "needs fusion weighted"

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from openclaw_mem_engine.model import Freshness, Note
+from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_tui import format as fmt
-from openclaw_mem_tui.spans import Line, Span, line, spread, width, wrapped
+from openclaw_mem_tui.spans import Line, Span, fit, line, spread, width, wrapped
 from openclaw_mem_tui.state import View, timings
 
 Phase = Literal["opening", "syncing", "ready", "failed"]
 SPINNER = "◐◓◑◒"
+
+#: Codes of notes that say the same as the line about the fallback.
+_OF_FALLBACK = frozenset({"embedding-failed", "fallback-vectors"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +52,10 @@ class Activity:
         return self.searching or self.phase in ("opening", "syncing")
 
 
-def top(place: Place, cells: int) -> Line:
+def top(place: Place, cells: int, screen: str = "search lab") -> Line:
     """Name at the left, agent and server at the right; the workspace in between when there is room."""
     start = line(
-        (" openclaw-mem", "strong accent"), ("  search lab", "dim"), ("  demo" if place.demo else "", "warn")
+        (" openclaw-mem", "strong accent"), (f"  {screen}", "dim"), ("  demo" if place.demo else "", "warn")
     )
     agent = line(("agent ", "dim"), fmt.inert(place.agent)) if place.agent else ()
     served = fmt.join((fmt.inert(place.backend) if cells >= 70 else "", fmt.inert(place.provider)))
@@ -77,16 +81,14 @@ def soundness(view: View, activity: Activity, cells: int) -> list[Line]:
         made.extend(wrapped(line((" i ", "accent"), (fmt.inert(activity.noted), "dim")), cells, 3))
     if view.trace is None:
         return made
-    notes: dict[str, Note] = {note.text: note for note in view.trace.notes}
+    # The banner tells of a fault; that nothing is written down under one goes without saying.
+    elsewhere = {"fault", *(["provider-records"] if view.pool_faults else [])}
+    if view.pool is not None and view.pool.fallback is not None:
+        made.extend(_at_most(2, wrapped(fallback(view.pool), cells - 1, 3), cells))
+        elsewhere |= _OF_FALLBACK
+    notes: dict[str, Note] = {note.text: note for note in view.trace.notes if note.code not in elsewhere}
     warnings = [note.text for note in notes.values() if note.level == "warning"]
     told = [note.text for note in notes.values() if note.level != "warning"]
-    pool = view.pool
-    if (
-        pool is not None
-        and pool.fallback is not None
-        and not any(pool.fallback.origin in w for w in warnings)
-    ):
-        warnings.insert(0, f"Fallback: {pool.fallback.origin} could not serve ({pool.fallback.reason}).")
     for text in warnings[:3]:
         made.append(spread(line((" ! ", "warn"), fmt.inert(text)), (), cells))
     if told:
@@ -98,6 +100,52 @@ def soundness(view: View, activity: Activity, cells: int) -> list[Line]:
         else:
             made.append(spread(line((" i ", "accent"), (joined, "dim")), (), cells))
     return made
+
+
+def fallback(pool: Pool) -> Line:
+    """That something else answered: who for whom, since when, until when, and why (which may be long)."""
+    assert pool.fallback is not None
+    why = pool.fallback
+    since = f" since {fmt.clock(why.since, pool.now)}" if why.since is not None else ""
+    retry = "not asked again by itself"
+    if why.next_retry is not None:
+        later = why.next_retry > pool.now
+        retry = (
+            f"next try {fmt.clock(why.next_retry, pool.now, True)}" if later else "next try with a new search"
+        )
+    return line(
+        (" ! ", "warn"),
+        (f"Fallback{since}: ", "strong"),
+        f"{fmt.inert(served(pool))} for {fmt.inert(why.origin)}",
+        (f" · {retry} · ", "dim"),
+        ("2", "key"),
+        (" tells all · ", "dim"),
+        (fmt.inert(reason(pool)), "dim"),
+    )
+
+
+def served(pool: Pool) -> str:
+    """``keywords answer``, ``vectors of static-minilm answer``."""
+    if pool.fallback is None or pool.fallback.served == "keywords":
+        return "keywords answer" if pool.leg("lexical") is not None else "nobody answers"
+    return f"vectors of {pool.fallback.served} answer"
+
+
+def reason(pool: Pool) -> str:
+    """Why something else answered, as fully as it is known."""
+    if pool.fallback is None:
+        return ""
+    for note in pool.notes:
+        if note.code in _OF_FALLBACK and pool.fallback.reason in note.text:
+            return note.text.removeprefix("Keywords alone: ")
+    return pool.fallback.reason
+
+
+def _at_most(count: int, lines: list[Line], cells: int) -> list[Line]:
+    """The first lines; the last one ends with an ellipsis when something was left out."""
+    if len(lines) <= count:
+        return lines
+    return [*lines[: count - 1], fit((*lines[count - 1], Span(" …", "dim")), cells)]
 
 
 def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
@@ -133,6 +181,8 @@ def _doing(view: View, activity: Activity, frame: int) -> Line:
     if view.trace is None or view.pool is None:
         return line((" ● ", "good"), ("ready", "dim"))
     parts: list[Span] = [Span(" ● ", "good" if view.pool.fallback is None else "warn")]
+    if view.pool.fallback is not None:
+        parts.append(Span(f"{fmt.inert(served(view.pool))}  ", "warn"))
     shown = timings(view)
     for index, (name, value) in enumerate(shown):
         told = fmt.milliseconds(value)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from openclaw_mem_engine.ranking.trace import Operand, Row, Trace
 from openclaw_mem_tui import format as fmt
+from openclaw_mem_tui.comparison import GONE, whose_vectors
 from openclaw_mem_tui.lines.hits import LEGS, TAGS, path_spans
 from openclaw_mem_tui.spans import Line, Span, line, spread, wrapped
 from openclaw_mem_tui.state import View, baseline_row
@@ -81,6 +82,9 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
     made = [_head(row, cells, digits)]
     if not row.operands:
         made.extend(_fate(row, cells))
+        made.extend(_other_spaces(view, row, cells))
+        if row.outcome.stage == GONE:
+            made.extend(_compare(view, row, digits, cells))
         return made
     total = 0.0
     adds = [o for o in row.operands if o.op == "add"]
@@ -123,6 +127,7 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
     made.append(step("final", "", axis.bar(0, total, "sum"), fmt.score(total, digits), "strong"))
     made.extend(_margin(trace, total, digits, cells))
     made.extend(_diversity(trace, row, cells))
+    made.extend(_other_spaces(view, row, cells))
     made.extend(_fate(row, cells))
     made.extend(_compare(view, row, digits, cells))
     return made
@@ -190,6 +195,22 @@ def _diversity(trace: Trace, row: Row, cells: int) -> list[Line]:
     if seen.rival is not None and seen.similarity > 0:
         rival = fmt.crop_left(fmt.inert(seen.rival), cells - _LABEL - 8)
         made.append(line((" " * _LABEL + "nearest ", "dim"), (rival, "dim")))
+    return made
+
+
+def _other_spaces(view: View, row: Row, cells: int) -> list[Line]:
+    """What the vector spaces say that are only shown: cosine and rank, and that neither is in the score."""
+    made = []
+    for name, score in row.scores.items():
+        kind, colon, space = name.partition(":")
+        if kind != "vector" or not colon:
+            continue
+        whose = space or (whose_vectors(view.pool, 0) if view.pool is not None else "primary")
+        rank = fmt.place(row.ranks.get(name))
+        start = line(
+            (fmt.left("also", _LABEL), "dim"), f"{rank} {fmt.score(score)} ", (fmt.inert(whose), "dim")
+        )
+        made.append(spread(start, line(("not fused", "faint")), cells))
     return made
 
 

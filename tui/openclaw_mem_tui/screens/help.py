@@ -11,44 +11,67 @@ from textual.screen import ModalScreen
 from openclaw_mem_tui import format as fmt
 from openclaw_mem_tui.bindings import ACTIONS, GROUPS
 from openclaw_mem_tui.spans import Line, Span, fit, line, wrapped
+from openclaw_mem_tui.widgets.banner import Banner
 from openclaw_mem_tui.widgets.lines import Lines
 
 _KEY = 10
 
-_READING = (
-    ("vec", "cosine similarity of the embeddings"),
-    ("bm25", "text score, 1/(1 + keyword rank)"),
-    ("fused", "both legs weighted, or places added (rrf)"),
-    ("decay", "factor by the note's age"),
-    ("evergreen", "no date: decay leaves it as it is"),
-    ("#27", "27th in that leg, outside its candidates"),
-    ("·", "leg found nothing, or stage left it alone"),
-    ("▲2", "two places up against the baseline"),
-    ("▼2", "two places down"),
-    ("=", "the same place as in the baseline"),
-    ("new", "not returned by the baseline"),
-    ("out", "returned by the baseline, not now"),
-    ("*", "rescued: a keyword hit below the minimum"),
-    ("min", "out: below the minimum score"),
-    ("max", "out: past the last result"),
-    ("mmr", "out: too close to a better hit"),
-    ("pool", "out: in no leg near enough to be ranked"),
-    ("mode", "out: found only by a leg that is off"),
+#: What to read on a screen: a heading, and signs with their meaning.
+Reading = tuple[str, Sequence[tuple[str, str]]]
+
+READING_ROWS: Reading = (
+    "Reading the rows",
+    (
+        ("vec", "cosine similarity of the embeddings"),
+        ("bm25", "text score, 1/(1 + keyword rank)"),
+        ("fused", "both legs weighted, or places added (rrf)"),
+        ("decay", "factor by the note's age"),
+        ("evergreen", "no date: decay leaves it as it is"),
+        ("#27", "27th in that leg, outside its candidates"),
+        ("·", "leg found nothing, or stage left it alone"),
+        ("▲2", "two places up against the baseline"),
+        ("▼2", "two places down"),
+        ("=", "the same place as in the baseline"),
+        ("new", "not returned by the baseline"),
+        ("out", "returned by the baseline, not now"),
+        ("*", "rescued: a keyword hit below the minimum"),
+        ("min", "out: below the minimum score"),
+        ("max", "out: past the last result"),
+        ("mmr", "out: too close to a better hit"),
+        ("pool", "out: in no leg near enough to be ranked"),
+        ("mode", "out: found only by a leg that is off"),
+        ("gone", "out: no leg that ran found it"),
+    ),
+)
+READING_CHAIN: Reading = (
+    "Reading the chain",
+    (
+        ("● serving", "answers queries now"),
+        ("○ ready", "would answer, or answers beside"),
+        ("✗ failed", "did not answer when last asked"),
+        ("· skipped", "not in use, and why"),
+        ("primary", "whose vectors are searched"),
+        ("fallback", "answers when the primary fails"),
+        ("also", "kept beside, to be compared"),
+        ("keywords", "always there, the last in the chain"),
+        ("overlap@6", "hits that two runs share, of six"),
+    ),
 )
 
 
 class HelpText(Lines, can_focus=True):
     """Two columns where there is room."""
 
-    def __init__(self, about: str, hidden: frozenset[str]) -> None:
+    def __init__(self, about: str, hidden: frozenset[str], reading: Reading) -> None:
         super().__init__()
         self._about = about
+        self._signs = reading
         self._hidden = hidden
 
     def draw(self, cells: int) -> Sequence[Line]:
         made: list[Line] = [*wrapped(line((self._about, "")), cells), ()] if self._about else []
         half = (cells - 3) // 2 if cells >= 96 else cells
-        groups = [*(self._group(group, half) for group in GROUPS), self._reading(half)]
+        groups = [*(rows for group in GROUPS if (rows := self._group(group, half))), self._reading(half)]
         if cells < 96:
             for group in groups:
                 made.extend((*group, ()))
@@ -64,16 +87,16 @@ class HelpText(Lines, can_focus=True):
         return made
 
     def _group(self, group: str, cells: int) -> list[Line]:
-        made: list[Line] = [line((group, "strong accent"))]
+        rows: list[Line] = []
         for action in ACTIONS:
             if action.group == group and action.shown and action.id not in self._hidden:
-                made.extend(_row(action.shown, action.help, cells))
-        return made
+                rows.extend(_row(action.shown, action.help, cells))
+        return [line((group, "strong accent")), *rows] if rows else []
 
-    @staticmethod
-    def _reading(cells: int) -> list[Line]:
-        made: list[Line] = [line(("Reading the rows", "strong accent"))]
-        for key, text in _READING:
+    def _reading(self, cells: int) -> list[Line]:
+        title, signs = self._signs
+        made: list[Line] = [line((title, "strong accent"))]
+        for key, text in signs:
             made.extend(_row(key, text, cells))
         return made
 
@@ -89,15 +112,18 @@ class HelpScreen(ModalScreen[None]):
         Binding("k", "scroll(-1)", show=False),
     ]
 
-    def __init__(self, about: str, hidden: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, about: str, hidden: frozenset[str] = frozenset(), reading: Reading = READING_ROWS
+    ) -> None:
         """``hidden`` are ids of actions that do nothing now."""
         super().__init__()
-        self._text = HelpText(about, hidden)
+        self._text = HelpText(about, hidden, reading)
         self._text.border_title = "help"
         self._text.border_subtitle = "j k scroll · esc closes"
         self._text.add_class("box")
 
     def compose(self) -> ComposeResult:
+        yield Banner(classes="over")
         yield self._text
 
     def action_scroll(self, step: int) -> None:

@@ -16,6 +16,7 @@ from textual.widgets import Input
 
 from openclaw_mem_tui import format as fmt
 from openclaw_mem_tui.spans import Line, Span
+from openclaw_mem_tui.widgets.banner import Banner
 from openclaw_mem_tui.widgets.lines import Lines
 
 
@@ -103,6 +104,7 @@ class PickScreen(ModalScreen[str | None]):
         self._list.empty = empty
 
     def compose(self) -> ComposeResult:
+        yield Banner(classes="over")
         with Vertical(classes="box") as box:
             box.border_title = self._title
             box.border_subtitle = "enter picks · esc closes"

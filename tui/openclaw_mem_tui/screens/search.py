@@ -19,14 +19,15 @@ from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.guide import DemoGuide, left_behind, lesson_lines, taken_up
 from openclaw_mem_tui.lab import DEBOUNCE, Lab
 from openclaw_mem_tui.lines import funnel, status
+from openclaw_mem_tui.lines.faults import in_short
 from openclaw_mem_tui.lines.hits import lost
 from openclaw_mem_tui.lines.knobs import hint
 from openclaw_mem_tui.lines.landing import landing
 from openclaw_mem_tui.lines.status import Activity
 from openclaw_mem_tui.lines.waterfall import waterfall
 from openclaw_mem_tui.screens.search_actions import SearchActions
-from openclaw_mem_tui.service import Service
 from openclaw_mem_tui.state import View, nudged, reset, same_rows
+from openclaw_mem_tui.widgets.banner import Banner
 from openclaw_mem_tui.widgets.hit_list import HitList
 from openclaw_mem_tui.widgets.key_bar import KeyBar
 from openclaw_mem_tui.widgets.knob_panel import KnobPanel
@@ -51,16 +52,19 @@ class SearchScreen(SearchActions):
     view: reactive[View | None] = reactive(None, init=False, repaint=False)
     activity: reactive[Activity] = reactive(Activity(), init=False, repaint=False)
 
-    def __init__(self, service: Service, guide: DemoGuide | None, initial_query: str) -> None:
+    def __init__(self, lab: Lab, guide: DemoGuide | None, initial_query: str) -> None:
         super().__init__()
-        self.lab = Lab(service, self._take_over, demo=guide is not None)
+        self.lab = lab
+        lab.listen(self._take_over)
         self.guide = guide
         self.initial_query = initial_query
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
         self._frame = 0
+        self._fault_opens = bool(lab.view.faults)  # the comparison opens on its first row
 
     def compose(self) -> ComposeResult:
+        yield Banner()
         yield Pane(id="top")
         yield QueryLine(id="query")
         yield Pane(id="lesson")
@@ -100,7 +104,7 @@ class SearchScreen(SearchActions):
             self.citations = self.lab.service.settings.citations
         if self.guide is not None and not self.initial_query:
             self.load_lesson(self.guide.start)
-        elif self.lab.view.query.strip():
+        elif self.lab.view.query.strip() or self.lab.view.faults:
             self.search_soon(0.0)
         fresh = self.lab.activity.freshness
         settings = self.lab.service.settings
@@ -165,6 +169,10 @@ class SearchScreen(SearchActions):
             self._draw_edges()
             return
         self.hits.show(view)
+        if self._fault_opens and view.answers:
+            self._fault_opens = False
+            self.hits.go(0)
+            self.hits.scroll_home(animate=False)
         if self.lesson_opens and view.answers and view.trace is not None and view.trace.rows:
             self.lesson_opens = False
             self.hits.point_at(lost(view))
@@ -191,6 +199,7 @@ class SearchScreen(SearchActions):
 
     def _draw_edges(self) -> None:
         view, activity = self.lab.view, self.lab.activity
+        self.banner.show(view.shown_faults)
         self.top.show(lambda cells: [status.top(self.lab.place, cells)])
         self.status_line.show(lambda cells: [status.status(view, activity, cells, self._frame)])
         noted = bool(status.soundness(view, activity, 80))
@@ -204,13 +213,17 @@ class SearchScreen(SearchActions):
         self.hits.border_subtitle = f"columns: {self.hits.mode} (v)" if trace is not None else ""
 
     def _draw_lesson(self) -> None:
-        guide, place = self.guide, self.lesson_at
+        guide, place, view = self.guide, self.lesson_at, self.lab.view
         shown = guide is not None and place is not None and guide.lessons[place].query == self.lab.view.query
         if not shown:
             self.lesson_at = None
-        self.lesson.set_class(shown, "-on")
-        self.set_class(shown, "-lesson")
-        if shown and guide is not None and place is not None:
+        broken = bool(view.pool_faults) and view.compares
+        self.lesson.set_class(shown or broken, "-on")
+        self.set_class(shown or broken, "-lesson")
+        if broken:
+            # What a lesson says need not be true under a fault, and its baseline is not the one shown.
+            self.lesson.show(lambda cells: [in_short(view, cells)])
+        elif shown and guide is not None and place is not None:
             self.lesson.show(lambda cells: lesson_lines(guide, place, cells))
 
     def show_row(self, row: Row | None) -> None:
@@ -285,6 +298,18 @@ class SearchScreen(SearchActions):
     def draw_hint(self) -> None:
         name, knobs = self.knob_panel.name_at_cursor, self.lab.view.knobs
         self.hint.show(lambda cells: hint(name, cells, knobs))
+
+    def switch_faults(self, faults: frozenset[str]) -> None:
+        """Switch faults, and answer the last query anew; without one, that of the first lesson."""
+        self.lab.switch(faults)
+        self._fault_opens = True
+        if faults and not self.lab.view.query.strip():
+            if self.guide is not None:
+                self.load_lesson(self.guide.start)
+            elif self.lab.history.queries:
+                self.query_line.value = self.lab.history.queries[-1]
+        self.lesson_opens = False
+        self.search_soon(0.0)
 
     def load_lesson(self, place: int) -> None:
         """Ask a lesson's query with its knobs, against its baseline."""

@@ -126,6 +126,9 @@ class SearchActions(ExportActions):
         self.show_row(self.hits.selected)
 
     def action_baseline(self) -> None:
+        if self.lab.view.shown_faults:
+            self.lab.say("while a fault is on, the healthy run is the baseline")
+            return
         if not self.lab.view.answers:
             self.lab.say("there is no answer to pin yet")
             return
@@ -133,6 +136,9 @@ class SearchActions(ExportActions):
         self.lab.say("this run is the baseline now; B goes back")
 
     def action_clear_baseline(self) -> None:
+        if self.lab.view.shown_faults:
+            self.lab.say("while a fault is on, the healthy run is the baseline")
+            return
         self.lab.set_view(unpinned(self.lab.view))
         if needs_baseline_pool(self.lab.view):
             self.search_soon(0.0)
@@ -143,7 +149,7 @@ class SearchActions(ExportActions):
     def draw_preview(self, row: Row | None) -> None:
         """The preview follows the selection; it is drawn anew only when chunk, text or citations changed."""
         pool = self.lab.view.pool
-        candidate = pool.candidates.get(row.chunk_id) if pool is not None and row is not None else None
+        candidate = self.lab.view.candidate(row.chunk_id) if row is not None else None
         key = (row.chunk_id if row else "", id(pool), self.citations)
         if key == self.previewed:
             return
@@ -178,14 +184,14 @@ class SearchActions(ExportActions):
     @work(exclusive=True, group="get", exit_on_error=False)
     async def action_get(self) -> None:
         row = self.hits.selected
-        pool = self.lab.view.pool
-        if row is None or pool is None:
+        candidate = self.lab.view.candidate(row.chunk_id) if row is not None else None
+        if row is None or candidate is None:
             return
         self._bring_up_preview()
         if self.preview_kind == "get":
             self.show_snippet()
             return
-        candidate, marker = pool.candidates[row.chunk_id], self.hits.marker
+        marker = self.hits.marker
         start = max(1, row.start_line - preview_lines.CONTEXT)
         count = row.end_line - start + 1 + preview_lines.CONTEXT
         self.preview_kind = "get"
@@ -206,8 +212,9 @@ class SearchActions(ExportActions):
             )
 
     def action_render(self) -> None:
-        row, pool = self.hits.selected, self.lab.view.pool
-        if row is None or pool is None:
+        row = self.hits.selected
+        candidate = self.lab.view.candidate(row.chunk_id) if row is not None else None
+        if row is None or candidate is None:
             return
         self._bring_up_preview()
         if self.preview_kind == "markdown":
@@ -216,7 +223,7 @@ class SearchActions(ExportActions):
         self.preview_kind = "markdown"
         self.preview.border_title = f"rendered, lines {row.start_line}–{row.end_line}"
         self.preview.border_subtitle = "back to the snippet (m)"
-        self.preview.render_markdown(pool.candidates[row.chunk_id].text)
+        self.preview.render_markdown(candidate.text)
 
     def action_edit(self) -> None:
         row = self.hits.selected
@@ -246,9 +253,10 @@ class SearchActions(ExportActions):
             self._copy(f"{row.path}:{row.start_line}", f"{row.path}:{row.start_line}")
 
     def action_copy_snippet(self) -> None:
-        row, pool = self.hits.selected, self.lab.view.pool
-        if row is not None and pool is not None:
-            self._copy(present(pool.candidates[row.chunk_id], self.citations or "auto"), "the snippet")
+        row = self.hits.selected
+        candidate = self.lab.view.candidate(row.chunk_id) if row is not None else None
+        if candidate is not None:
+            self._copy(present(candidate, self.citations or "auto"), "the snippet")
 
     def _copy(self, text: str, name: str) -> None:
         self.app.copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
@@ -335,6 +343,12 @@ class SearchActions(ExportActions):
             at = self.last_lesson + step if self.lesson_at is not None else self.last_lesson
             self.load_lesson(at % len(self.guide.lessons))
 
+    async def action_show_search(self) -> None:
+        self.hits.focus()
+
+    async def action_show_providers(self) -> None:
+        await self.app.run_action("app.show_providers")
+
     def action_sync(self) -> None:
         self.resync()
 
@@ -344,8 +358,9 @@ class SearchActions(ExportActions):
     def action_help(self) -> None:
         focused = self.focused
         about = (getattr(focused, "HELP", None) or self.HELP or "").strip()
-        hidden = frozenset(a.id for a in ACTIONS if not self.check_action(a.id, ()))
-        self.app.push_screen(HelpScreen(about, hidden))
+        hidden = {a.id for a in ACTIONS if a.where == "providers" or not self.check_action(a.id, ())}
+        hidden.add("show_search")
+        self.app.push_screen(HelpScreen(about, frozenset(hidden)))
 
     def action_quit(self) -> None:
         self.app.exit(0)

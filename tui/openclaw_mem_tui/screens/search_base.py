@@ -13,6 +13,7 @@ from openclaw_mem_engine.ranking.trace import Row
 from openclaw_mem_tui.guide import DemoGuide
 from openclaw_mem_tui.lab import DEBOUNCE, Lab
 from openclaw_mem_tui.state import Citations
+from openclaw_mem_tui.widgets.banner import Banner
 from openclaw_mem_tui.widgets.hit_list import HitList
 from openclaw_mem_tui.widgets.key_bar import KeyBar
 from openclaw_mem_tui.widgets.knob_panel import KnobPanel
@@ -48,6 +49,10 @@ class SearchBase(Screen[None]):
             self.last_lesson = place
 
     # -- widgets ------------------------------------------------------------------------------------------
+
+    @property
+    def banner(self) -> Banner:
+        return self.query_one(Banner)
 
     @property
     def top(self) -> Pane:
@@ -126,7 +131,7 @@ class SearchBase(Screen[None]):
     def draw_keys(self) -> None:
         """The bottom line for where the focus is."""
         focused = self.focused
-        hidden = set() if self.guide is not None else {"guide", "next_lesson"}
+        hidden = {"show_search"} if self.guide is not None else {"show_search", "guide", "next_lesson"}
         if focused is self.query_line:
             self.keys.show("query", frozenset(hidden))
         else:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
-from openclaw_mem_tui.bindings import ACTIONS, Action, Where
+from openclaw_mem_tui.bindings import ACTIONS, BY_ID, Action, Where, offered
 from openclaw_mem_tui.spans import Line, Span, spread, width
 from openclaw_mem_tui.widgets.lines import Lines
 
@@ -31,7 +31,7 @@ class KeyBar(Lines):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.where: Where = "lab"
-        self.hidden: frozenset[str] = frozenset()
+        self.hidden: frozenset[str] = frozenset({"show_search"})
         self._places: list[tuple[int, int, Action]] = []
 
     def show(self, where: Where, hidden: frozenset[str]) -> None:
@@ -54,13 +54,13 @@ class KeyBar(Lines):
             all_reset = [a._replace(footer="reset all", rank=4) for a in ACTIONS if a.id == "reset_all"]
             shown = [*own, *all_reset, *closing]
         else:
-            shown = [a for a in ACTIONS if a.where == "lab" and a.rank and a.id not in self.hidden]
-        helping = next(a for a in ACTIONS if a.id == "help")
+            shown = [a for a in offered(self.where) if a.rank and a.id not in self.hidden]
+        helping = BY_ID["help"]
         end: Line = (Span("?", "key"), Span(" help ", "dim"))
         chosen = [a for a in shown if a.id != "help"]
         while chosen and self._wide(chosen) + width(end) + 1 > cells:
             chosen.remove(max(chosen, key=lambda a: a.rank))
-        if self.where == "lab":
+        if self.where != "knobs":
             chosen.sort(key=lambda a: (a.id == "quit", a.rank))
         parts = [Span(" ")]
         for action in chosen:
