@@ -307,14 +307,14 @@ class Memory:
         failed = next((link for link in links if link.role == "primary" and link.state == "failed"), None)
         if failed is None:
             return None
-        serving = next(link.name for link in links if link.state == "serving")
+        serving = next((link.name for link in links if link.state == "serving"), "nobody")
         return Fallback(failed.name, failed.why, serving, failed.since, failed.next_retry)
 
     def chain(self) -> tuple[LinkState, ...]:
         """Every provider of the chain and how it stands, keywords at the end."""
         store = self._backend.store
         vectors = {size.space: size.vectors for size in store.spaces()}
-        return self._lineup.states(vectors, store.counts().chunks)
+        return self._lineup.states(vectors, store.counts().chunks, full_text=store.caps.full_text)
 
     def probe(self, provider: str) -> float:
         """Ask a provider in use for one vector now; milliseconds. Raises ProviderError, UsageError."""

@@ -131,8 +131,9 @@ class Space(NamedTuple):
 class Fallback:
     """Something else answered than what is configured: ``origin`` could not, because of ``reason``.
 
-    ``served`` is who answered instead: "keywords", or a provider whose own vectors are in the index. Times
-    are epoch seconds: ``since`` when it fails, ``next_retry`` when it is asked again (None: not by itself).
+    ``served`` is who answered instead: "keywords", "nobody" (no full-text search either), or the label of the
+    fallback's vectors. Times are epoch seconds: ``since`` when it fails, ``next_retry`` when it is asked
+    again (None: not by itself).
     """
 
     origin: str
@@ -140,6 +141,13 @@ class Fallback:
     served: str = "keywords"
     since: float | None = None
     next_retry: float | None = None
+
+    @property
+    def who(self) -> str:
+        """A sentence without its end: ``keywords answer``, ``nobody answers``, ``vectors of x answer``."""
+        if self.served in ("keywords", "nobody"):
+            return "keywords answer" if self.served == "keywords" else "nobody answers"
+        return f"vectors of {self.served} answer"
 
     def to_dict(self) -> dict[str, object]:
         return {

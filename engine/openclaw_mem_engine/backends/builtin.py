@@ -134,7 +134,7 @@ class BuiltinBackend:
         _stop_if_asked(cancel)
         # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
         # network, which both would have to wait for anyway.
-        lexical = self._lexical_query(query, knobs, notes)
+        lexical = self._lexical_query(query, knobs, notes, vectors=bool(searched.spaces))
         legs = []
         for asked in searched.spaces:
             legs.append(self._vector_leg(query, asked, timings))
@@ -168,9 +168,14 @@ class BuiltinBackend:
             timings,
         )
 
-    def _lexical_query(self, query: str, knobs: Knobs, notes: list[Note]) -> LexicalQuery | None:
+    def _lexical_query(
+        self, query: str, knobs: Knobs, notes: list[Note], *, vectors: bool
+    ) -> LexicalQuery | None:
         if not self.store.caps.full_text:
-            notes.append(Note("no-full-text", "Full-text search is not available: vectors alone.", "warning"))
+            told = "Full-text search is not available: " + (
+                "vectors alone." if vectors else "nobody can look."
+            )
+            notes.append(Note("no-full-text", told, "warning"))
             return None
         if knobs.lexical_form == "and" and self.embedders.primary is None:
             # What this profile's original does without embeddings.

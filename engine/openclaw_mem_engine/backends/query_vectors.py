@@ -63,6 +63,11 @@ class QueryVectors:
         self._lines: dict[tuple[str, str], Vector | None] = {}
         self._guard = threading.Lock()
 
+    @property
+    def _alone(self) -> str:
+        """Who answers without vectors."""
+        return "Keywords alone" if self._store.caps.full_text else "No vectors"
+
     def of(
         self, query: str, notes: list[Note], timings: dict[str, float], cancel: CancelToken | None = None
     ) -> Searched:
@@ -82,6 +87,8 @@ class QueryVectors:
                 if instead is not None:
                     found.append(instead)
                     fallback = replace(fallback, served=instead.shown)
+                elif not self._store.caps.full_text:
+                    fallback = replace(fallback, served="nobody")
             elif vector is not None:
                 found.append(AskedSpace(0, space_of(primary), vector, primary))
         for number, embedder in enumerate(self._embedders.also, 1):
@@ -108,7 +115,7 @@ class QueryVectors:
             return _Failure(Fallback(embedder.id, str(error)))
         if vector is None:
             name = f"{embedder.id} ({embedder.languages})"
-            told = f"This query has no embedding with {name}: keywords alone."
+            told = f"{self._alone}: this query has no embedding with {name}."
             notes.append(Note("no-embedding", told, "warning"))
             return None
         held = self._store.vector_dims(space)
@@ -123,7 +130,7 @@ class QueryVectors:
         reason = failure.fallback.reason
         vector, why_not = self._of_fallback(query, cancel)
         if vector is None:
-            told = f"Keywords alone: {reason} {why_not}".rstrip()
+            told = f"{self._alone}: {reason} {why_not}".rstrip()
             notes.append(Note(failure.code, told, "warning"))
             return None
         covered, chunks = self._store.covered(vector.space), self._store.counts().chunks

@@ -47,8 +47,7 @@ def failing(since: float | None, next_retry: float | None, now: float) -> str:
 
 def fallback_words(fallback: Fallback, now: float) -> str:
     """Who answers instead of whom, since when and how long; the reason is told elsewhere."""
-    served = "keywords" if fallback.served == "keywords" else f"vectors of {fallback.served}"
-    told = f"{served} answer instead of {fallback.origin}"
+    told = f"{fallback.who} instead of {fallback.origin}"
     return one_line(f"{told}, {failing(fallback.since, fallback.next_retry, now)}")
 
 

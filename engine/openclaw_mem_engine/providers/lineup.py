@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from openclaw_mem_engine.config.settings import Settings
@@ -131,9 +131,11 @@ class Lineup:
             told.append(self.records.note)
         return tuple(told)
 
-    def states(self, vectors: Mapping[Space, int], chunks: int) -> tuple[LinkState, ...]:
+    def states(
+        self, vectors: Mapping[Space, int], chunks: int, *, full_text: bool = True
+    ) -> tuple[LinkState, ...]:
         """Every link of the chain, in its order, and keywords at the end. ``vectors`` counts the passages
-        that have a vector, by space; ``chunks`` counts all."""
+        that have a vector, by space; ``chunks`` counts all; without ``full_text`` keywords cannot look."""
         found: list[LinkState] = []
         guards = {role: list(made) for role, made in self._guards.items()}
         for link in self._links:
@@ -141,9 +143,7 @@ class Lineup:
             guard = waiting.pop(0) if waiting else None
             found.append(self._state(link, guard, vectors, chunks))
         found = _who_serves(found)
-        alone = not any(link.state == "serving" for link in found)
-        why = "no vectors answer: keywords alone" if alone else "answer beside the vectors"
-        return (*found, LinkState(KEYWORDS, "keywords", "serving" if alone else "ready", why))
+        return (*found, _keywords(found, full_text))
 
     def _state(
         self, link: Link, guard: GuardedEmbedder | None, vectors: Mapping[Space, int], chunks: int
@@ -192,10 +192,16 @@ class Lineup:
         self.records.close()
 
 
+def _keywords(links: Sequence[LinkState], full_text: bool) -> LinkState:
+    if not full_text:
+        return LinkState(KEYWORDS, "keywords", "failed", "full-text search is not available")
+    if any(link.state == "serving" for link in links):
+        return LinkState(KEYWORDS, "keywords", "ready", "answer beside the vectors")
+    return LinkState(KEYWORDS, "keywords", "serving", "no vectors answer: keywords alone")
+
+
 def _who_serves(links: list[LinkState]) -> list[LinkState]:
     """The primary serves as long as it answers, then the fallback if the index holds vectors of its space."""
-    from dataclasses import replace
-
     for role in ("primary", "fallback"):
         for place, link in enumerate(links):
             if link.role == role and link.state == "ready" and (role == "primary" or link.vectors):

@@ -126,9 +126,9 @@ def fallback(pool: Pool) -> Line:
 
 def served(pool: Pool) -> str:
     """``keywords answer``, ``vectors of static-minilm answer``."""
-    if pool.fallback is None or pool.fallback.served == "keywords":
-        return "keywords answer" if pool.leg("lexical") is not None else "nobody answers"
-    return f"vectors of {pool.fallback.served} answer"
+    if pool.fallback is not None:
+        return pool.fallback.who
+    return "keywords answer" if pool.leg("lexical") is not None else "nobody answers"
 
 
 def reason(pool: Pool) -> str:
