@@ -19,6 +19,9 @@ from pathlib import Path
 QUICK = {
     "cold_search": ["--rounds", "3"],
     "first_index": ["--rounds", "1"],
+    "cached_reindex": ["--rounds", "1"],
+    "remote_provider": ["--rounds", "2"],
+    "local_model": ["--rounds", "1"],
     "rescan": ["--rounds", "3"],
     "vector_query": ["--rounds", "5"],
     "ranking": ["--rounds", "5"],

@@ -51,6 +51,11 @@ class IndexLocked(IndexUnavailable):
     """Another process is writing to the index and did not finish in time."""
 
 
+class IndexChanged(IndexUnavailable):
+    """Another process has rebuilt the index with other settings meanwhile: what was prepared for the old one
+    does not fit and was not written."""
+
+
 class ProviderError(OpenClawMemError):
     """An embedding provider could not answer (network, key, quota, malformed reply)."""
 

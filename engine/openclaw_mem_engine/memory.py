@@ -174,9 +174,12 @@ class Memory:
     Errors are those of ``openclaw_mem_engine.errors``; each method's backend says which.
     """
 
-    def __init__(self, backend: BuiltinBackend, lineup: Lineup, knobs: Knobs) -> None:
+    def __init__(
+        self, backend: BuiltinBackend, lineup: Lineup, knobs: Knobs, *, compare: bool = False
+    ) -> None:
         self._backend = backend
         self._lineup = lineup
+        self._compare = compare
         self.settings = backend.settings
         #: The configured ranking: a profile with the configuration's own values over it.
         self.knobs = knobs
@@ -191,8 +194,9 @@ class Memory:
         faults: frozenset[str] = frozenset(),
     ) -> Memory:
         """Open the index (made empty when there is none). ``clock`` gives epoch seconds for decay and for
-        what is written down of providers; ``resident`` keeps vectors in memory, for processes that search
-        more than once; ``faults`` (see ``providers.faults``) break parts on purpose, to show what follows.
+        what is written down of providers; ``resident`` keeps vectors in memory and compares all vector spaces
+        of the index in each search, for the workbench; ``faults`` (see ``providers.faults``) break parts on
+        purpose, to show what follows.
 
         Raises ConfigError or UsageError for settings that cannot be used, IndexUnavailable.
         """
@@ -209,8 +213,8 @@ class Memory:
             extension=settings.vector_extension and "no-sqlite-vec" not in faults,
             full_text="no-fts5" not in faults,
         )
-        backend = BuiltinBackend(settings, store, lineup.embedders, clock, (*notes, *lineup.notes))
-        return cls(backend, lineup, knobs)
+        backend = BuiltinBackend(settings, store, lineup.embedders, clock, lambda: (*notes, *lineup.notes))
+        return cls(backend, lineup, knobs, compare=resident)
 
     def __enter__(self) -> Memory:
         return self
@@ -221,13 +225,19 @@ class Memory:
         self.close()
 
     def sync(
-        self, progress: Progress | None = None, cancel: CancelToken | None = None, *, force: bool = False
+        self,
+        progress: Progress | None = None,
+        cancel: CancelToken | None = None,
+        *,
+        force: bool = False,
+        budget_s: float | None = None,
     ) -> SyncReport:
-        """Make the index match the files on disk; ``force`` rebuilds it aside and swaps it in. Raises
-        UsageError for a memory with faults: what they make must not outlive the demonstration."""
+        """Make the index match the files on disk; ``force`` rebuilds it aside and swaps it in; ``budget_s``
+        (see ``sync.indexer.sync``) is for callers who wait for an answer. Raises UsageError for a memory with
+        faults: what they make must not outlive the demonstration."""
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: sync it without them first.")
-        return self._backend.sync(progress, cancel, force=force)
+        return self._backend.sync(progress, cancel, force=force, budget_s=budget_s)
 
     def needs_rebuild(self, override: str | None) -> bool:
         """Whether a provider that was named for one call alone is another than the index was made with."""
@@ -245,15 +255,30 @@ class Memory:
         """How the index compares with the files on disk at this moment."""
         return self._backend.freshness()
 
-    def retrieve(self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None) -> Pool:
+    def retrieve(
+        self,
+        query: str,
+        knobs: Knobs | None = None,
+        cancel: CancelToken | None = None,
+        *,
+        compare: bool | None = None,
+    ) -> Pool:
         """All candidates of a query with their raw signals, ready for any number of ``rank()`` calls with
-        knobs of the same ``retrieval_key``."""
-        return self._backend.retrieve(query, knobs or self.knobs, cancel)
+        knobs of the same ``retrieval_key``. ``compare`` also asks embedders whose vectors are only shown."""
+        compare = self._compare if compare is None else compare
+        return self._backend.retrieve(query, knobs or self.knobs, cancel, compare=compare)
 
-    def search(self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None) -> Answer:
+    def search(
+        self,
+        query: str,
+        knobs: Knobs | None = None,
+        cancel: CancelToken | None = None,
+        *,
+        compare: bool | None = None,
+    ) -> Answer:
         """Retrieve and rank."""
         knobs = knobs or self.knobs
-        pool = self.retrieve(query, knobs, cancel)
+        pool = self.retrieve(query, knobs, cancel, compare=compare)
         return Answer(pool, rank(pool, knobs))
 
     def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
@@ -301,14 +326,13 @@ class Memory:
     def fallback(self) -> Fallback | None:
         """Why something else than the configured provider would answer now, as far as that is known without
         asking it."""
-        if self._backend.fallback is not None:
-            return self._backend.fallback
         links = self.chain()
-        failed = next((link for link in links if link.role == "primary" and link.state == "failed"), None)
-        if failed is None:
+        primary = next((link for link in links if link.role == "primary" and link.name != "none"), None)
+        if primary is None or primary.state == "serving":
             return None
-        serving = next((link.name for link in links if link.state == "serving"), "nobody")
-        return Fallback(failed.name, failed.why, serving, failed.since, failed.next_retry)
+        serving = next((link for link in links if link.state == "serving"), None)
+        served = "nobody" if serving is None else serving.space or serving.name
+        return Fallback(primary.name, primary.why, served, primary.since, primary.next_retry)
 
     def chain(self) -> tuple[LinkState, ...]:
         """Every provider of the chain and how it stands, keywords at the end."""

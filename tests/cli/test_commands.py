@@ -61,7 +61,7 @@ def test_index_exits_7_when_embedding_failed_and_keywords_still_answer(bare: Cal
         )
         said = bare("index", "--config", str(config))
         assert said.code == 7
-        assert "Embedding failed" in said.out
+        assert "Embedding failed" in said.err
         found = bare("search", "router", "--config", str(config), "--json")
         assert found.code == 0
         assert found.json["fallback"]["from"] == "openai"

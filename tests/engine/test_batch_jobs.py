@@ -20,7 +20,7 @@ from test_batch_wires import parts_of, text_of
 from openclaw_mem_engine.config.settings import BatchSettings
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import text_hash
-from openclaw_mem_engine.providers.base import EmbedderSpec, NotConfigured, Usage
+from openclaw_mem_engine.providers.base import EmbedderSpec, NotConfigured, TextRefused, Usage
 from openclaw_mem_engine.providers.batch import BatchEmbedder, with_batches
 from openclaw_mem_engine.providers.batch import client as client_module
 from openclaw_mem_engine.providers.batch.jobs import BatchJobs
@@ -602,20 +602,138 @@ def test_answers_are_kept_before_the_job_is_forgotten(records: ProviderRecords) 
         assert len(server.jobs) == 1
 
 
-def test_several_threads_share_one_job(records: ProviderRecords) -> None:
-    with running_batch_server(["in_progress"] * 3) as server:
+class Entered(threading.Event):
+    """A cancel token that nobody sets; it tells that it was looked at, that is that a call is under way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_at = threading.Event()
+
+    def is_set(self) -> bool:
+        self.looked_at.set()
+        return False
+
+
+def started(world: World, texts: Sequence[str] = TEXTS) -> tuple[threading.Thread, Entered, list[Any]]:
+    """A call in a thread of its own, which has come so far that it waits for a job or for its turn."""
+    token, done = Entered(), list[Any]()
+    thread = threading.Thread(
+        target=lambda: done.append(world.embedder.embed_documents(texts, token)), daemon=True
+    )
+    thread.start()
+    assert token.looked_at.wait(30)
+    return thread, token, done
+
+
+def ended(calls: Sequence[tuple[threading.Thread, Entered, list[Any]]]) -> list[list[Any]]:
+    for thread, _, _ in calls:
+        thread.join(30)
+        assert not thread.is_alive()
+    return [done[0] for _, _, done in calls]
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_several_threads_share_one_job(is_stored: bool, records: ProviderRecords) -> None:
+    with running_batch_server(["in_progress"] * 100_000) as server:
+        if is_stored:
+            World(server, records, batch=settings(wait=False)).embed()
+        world = World(server, records)
+        calls = [started(world) for _ in range(4)]
+        server.states.clear()
+        for vectors in ended(calls):
+            assert_all(vectors)
+        assert len(server.jobs) == 1 and plain_requests(server) == 0
+    assert [(usage.requests, usage.texts) for usage in world.usage] == [(1, 40)]
+    assert records.jobs(world.embedder.key) == []
+
+
+def test_a_job_that_another_thread_has_used_up_meanwhile_is_not_paid_again(
+    records: ProviderRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_batch_server([]) as server:
         World(server, records, batch=settings(wait=False)).embed()
         world = World(server, records)
-        done: list[list[Any]] = []
-        threads = [
-            threading.Thread(target=lambda: done.append(world.embedder.embed_documents(TEXTS)))
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(done) == 4
-        for vectors in done:
+        look, others = world.jobs.known, list[Any]()
+
+        def known(keys: Any) -> set[str]:
+            """Between what is found out here and what is done with it, another thread is quicker."""
+            found = look(keys)
+            if not others:
+                others.append(None)
+                others[0] = started(world)
+                ended(others)
+            return found
+
+        monkeypatch.setattr(world.jobs, "known", known)
+        assert_all(world.embed())
+        assert sorted(world.kept) == list(range(40))
+        assert len(server.jobs) == 1 and plain_requests(server) == 0
+
+
+def test_what_a_failed_job_left_is_requested_once_for_all_threads(records: ProviderRecords) -> None:
+    with running_batch_server(["in_progress"] * 100_000, end="failed", has_output=False) as server:
+        world = World(server, records)
+        calls = [started(world) for _ in range(3)]
+        server.states.clear()
+        for vectors in ended(calls):
             assert_all(vectors)
         assert len(server.jobs) == 1
+        sent = [text for seen in server.seen if "/embeddings" in seen.path for text in seen.body["input"]]
+        assert sorted(sent) == sorted(TEXTS)
+
+
+@pytest.mark.parametrize("hang", ["POST /v1/files", "GET /v1/batches"])
+def test_who_waits_for_another_thread_can_be_cancelled_and_others_need_not_wait(
+    hang: str, records: ProviderRecords
+) -> None:
+    with running_batch_server(hang=hang) as server:
+        world = World(server, records, minimum=32)
+        started(world)
+        assert_all(world.embed(["something else"]), ["something else"])
+        cancel = threading.Event()
+        threading.Timer(0.3, cancel.set).start()
+        begun = time.monotonic()
+        with pytest.raises(Cancelled):
+            world.embed(TEXTS[:5], cancel)
+        assert time.monotonic() - begun < 1.5
+        assert plain_requests(server) == 1
+
+
+def test_a_refused_text_is_named_by_its_place_in_what_was_asked_for(records: ProviderRecords) -> None:
+    def spoil(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        lines[5] = {"custom_id": lines[5]["custom_id"], "error": {"message": "too long"}}
+        return lines
+
+    with running_batch_server(change=spoil, refusals={"/embeddings": [400]}) as server:
+        world = World(server, records)
+        with pytest.raises(TextRefused) as caught:
+            world.embed(["  ", TEXTS[0], *TEXTS])
+        assert caught.value.place == 7
+        assert caught.value.status == 400
+        assert sorted(world.kept) == [place for place in range(42) if place != 7]
+        assert_all(world.embed([TEXTS[0]]), [TEXTS[0]])
+
+
+def test_secrets_of_the_address_are_not_told(records: ProviderRecords) -> None:
+    secret = "Zx81qPlm77Tt0Wqa=="
+    base_url = f"https://api.openai.com/v1?code={secret}"
+    inner = RemoteEmbedder(wire_of("openai"), base_url=base_url, api_key=KEY)
+    spec = EmbedderSpec("openai", base_url=base_url, api_key=KEY)
+    assert secret not in repr(spec)
+    embedder = with_batches(inner, spec, records, settings())
+    assert isinstance(embedder, BatchEmbedder)
+    assert embedder._jobs._client._quoting.quote(f"not with code {secret}") == "not with code ***"
+
+
+def test_estimated_tokens_are_rounded_as_everywhere(records: ProviderRecords) -> None:
+    with running_batch_server() as server:
+        world = World(server, records, "gemini")
+        world.embed(["tenletters"])
+    assert [(usage.tokens, usage.estimated) for usage in world.usage] == [(3, True)]
+
+
+def test_what_is_missing_is_what_the_inner_embedder_misses(records: ProviderRecords) -> None:
+    inner = RemoteEmbedder(wire_of("openai"))
+    embedder = with_batches(inner, EmbedderSpec("openai"), records, settings())
+    assert isinstance(embedder, BatchEmbedder)
+    assert embedder.why_not() == inner.why_not() is not None

@@ -140,6 +140,8 @@ def test_vectors_that_are_awaited_are_found_out_and_said(store: SqliteIndex) -> 
     assert [chunk.chunk_id for chunk in again] == [waiting[0].chunk_id]
     store.set_vectors({waiting[0].chunk_id: V[0]})
     assert store.chunks_without_vector(10) == []
+    assert store.notes != (), "looking changes nothing"
+    store.vectors_complete()
     assert store.notes == ()
     assert waiting[0].chunk_id in {hit.chunk_id for hit in store.vector(V[0], 2)}
 

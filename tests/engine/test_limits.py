@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.model import utf8
+from openclaw_mem_engine.providers import limits
 from openclaw_mem_engine.providers.limits import (
     MAX_BATCH_BYTES,
     LearnedCaps,
@@ -55,6 +56,16 @@ def test_splitting_is_that_recorded(case: dict[str, Any]) -> None:
 def test_limits_are_those_recorded(case: dict[str, Any]) -> None:
     assert max_input_tokens(case["id"], case["model"]) == case["maxInputTokens"]
     assert max_input_bytes(case["id"], case["model"]) == min(case["maxInputTokens"], 8000)
+
+
+@pytest.mark.goldens
+def test_every_listed_limit_is_recorded_and_none_says_nothing_new() -> None:
+    recorded = {
+        (case["id"], case["model"]) for case in golden("embedding_limits")["resolveEmbeddingMaxInputTokens"]
+    }
+    for provider, model in limits._MODEL_TOKENS:
+        assert (provider, model) in recorded
+        assert max_input_tokens(provider, model) != max_input_tokens(provider, "another model")
 
 
 @pytest.mark.goldens

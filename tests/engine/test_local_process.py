@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -264,6 +265,39 @@ def test_a_command_that_cannot_be_started(tiny: Path) -> None:
     embedder = LocalEmbedder(str(tiny), folder=tiny.parent, command=["/no/such/program"])
     with pytest.raises(RequestFailed, match="cannot be started"):
         embedder.embed_query("abcd")
+
+
+def test_what_is_missing_is_told_without_starting_anything(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def why(model: str, **options: Any) -> str:
+        embedder = LocalEmbedder(model, folder=tmp_path, **options)
+        told = embedder.why_not()
+        assert embedder.pid is None
+        return told or ""
+
+    child = {"command": ["/no/such/program"]}
+    assert why(str(tiny), **child) == ""
+    assert "openclaw-mem model download" in why("")
+    assert "There is no model file" in why(str(tmp_path / "none.gguf"), **child)
+    assert "is not the address of a model" in why("hf:nonsense", **child)
+    (tmp_path / "bad.gguf").write_bytes(b"GGUF but no more")
+    assert "no usable GGUF model" in why(str(tmp_path / "bad.gguf"), **child)
+    rank = local_models.bert(tmp_path / "rank.gguf", pooling=local_models.RANK)
+    assert "is a reranker" in why(str(rank), **child)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install" in why(str(tiny))
+
+
+def test_a_file_that_could_not_be_loaded_is_told_for_a_while(embedder_with: Maker) -> None:
+    begin = "send({'op': 'error', 'id': 0, 'kind': 'model', 'text': 'unknown architecture'}); sys.exit()"
+    embedder = embedder_with(begin=begin)
+    assert embedder.why_not() is None
+    with pytest.raises(NotConfigured) as caught:
+        embedder.embed_query("abcd")
+    assert embedder.why_not() == str(caught.value)
+    embedder.close()
+    assert embedder.why_not() is None
 
 
 def test_the_real_child_without_the_library_says_how_to_install_it(embedder_with: Maker) -> None:

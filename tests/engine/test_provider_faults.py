@@ -38,6 +38,9 @@ class Remote:
     place = "api.openai.com"
     max_input_bytes: int | None = 8192
 
+    def why_not(self) -> str | None:
+        return None
+
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
         raise AssertionError("sent")
 

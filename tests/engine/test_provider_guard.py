@@ -5,18 +5,27 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
 
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import CancelToken, Note, Progress
-from openclaw_mem_engine.providers.base import BadAnswer, Embedder, NotConfigured, RequestFailed, Unavailable
+from openclaw_mem_engine.providers.base import (
+    BadAnswer,
+    Embedder,
+    NotConfigured,
+    RequestFailed,
+    TextRefused,
+    Unavailable,
+)
+from openclaw_mem_engine.providers.batch import BatchEmbedder
 from openclaw_mem_engine.providers.faults import FaultyEmbedder
 from openclaw_mem_engine.providers.guard import GuardedEmbedder
 from openclaw_mem_engine.providers.records import Health, ProviderRecords
 from openclaw_mem_engine.providers.static import StaticEmbedder
+from openclaw_mem_engine.providers.wrapped import Wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Keep, Vector
@@ -47,6 +56,9 @@ class Provider:
         self.closed = 0
         self.meanwhile: Callable[[], object] = lambda: None
         self._lock = threading.Lock()
+
+    def why_not(self) -> str | None:
+        return "no key"
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
         with self._lock:
@@ -132,6 +144,7 @@ def next_retry(error: Unavailable) -> float:
 def test_it_is_the_embedder_that_it_guards(provider: Provider, guard: GuardedEmbedder) -> None:
     for name in ("id", "model", "key", "dims", "languages", "cheap_lines", "place", "max_input_bytes"):
         assert getattr(guard, name) == getattr(provider, name)
+    assert guard.why_not() == "no key"
     heard: list[object] = []
     vectors = guard.embed_documents(
         ["a", " "], None, lambda *told: heard.append(told), lambda *told: heard.append(told)
@@ -141,6 +154,30 @@ def test_it_is_the_embedder_that_it_guards(provider: Provider, guard: GuardedEmb
     assert guard.take_notes() == provider.take_notes()
     guard.close()
     assert provider.closed == 1
+
+
+def test_what_is_wrapped_forwards_every_member() -> None:
+    members = {name for name in vars(Embedder) if not name.startswith("_")}
+    assert members <= vars(Wrapped).keys()
+
+    class Recorder:
+        """Every member is its own name, or returns it."""
+
+        def __getattr__(self, name: str) -> Any:
+            is_property = isinstance(vars(Embedder)[name], property)
+            return name if is_property else lambda *given: (name, *given)
+
+    wrapped: Any = Wrapped(cast("Embedder", Recorder()))
+    for name in members:
+        if isinstance(vars(Embedder)[name], property):
+            assert getattr(wrapped, name) == name
+    assert wrapped.why_not() == ("why_not",)
+    assert wrapped.embed_query(1, 2) == ("embed_query", 1, 2)
+    assert wrapped.embed_documents(1, 2, 3, 4) == ("embed_documents", 1, 2, 3, 4)
+    assert wrapped.take_notes() == ("take_notes",)
+    assert wrapped.close() is None
+    for kind in (GuardedEmbedder, FaultyEmbedder, BatchEmbedder):
+        assert issubclass(kind, Wrapped)
 
 
 def test_a_failure_is_remembered_and_nothing_is_sent(
@@ -279,7 +316,7 @@ def test_what_is_not_configured_is_asked_every_time(
         clock.now = START + later
         error = unavailable(guard)
         assert str(error) == str(provider.error)
-        assert (error.since, error.next_retry) == (START, None)
+        assert (error.since, error.next_retry) == (None, None)
     assert provider.asked == 3
     assert guard.health == Health()
     assert not path.exists()
@@ -333,8 +370,38 @@ def test_a_text_that_is_refused_does_not_block_queries(
     provider.error = refused(status, said="input too long")
     with pytest.raises(RequestFailed):
         guard.embed_documents(["a"])
+    with pytest.raises(RequestFailed) as caught:
+        guard.embed_query("b")
+    assert caught.value is provider.error
     assert guard.health == Health()
-    assert unavailable(guard).next_retry == START + 5
+    provider.error = TextRefused("too long", place=1, status=status)
+    with pytest.raises(TextRefused):
+        guard.embed_documents(["a", "b"])
+    assert guard.health == Health()
+    provider.error = None
+    assert guard.embed_query("router") is not None
+    assert provider.asked == 4
+
+
+def test_a_refused_query_does_not_end_an_outage(
+    provider: Provider, guard: GuardedEmbedder, clock: Clock
+) -> None:
+    provider.error = refused()
+    clock.now = next_retry(unavailable(guard))
+    provider.error = TextRefused("too long", place=0, status=400)
+    with pytest.raises(TextRefused):
+        guard.embed_query("a")
+    assert guard.health.failures == 1
+    provider.error = None
+    assert guard.embed_query("router") is not None, "the next query tries at once"
+    assert guard.health.failures == 0
+
+
+def test_a_probe_whose_word_is_refused_is_a_failure(provider: Provider, guard: GuardedEmbedder) -> None:
+    provider.error = TextRefused("no such model", place=0, status=400)
+    with pytest.raises(TextRefused):
+        guard.probe()
+    assert guard.health.failures == 1
 
 
 def test_a_probe_asks_at_once(provider: Provider, guard: GuardedEmbedder) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from openclaw_mem_engine.providers.hosts import is_loopback
+from openclaw_mem_engine.providers.local.hub import may_ask
 from openclaw_mem_engine.providers.prices import (
     LIST_PRICES,
     PUBLIC_HOSTS,
@@ -13,6 +15,7 @@ from openclaw_mem_engine.providers.prices import (
     price_class,
     price_per_million,
 )
+from openclaw_mem_engine.providers.wires.base import host_of
 
 OPENAI = "api.openai.com"
 
@@ -81,3 +84,31 @@ def test_a_model_of_a_known_provider_that_is_not_listed() -> None:
 def test_tokens_are_estimated_as_a_quarter_of_the_bytes() -> None:
     assert [estimated_tokens(size) for size in (-1, 0, 1, 4, 5, 8000)] == [0, 0, 1, 1, 2, 2000]
     assert cost("openai", "text-embedding-3-small", OPENAI, -5) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("host", "is_here"),
+    [
+        ("localhost", True),
+        ("LOCALHOST.", True),
+        ("models.localhost", True),
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("", False),
+        ("0.0.0.0", False),
+        ("localhost.example.com", False),
+        ("127.0.0.1.nip.io", False),
+        ("192.168.1.5", False),
+        ("::ffff:8.8.8.8", False),
+    ],
+)
+def test_which_hosts_are_this_machine_is_said_once(host: str, is_here: bool) -> None:
+    assert is_loopback(host) is is_here
+    if not host:
+        return
+    shown = f"[{host}]" if ":" in host else host
+    assert host_of(f"http://{shown}:8080/v1", "openai")[1] is is_here
+    assert may_ask(f"http://{shown}/x") is is_here
+    assert (price_per_million("openai", "x", f"{shown}:8080") == 0.0) is is_here

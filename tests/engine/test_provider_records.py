@@ -191,7 +191,12 @@ def test_a_tag_tells_keys_apart_and_tells_no_key(records: ProviderRecords, path:
     secret = "sk-plantedplantedplantedplanted1234"
     before = records.key_tag(secret)
     assert before == records.key_tag(secret) != records.key_tag(secret + "x")
-    assert records.key_tag("") == ""
+    assert records.key_tag("") == records.key_tag() == records.key_tag("", "") == ""
+    assert records.key_tag(secret, "") == before, "what is not there tells nothing"
+    tags = {
+        records.key_tag(*secrets) for secrets in ((secret, "x"), ("x", secret), (secret + "x",), (secret,))
+    }
+    assert len(tags) == 4
     records.save_health(KEY, Health(key_tag=before))
     assert records.key_tag(secret) == before, "the file is made with the salt that was used before"
     records.close()
@@ -310,6 +315,69 @@ def test_every_damaged_byte_is_survived(path: Path, clock: Clock) -> None:
         fill(records)
         assert [day.tokens for day in records.usage() if day.model == USED.model] != []
         records.close()
+
+
+#: Values that no version ever wrote.
+BAD_VALUES = [
+    "UPDATE jobs SET texts = '{' WHERE id = 'batch_1'",
+    "UPDATE jobs SET texts = '7' WHERE id = 'batch_1'",
+    "UPDATE jobs SET texts = replace(hex(zeroblob(50000)), '0', '[') WHERE id = 'batch_1'",
+    "UPDATE jobs SET state = cast(x'ff41' AS TEXT) WHERE id = 'batch_1'",
+    f"UPDATE health SET failing_since = 9e999 WHERE key = '{KEY}'",
+    f"UPDATE health SET next_retry = -9e999 WHERE key = '{KEY}'",
+    f"UPDATE health SET reason = cast(x'ff41' AS TEXT) WHERE key = '{KEY}'",
+    "UPDATE usage SET day = cast(x'3939ff' AS TEXT) WHERE model = 'bad'",
+    "UPDATE meta SET value = cast(x'ff41' AS TEXT)",
+    "UPDATE item_caps SET items = -9223372036854775808",
+    "UPDATE usage SET tokens = 9223372036854775807 WHERE model = 'bad'",
+]
+
+
+@pytest.mark.parametrize("statement", BAD_VALUES)
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_bad_row_is_left_out_and_the_others_are_there(
+    records: ProviderRecords, path: Path, clock: Clock, statement: str, in_memory: bool
+) -> None:
+    other = StoredJob("batch_2", KEY, "openai", "in_progress", NOON + 1, ("c" * 64,))
+    bad = Usage("openai", "bad", 1, 1, 1)
+    fill(records)
+    records.save_job(other)
+    records.save_health("h" * 64, SICK)
+    records.add_usage(bad)
+    records.close()
+    sql(path, statement)
+    again = ProviderRecords(path, clock)
+    if in_memory:  # as when the file gets lost on the way
+        again.usage()
+        again._file._go_on_in_memory(OSError("gone"))
+    for _ in range(2):
+        assert again.jobs(KEY) == ([other] if "jobs" in statement else [JOB, other])
+        assert again.health(KEY) == (Health() if "health" in statement else SICK)
+        assert again.health("h" * 64) == SICK
+        assert [day.tokens for day in again.usage() if day.model == USED.model] == [500]
+        assert again.item_cap(KEY) == (1 if "item_caps" in statement else 16)
+        assert len(again.key_tag("sk-x")) == 8
+        again.add_usage(bad)
+    again.add_usage(USED)
+    again.save_health(KEY, SICK)
+    again.save_job(JOB)
+    assert again.health(KEY) == SICK
+    assert again.jobs(KEY) == [JOB, other]
+    assert [day.tokens for day in again.usage() if day.model == USED.model] == [1000]
+    assert (again.note is not None) is in_memory
+    again.close()
+
+
+def test_what_fails_in_memory_too_is_not_remembered(clock: Clock) -> None:
+    records = ProviderRecords(None, clock)
+    fill(records)
+    connection = records._file._connection
+    assert connection is not None
+    connection.execute("DROP TABLE health; DROP TABLE jobs")
+    records.save_health(KEY, SICK)
+    records.save_job(JOB)
+    assert (records.health(KEY), records.jobs(KEY)) == (Health(), [])
+    assert records.item_cap(KEY) == 16
 
 
 def test_what_could_be_read_goes_along_into_memory(records: ProviderRecords, path: Path) -> None:

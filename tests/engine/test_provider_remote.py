@@ -21,13 +21,14 @@ import numpy as np
 import pytest
 
 from openclaw_mem_engine.errors import Cancelled, ProviderError
-from openclaw_mem_engine.providers import BadAnswer, NotConfigured, RequestFailed
-from openclaw_mem_engine.providers.base import Usage
-from openclaw_mem_engine.providers.http.quoting import Quoting
+from openclaw_mem_engine.providers import BadAnswer, NotConfigured, RequestFailed, TextRefused
+from openclaw_mem_engine.providers.base import EmbedderSpec, Usage
+from openclaw_mem_engine.providers.http.quoting import Quoting, secrets_in
 from openclaw_mem_engine.providers.http.retry import RetryPolicy
 from openclaw_mem_engine.providers.http.transport import MAX_ANSWER_BYTES
 from openclaw_mem_engine.providers.remote import RemoteEmbedder
 from openclaw_mem_engine.providers.wires import wire_of
+from openclaw_mem_engine.providers.wires.base import host_of
 from support import embed_server as faulty
 from support.embed_server import Fault, Server, bag_of_words, running_server
 
@@ -239,18 +240,95 @@ def test_one_bad_text_teaches_nothing_and_is_named_without_its_content() -> None
     caps = Remembered()
     with running_server(poison="poison") as server:
         embedder = embedder_for(server, caps=caps, concurrency=1)
-        with pytest.raises(RequestFailed) as caught:
-            embedder.embed_documents(texts)
+        kept: list[int] = []
+        with pytest.raises(TextRefused) as caught:
+            embedder.embed_documents(texts, keep=lambda places, _: kept.extend(places))
         message = str(caught.value)
         assert "this one I do not like" in message
-        assert "sent alone: text 65 of 68, 19 bytes long" in message
+        assert "It was sent alone: 19 bytes." in message
         assert "diary" not in message
-        assert caught.value.status == 400
+        assert (caught.value.status, caught.value.place) == (400, 64)
+        assert kept == list(range(1, 64))
         server.requests.clear()
         server.poison = None
         embedder.embed_documents(texts)
         assert [len(inputs) for inputs in server.inputs] == [67]
     assert caps.caps == {}
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+@pytest.mark.parametrize("cap", [None, 3])
+def test_whoever_leaves_out_refused_texts_gets_all_others_and_pays_once(
+    concurrency: int, cap: int | None
+) -> None:
+    texts = ["", *(f"text {number}{' poison' * (number in (5, 6, 77))}" for number in range(120))]
+    found: dict[int, Any] = {}
+    refused: list[int] = []
+    with running_server(poison="poison", max_inputs=cap) as server:
+        embedder = embedder_for(server, concurrency=concurrency, max_batch_items=10)
+        while True:
+            left = [place for place in range(len(texts)) if place not in found and place not in refused]
+
+            def keep(places: Sequence[int], vectors: Sequence[Any], left: list[int] = left) -> None:
+                found.update({left[place]: vector for place, vector in zip(places, vectors, strict=True)})
+
+            try:
+                embedder.embed_documents([texts[place] for place in left], keep=keep)
+            except TextRefused as refusal:
+                refused.append(left[refusal.place])
+            else:
+                break
+        answered = [
+            inputs
+            for inputs in server.inputs
+            if not any("poison" in text for text in inputs) and len(inputs) <= (cap or 10)
+        ]
+    assert sorted(refused) == [6, 7, 78]
+    assert sorted(found) == [place for place in range(1, 121) if place not in refused]
+    assert_embedded([texts[place] for place in found], list(found.values()))
+    assert sum(len(inputs) for inputs in answered) == len(found), "no text was answered twice"
+
+
+def test_what_is_in_flight_beside_a_refused_text_is_kept() -> None:
+    gate = threading.Event()
+
+    def slow(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        gate.wait(20)
+        return items
+
+    kept: list[int] = []
+    with running_server(poison="poison", forever=Fault(change=slow)) as server:
+        embedder = embedder_for(server, max_batch_items=1, concurrency=2)
+        threading.Timer(0.5, gate.set).start()
+        with pytest.raises(TextRefused) as caught:
+            embedder.embed_documents(
+                ["slow one", "poison", *texts_for(50)], keep=lambda places, _: kept.extend(places)
+            )
+        assert caught.value.place == 1
+        assert 0 in kept
+        assert len(server.requests) <= 4
+
+
+def test_a_failure_of_the_provider_is_worse_than_a_refused_text() -> None:
+    with running_server([Fault(401, "no", hang_s=0.5), faulty.bad_request()]) as server:
+        embedder = embedder_for(server, max_batch_items=1, concurrency=2)
+        with pytest.raises(RequestFailed) as caught:
+            embedder.embed_documents(texts_for(2))
+    assert caught.value.status == 401
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_refused_query_is_about_its_text(status: int) -> None:
+    with running_server([faulty.bad_request(status)]) as server:
+        embedder = embedder_for(server)
+        with pytest.raises(TextRefused, match=f"forced {status}") as caught:
+            embedder.embed_query("x")
+        assert (caught.value.status, caught.value.place) == (status, 0)
+        assert embedder.embed_query("x") is not None
+    with running_server(forever=faulty.server_error(501)) as server:
+        with pytest.raises(RequestFailed) as other:
+            embedder_for(server).embed_query("x")
+        assert not isinstance(other.value, TextRefused)
 
 
 # ---- cancelling
@@ -515,7 +593,14 @@ def test_without_a_key_nothing_is_sent_to_the_public_host() -> None:
             embedder.embed_query("x")
         with pytest.raises(NotConfigured, match=variable):
             embedder.embed_documents(["x"])
+        why = embedder.why_not()
+        assert why is not None
+        assert variable in why
+        with pytest.raises(NotConfigured) as caught:
+            embedder.check_key()
+        assert str(caught.value) == why
         RemoteEmbedder(wire_of(provider), api_key="k").check_key()
+        assert RemoteEmbedder(wire_of(provider), api_key="k").why_not() is None
         RemoteEmbedder(wire_of(provider), headers={"authorization": "Bearer k"}).check_key()
     RemoteEmbedder(wire_of("gemini"), headers={"X-Goog-Api-Key": "k"}).check_key()
     RemoteEmbedder(wire_of("ollama")).check_key()
@@ -575,6 +660,53 @@ def test_no_key_in_any_shape_is_told(provider: str, number: int, caplog: pytest.
     assert len(str(caught.value)) < 700
 
 
+SECRET_ADDRESSES = [
+    ("?code=Zx81qPlm77Tt0Wqa==", ["Zx81qPlm77Tt0Wqa=="]),
+    (
+        "?api-version=1&sig=8f3kDk20sLLq%2Bpw92jdkA%3D",
+        ["8f3kDk20sLLq+pw92jdkA=", "8f3kDk20sLLq%2Bpw92jdkA%3D"],
+    ),
+    ("?Zx81qPlm77Tt0Wqa", ["Zx81qPlm77Tt0Wqa"]),
+    ("/https://someone:Zx81%40qPlm77@api.example.com/v1", ["Zx81%40qPlm77", "Zx81@qPlm77"]),
+    ("/https://Zx81qPlm77Tt0Wqa@api.example.com/v1", ["Zx81qPlm77Tt0Wqa"]),
+]
+
+
+@pytest.mark.parametrize(("rest", "secrets"), SECRET_ADDRESSES)
+def test_secrets_in_the_address_are_not_told(rest: str, secrets: list[str]) -> None:
+    said = " | ".join([f"no route /v1{rest}", *secrets, *(secret[::-1] for secret in secrets)])
+    with running_server(forever=Fault(400, json.dumps({"error": {"message": said}}))) as server:
+        embedder = embedder_for(server, base_url=server.base_url + rest)
+        with pytest.raises(RequestFailed) as caught:
+            embedder.embed_documents(["x"])
+        with pytest.raises(RequestFailed) as of_query:
+            embedder.embed_query("x")
+        assert server.requests or "?" not in rest
+    host = server.base_url.split("/")[2]
+    away = RemoteEmbedder(
+        wire_of("openai"), base_url=f"https://gateway.example.com:8443/v1{rest}", api_key=KEY
+    )
+    assert away.place == "gateway.example.com:8443"
+    assert host_of(embedder.base_url, "openai") == (host, True)
+    shown = f"{caught.value}{of_query.value}{embedder!r}{embedder.transport!r}{away!r}{away.place}"
+    shown += repr(EmbedderSpec("openai", base_url=away.base_url))
+    for secret in secrets:
+        for shape in (secret, secret[::-1]):
+            assert not [shape[at : at + 8] for at in range(len(shape) - 7) if shape[at : at + 8] in shown]
+    assert "no route" in str(caught.value)
+
+
+def test_what_is_secret_in_an_address() -> None:
+    assert secrets_in("https://host/openai/models@2/me@example.com/v1") == []
+    assert secrets_in("https://someone:word@host/v1?a=1&b=x%20y") == ["word", "1", "x%20y", "x y"]
+    assert secrets_in("https://token@host/v1") == ["token"]
+    with running_server() as server:
+        query = "api-version=2024-02-01"
+        server.forever = Fault(404, '{"error": "api-version 2024-02-01 is not known"}')
+        with pytest.raises(RequestFailed, match=r"api-version \*\*\* is not known"):
+            embedder_for(server, base_url=f"{server.base_url}?{query}").embed_query("x")
+
+
 def test_quotes_are_short_plain_and_keep_words() -> None:
     quoting = Quoting(["none"], ["Bearer verysecret-value", "short"])
     assert quoting.quote("model short\n not\tfound") == "model short not found"
@@ -609,6 +741,6 @@ def test_usage_is_estimated_where_nobody_counts() -> None:
         embedder.embed_documents(["eight by", "温室"])
         embedder.embed_query("a")
     assert used == [
-        Usage("openai", "text-embedding-3-small", 1, 2, 3, estimated=True),
+        Usage("openai", "text-embedding-3-small", 1, 2, 4, estimated=True),
         Usage("openai", "text-embedding-3-small", 1, 1, 1, estimated=True),
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.providers.prices import cost
+from openclaw_mem_engine.providers.spent import Spent, summed
 from openclaw_mem_tui import format as fmt
 from openclaw_mem_tui.service import Service
 
@@ -19,17 +19,6 @@ if TYPE_CHECKING:
 
 #: Name, role and model: one provider may be there twice.
 LinkKey = tuple[str, str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Used:
-    """What one model was used for in some time. ``dollars`` is None where no price is known."""
-
-    requests: int
-    texts: int
-    tokens: int
-    estimated: bool
-    dollars: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +35,12 @@ class Look:
     said: str = ""
     trouble: str = ""
 
-    def used(self, link: LinkState, days: int) -> Used | None:
+    def used(self, link: LinkState, days: int) -> Spent | None:
         """What a link was used for today (1) or in more days; None when it was not."""
         today = datetime.date.fromtimestamp(self.at)
         first = (today - datetime.timedelta(days=days - 1)).isoformat()
-        rows = [
-            day
-            for day in self.usage
-            if (day.provider, day.model) == (link.name, link.model) and day.day >= first
-        ]
-        if not rows:
-            return None
-        tokens = sum(day.tokens for day in rows)
-        return Used(
-            sum(day.requests for day in rows),
-            sum(day.texts for day in rows),
-            tokens,
-            any(day.estimated for day in rows),
-            cost(link.name, link.model, link.place, tokens),
-        )
+        found = summed(self.usage, (link,), since=first)
+        return next((item for item in found if (item.provider, item.model) == (link.name, link.model)), None)
 
 
 def key_of(link: LinkState) -> LinkKey:

@@ -13,7 +13,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, UsageError
 from openclaw_mem_engine.index.protocol import IndexStore, StoredChunk
 from openclaw_mem_engine.index.words import LexicalQuery, build_keyword_query, build_query
-from openclaw_mem_engine.model import CancelToken, Excerpt, Fallback, Freshness, Note, Progress, SkippedFile
+from openclaw_mem_engine.model import CancelToken, Excerpt, Freshness, Note, Progress, SkippedFile
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, Leg, LegRow, Pool, Signals
@@ -40,7 +40,8 @@ class _Stop:
 
 
 class BuiltinBackend:
-    """Retrieves from an :class:`IndexStore`. Thread-safe; ``clock`` gives epoch seconds."""
+    """Retrieves from an :class:`IndexStore`. Thread-safe. ``clock`` gives epoch seconds; ``notes`` tells what
+    else makes every answer less than it could be."""
 
     name = "builtin"
 
@@ -50,14 +51,12 @@ class BuiltinBackend:
         store: IndexStore,
         embedders: Embedders,
         clock: Callable[[], float],
-        notes: tuple[Note, ...] = (),
+        notes: Callable[[], tuple[Note, ...]] = tuple,
     ) -> None:
         self.settings = settings
         self.store = store
         self.embedders = embedders
-        self._notes = notes
-        #: Why the last search was answered by something else than configured; None when it was not.
-        self.fallback: Fallback | None = None
+        self._more_notes = notes
         self._clock = clock
         self._freshness: Freshness | None = None
         self._vectors = QueryVectors(store, embedders)
@@ -66,16 +65,23 @@ class BuiltinBackend:
     @property
     def notes(self) -> tuple[Note, ...]:
         """What makes every answer less than it could be, at this moment."""
-        return (*self._notes, *self.store.notes)
+        return (*self._more_notes(), *self.store.notes)
 
     # -- keeping up -------------------------------------------------------------------------------------
 
     def sync(
-        self, progress: Progress | None = None, cancel: CancelToken | None = None, *, force: bool = False
+        self,
+        progress: Progress | None = None,
+        cancel: CancelToken | None = None,
+        *,
+        force: bool = False,
+        budget_s: float | None = None,
     ) -> SyncReport:
         """Bring the index up to date (see ``sync.indexer.sync``)."""
         self._freshness = None  # a sync that is stopped or fails leaves something that only a look can tell
-        report = sync(self.settings, self.store, self.embedders, progress, cancel, force=force)
+        report = sync(
+            self.settings, self.store, self.embedders, progress, cancel, force=force, budget_s=budget_s
+        )
         self._freshness = Freshness(
             _completeness(report.skipped),
             self.store.generation(),
@@ -113,24 +119,28 @@ class BuiltinBackend:
 
     # -- searching --------------------------------------------------------------------------------------
 
-    def retrieve(self, query: str, knobs: Knobs, cancel: CancelToken | None = None) -> Pool:
-        """Both legs, over-fetched, with every signal that these knobs need. Raises UsageError for a blank
-        query, IndexUnavailable, Cancelled."""
+    def retrieve(
+        self, query: str, knobs: Knobs, cancel: CancelToken | None = None, *, compare: bool = False
+    ) -> Pool:
+        """Both legs, over-fetched, with every signal that these knobs need; with ``compare`` also the legs of
+        vector spaces that are not counted and cost time. Raises UsageError for a blank query,
+        IndexUnavailable, Cancelled."""
         thread, stop = threading.get_ident(), _Stop(cancel)
         self._searching[thread] = stop
         try:
-            return self._retrieve(query, knobs, stop)
+            return self._retrieve(query, knobs, stop, compare)
         finally:
             del self._searching[thread]
 
-    def _retrieve(self, query: str, knobs: Knobs, cancel: CancelToken) -> Pool:
+    def _retrieve(self, query: str, knobs: Knobs, cancel: CancelToken, compare: bool) -> Pool:
         query = query.strip()
         if not query:
             raise UsageError("A query is required.")
         notes: list[Note] = [*self.notes]
         timings: dict[str, float] = {}
-        searched = self._vectors.of(query, notes, timings, cancel)
-        self.fallback = fallback = searched.fallback
+        searched = self._vectors.of(
+            query, notes, timings, cancel, counted=knobs.space_number, compare=compare
+        )
         _stop_if_asked(cancel)
         # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
         # network, which both would have to wait for anyway.
@@ -162,7 +172,7 @@ class BuiltinBackend:
             signals,
             *space_of(self.embedders.primary)[:2],
             self.name,
-            fallback,
+            searched.fallback,
             freshness,
             tuple(notes),
             timings,

@@ -17,6 +17,7 @@ from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.index.protocol import IndexStore
 from openclaw_mem_engine.model import CancelToken, Fallback, Note, Space
 from openclaw_mem_engine.providers.base import Embedder, Embedders, Unavailable, space_of
+from openclaw_mem_engine.providers.guard import trouble_of
 from openclaw_mem_engine.sync.embedding import other_dims
 
 if TYPE_CHECKING:
@@ -69,10 +70,20 @@ class QueryVectors:
         return "Keywords alone" if self._store.caps.full_text else "No vectors"
 
     def of(
-        self, query: str, notes: list[Note], timings: dict[str, float], cancel: CancelToken | None = None
+        self,
+        query: str,
+        notes: list[Note],
+        timings: dict[str, float],
+        cancel: CancelToken | None = None,
+        *,
+        counted: int = 0,
+        compare: bool = False,
     ) -> Searched:
-        """All vectors of a query; what is missing is told in ``notes``, the milliseconds in ``timings``.
-        Raises Cancelled."""
+        """The vectors of a query; what is missing is told in ``notes``, the milliseconds in ``timings``.
+
+        Besides the primary's there are those of the space with the number ``counted``, of embedders that
+        cost no time, and with ``compare`` of all. Raises Cancelled.
+        """
         start = time.perf_counter()
         found: list[AskedSpace] = []
         fallback = None
@@ -92,6 +103,8 @@ class QueryVectors:
             elif vector is not None:
                 found.append(AskedSpace(0, space_of(primary), vector, primary))
         for number, embedder in enumerate(self._embedders.also, 1):
+            if number != counted and not (compare or embedder.cheap_lines):
+                continue
             beside = self._beside(embedder, query, number, notes, cancel)
             if beside is not None:
                 found.append(beside)
@@ -106,7 +119,18 @@ class QueryVectors:
         present, space = self._store.fingerprint(), space_of(embedder)
         if present is not None and present.space != space and self._store.vector_dims(space) is None:
             reason = f"the index holds vectors of {present.space.label}, not of {space.label}"
-            return _Failure(Fallback(embedder.id, f"{reason}. Run `openclaw-mem index`."), "other-vectors")
+            if present.space.label == space.label:
+                reason = f"the index holds vectors of {space.label} at another endpoint or with other headers"
+            fallback = Fallback(embedder.id, f"{reason}. Run `openclaw-mem index`.")
+            failing = trouble_of(embedder)
+            if failing is not None:  # why the index could not be made for it
+                fallback = Fallback(
+                    embedder.id,
+                    f"{failing} Until it answers, {reason}.",
+                    since=failing.since,
+                    next_retry=failing.next_retry,
+                )
+            return _Failure(fallback, "other-vectors")
         try:
             vector = embedder.embed_query(query, cancel)
         except Unavailable as error:

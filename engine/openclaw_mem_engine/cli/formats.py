@@ -88,4 +88,8 @@ def _fallback_lines(answer: Answer) -> list[str]:
     from openclaw_mem_engine.cli.words import fallback_words
     from openclaw_mem_engine.report import plain
 
-    return ["", f"> fallback: {plain(fallback_words(answer.pool.fallback, answer.pool.now))}"]
+    fallback = answer.pool.fallback
+    return [
+        "",
+        f"> fallback: {plain(visible(f'{fallback_words(fallback, answer.pool.now)}: {fallback.reason}'))}",
+    ]

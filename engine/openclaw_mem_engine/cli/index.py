@@ -40,8 +40,10 @@ def run(arguments: Namespace) -> int:
         for line in report_lines(report):
             out(line)
     # Keywords find the new text already, but what was asked for is not done.
-    failed = any(note.code == "embedding-failed" for note in report.notes)
-    return ProviderError.exit_code if failed else 0
+    failures = [note for note in report.notes if note.code == "embedding-failed"]
+    for note in failures:
+        say(note.text)
+    return ProviderError.exit_code if failures else 0
 
 
 def _dry_run(settings: Settings, arguments: Namespace) -> int:
@@ -80,7 +82,9 @@ def report_lines(report: SyncReport) -> list[str]:
         )
     if report.beside:
         lines.append(f"  {count(report.beside, 'text')} embedded for vectors beside the primary's")
-    lines += [f"  {note.level}: {one_line(note.text)}" for note in report.notes]
+    # A failure is told on stderr, where whoever looks only there finds it.
+    told = [note for note in report.notes if note.code != "embedding-failed"]
+    lines += [f"  {note.level}: {one_line(note.text)}" for note in told]
     if report.skipped:
         lines.append(f"{count(len(report.skipped), 'file or folder', 'files or folders')} left out:")
         lines += [f"  {one_line(skipped.path)}: {one_line(skipped.reason)}" for skipped in report.skipped]

@@ -46,6 +46,9 @@ def plan_lines(plan: Plan, style: Style) -> list[str]:
             )
         head, *table = aligned(rows)
         lines += [style.strong(head), *table]
+        for space in plan.spaces:
+            if space.why_not:
+                lines.append(f"{style.mark('not now')}: {one_line(f'{space.space.label}: {space.why_not}')}")
     else:
         lines.append("No vectors: keywords alone, by choice (provider none).")
     if plan.skipped:
@@ -57,10 +60,11 @@ def plan_lines(plan: Plan, style: Style) -> list[str]:
 def announce(memory: Memory, token: threading.Event, *, force: bool) -> None:
     """Say on stderr, before the first request, which text will leave this process and for whom. Costs
     nothing unless an embedder in use is reached by an address."""
-    links = in_use(memory.chain())
+    links = [link for link in in_use(memory.chain()) if link.state != "failed" or link.next_retry is not None]
     if not any(link.place for link in links):
         return
-    sent = [space for space in memory.plan(token, force=force).spaces if space.place and space.texts]
+    plan = memory.plan(token, force=force)
+    sent = [space for space in plan.spaces if space.place and space.texts and not space.why_not]
     for space in sent:
         host = destination(space.space.provider, space.place)
         say(f"{count(space.texts, 'text')} ({_price(space)}) go to {host}.")

@@ -14,12 +14,12 @@ from openclaw_mem_engine.cli.opening import looking, say_warnings, settings_of
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, say
 from openclaw_mem_engine.cli.words import destination, dollars, failing, token_count
 from openclaw_mem_engine.errors import ProviderError, UsageError
+from openclaw_mem_engine.providers.spent import Spent, summed
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.providers.lineup import LinkState
-    from openclaw_mem_engine.providers.records import DayUsage
 
 #: Days of usage that are told.
 USAGE_DAYS = 30
@@ -38,30 +38,6 @@ class Probe:
         return {"name": self.name, "role": self.role, "ms": self.ms, "error": self.error or None}
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """The usage of one model: ``usd`` at list price, None where that is not known."""
-
-    provider: str
-    model: str
-    requests: int
-    texts: int
-    tokens: int
-    estimated: bool
-    usd: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "provider": self.provider,
-            "model": self.model,
-            "requests": self.requests,
-            "texts": self.texts,
-            "tokens": self.tokens,
-            "estimated": self.estimated,
-            "usd": self.usd,
-        }
-
-
 def run(arguments: Namespace) -> int:
     """Print the chain; with ``--probe`` ask first. Without it nothing is sent, and nothing made."""
     settings = settings_of(arguments)
@@ -69,7 +45,10 @@ def run(arguments: Namespace) -> int:
     with looking(settings, needs_workspace=False) as memory:
         probes = [] if arguments.probe is None else list(_probes(memory, arguments.probe.strip()))
         chain, fallback = memory.chain(), memory.fallback()
-        spent = summed(memory.usage(USAGE_DAYS), chain)
+        for note in memory.notes:
+            if note.code == "provider-records" and note.level == "warning":
+                say(note.text)
+        spent = summed(memory.usage(USAGE_DAYS), in_use(chain))
     if arguments.json:
         print_json(
             {
@@ -123,34 +102,6 @@ def _address(link: LinkState, links: Sequence[LinkState]) -> str:
     return f"{link.name}:{link.model}"
 
 
-def summed(usage: Sequence[DayUsage], chain: Sequence[LinkState]) -> list[Spent]:
-    """Usage by provider and model, most tokens first. What a model costs depends on where it is: one that is
-    not in the chain any more has no known price."""
-    from openclaw_mem_engine.providers.prices import cost
-
-    places = {(link.name, link.model): link.place for link in in_use(chain)}
-    days: dict[tuple[str, str], list[DayUsage]] = {}
-    for day in usage:
-        days.setdefault((day.provider, day.model), []).append(day)
-    found = []
-    for (provider, model), rows in days.items():
-        tokens = sum(row.tokens for row in rows)
-        place = places.get((provider, model))
-        usd = None if place is None else cost(provider, model, place, tokens)
-        found.append(
-            Spent(
-                provider,
-                model,
-                sum(row.requests for row in rows),
-                sum(row.texts for row in rows),
-                tokens,
-                any(row.estimated for row in rows),
-                usd,
-            )
-        )
-    return sorted(found, key=lambda item: (-item.tokens, item.provider, item.model))
-
-
 def _lines(
     settings: Settings,
     chain: Sequence[LinkState],
@@ -164,7 +115,8 @@ def _lines(
         if link.state == "failed":
             yield ""
             yield f"{style.mark(f'{link.name} ({link.role}) fails')}: {one_line(link.why)}"
-            yield f"  {failing(link.since, link.next_retry, now)}"
+            if when := failing(link.since, link.next_retry, now):
+                yield f"  {when}"
     if probes:
         yield ""
         yield style.strong("asked just now")
@@ -197,7 +149,7 @@ def _table(chain: Sequence[LinkState], probes: Sequence[Probe], style: Style) ->
         embeds = link in in_use(chain)
         vectors = f"{link.vectors:,} of {link.chunks:,}" if embeds else ""
         latency = _milliseconds(asked.get((link.name, link.role), link.last_ms)) if embeds else ""
-        why = "it did not answer; see below" if link.state == "failed" else one_line(link.why)
+        why = "see below" if link.state == "failed" else one_line(link.why)
         rows.append((link.name, link.role, link.state, vectors, latency, why))
     head, *lines = aligned(rows)
     yield style.strong(head)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.memory import Answer, Memory
     from openclaw_mem_engine.ranking.knobs import Knobs
 
+#: A search waits so long for vectors of new text, in seconds; the rest is for `openclaw-mem index`.
+_EMBEDDING_S = 5.0
+
 
 def run(arguments: Namespace) -> int:
     """Bring the index up to date, search, print."""
@@ -32,7 +35,8 @@ def run(arguments: Namespace) -> int:
             settings.sync.on_search and not arguments.no_sync and not memory.needs_rebuild(arguments.provider)
         )
         failure = bring_up_to_date(memory, token) if syncs else look_only(memory)
-        answer = memory.search(query, knobs, token)
+        # An explanation shows every vector space, also those that are not counted and take a request.
+        answer = memory.search(query, knobs, token, compare=arguments.explain)
     if failure is not None:
         answer = outdated(answer, failure)
     show(answer, kind, explain=arguments.explain)
@@ -82,7 +86,7 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
     try:
         announce(memory, token, force=False)
         with ProgressLine() as progress:
-            report = memory.sync(progress, token)
+            report = memory.sync(progress, token, budget_s=_EMBEDDING_S)
     except (WorkspaceError, IndexUnavailable) as error:
         if not memory.paths():
             raise

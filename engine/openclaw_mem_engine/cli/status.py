@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import looking, settings_of
 from openclaw_mem_engine.cli.progress import duration
-from openclaw_mem_engine.cli.providers import Spent, in_use, summed
+from openclaw_mem_engine.cli.providers import in_use
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
 from openclaw_mem_engine.cli.words import count, destination, dollars, failing, fallback_words, token_count
+from openclaw_mem_engine.providers.spent import Spent, summed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,7 +95,7 @@ def _link(link: LinkState, now: float) -> str:
     """``openai (primary): serving · 4 of 4 passages have its vectors · text goes to api.openai.com``"""
     told = [f"{link.name} ({link.role}): {link.state}"]
     if link.state == "failed":
-        told[0] += f" {failing(link.since, link.next_retry, now)}"
+        told[0] = f"{told[0]} {failing(link.since, link.next_retry, now)}".rstrip()
     told.append(f"{link.vectors:,} of {count(link.chunks, 'passage')} with its vectors")
     told.append(f"text goes to {destination(link.name, link.place)}" if link.place else "")
     return " · ".join(part for part in told if part)
@@ -102,7 +103,7 @@ def _link(link: LinkState, now: float) -> str:
 
 def _today(status: Status, now: float) -> list[Spent]:
     day = time.strftime("%Y-%m-%d", time.localtime(now))
-    return summed([usage for usage in status.usage if usage.day == day], status.chain)
+    return summed(status.usage, in_use(status.chain), since=day)
 
 
 def _spent(item: Spent) -> str:

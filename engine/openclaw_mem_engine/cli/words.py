@@ -35,12 +35,14 @@ def moment(then: float, now: float) -> str:
 def retry(next_retry: float | None, now: float) -> str:
     """When a provider is asked again."""
     if next_retry is None:
-        return "no retry by itself"
+        return "not before something is changed"
     return f"next retry {'with the next search' if next_retry <= now else f'in {duration(next_retry - now)}'}"
 
 
 def failing(since: float | None, next_retry: float | None, now: float) -> str:
     """``since 08:31:05 (2 min ago), next retry in 12 s``"""
+    if since is None and next_retry is None:
+        return ""
     told = f"since {moment(since, now)}, " if since is not None else ""
     return f"{told}{retry(next_retry, now)}"
 
@@ -48,7 +50,8 @@ def failing(since: float | None, next_retry: float | None, now: float) -> str:
 def fallback_words(fallback: Fallback, now: float) -> str:
     """Who answers instead of whom, since when and how long; the reason is told elsewhere."""
     told = f"{fallback.who} instead of {fallback.origin}"
-    return one_line(f"{told}, {failing(fallback.since, fallback.next_retry, now)}")
+    when = failing(fallback.since, fallback.next_retry, now)
+    return one_line(f"{told}, {when}" if when else told)
 
 
 def dollars(usd: float | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,7 +41,15 @@ def local_model(chosen: Chosen, cwd: Path, taken: Sequence[Path], notes: list[No
         notes.append(Note("model-folder-refused", text, "warning"))
         chosen.origins[key] = Origin("default", "built in")
         folder = None
-    return LocalModel(model, str(folder) if folder else None, model is not None and _is_file(Path(model)))
+    found = model is not None and _is_file(Path(model))
+    if found and find_spec("llama_cpp") is None:
+        told = (
+            f"The model file {model} is there, but not what loads it: "
+            "pip install 'openclaw-mem-workbench[local]'. Without it, auto passes local over."
+        )
+        notes.append(Note("local-extra-missing", told, "warning"))
+        found = False
+    return LocalModel(model, str(folder) if folder else None, found)
 
 
 def _is_file(path: Path) -> bool:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import apsw
 
-from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable
 from openclaw_mem_engine.index.database import Database, rows
 from openclaw_mem_engine.index.protocol import SCHEMA_VERSION, Fingerprint
 
@@ -69,6 +69,16 @@ class Meta:
             ON CONFLICT(key) DO UPDATE SET value = CAST(value AS INTEGER) + 1""",
             (counter,),
         )
+
+    def expect(self, connection: apsw.Connection, built_with: Fingerprint | None) -> None:
+        """Raises IndexChanged when a transaction sees another index than the one that ``built_with`` names;
+        None expects nothing."""
+        found = rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
+        if built_with is not None and (not found or Fingerprint.from_json(found[0][0]) != built_with):
+            raise IndexChanged(
+                f"Another process has rebuilt the index {self._db.path} with other settings meanwhile. "
+                "Nothing of this was written: run it again."
+            )
 
     @staticmethod
     def model(connection: apsw.Connection) -> str:

@@ -128,7 +128,7 @@ class SqliteIndex:
     @property
     def notes(self) -> tuple[Note, ...]:
         """What makes this index less than it could be."""
-        if not self._meta.is_behind("vectors_awaited"):
+        if not self._awaits_vectors():
             return self._notes
         told = "Some passages have no vectors yet, keywords alone find them: run `openclaw-mem index`."
         return (*self._notes, Note("vectors-awaited", told, "warning"))
@@ -233,10 +233,15 @@ class SqliteIndex:
         with self._db.transaction() as connection:
             self._meta.put(connection, "fingerprint", fingerprint.to_json())
 
-    def apply(self, *changes: FileChange) -> None:
+    def apply(self, *changes: FileChange, built_with: Fingerprint | None = None) -> None:
         """Replace everything known of these files, in one transaction: with each commit FTS5 writes and
-        merges its segments, so many small files are written together."""
+        merges its segments, so many small files are written together.
+
+        ``built_with`` is what the chunks and vectors were made for. Raises IndexChanged when the index has
+        become another one since.
+        """
         with self._db.transaction() as connection:
+            self._meta.expect(connection, built_with)
             model, now = self._meta.model(connection), time.time()
             for change in changes:
                 self._replace(connection, change, model, now)
@@ -329,6 +334,14 @@ class SqliteIndex:
                 if space is not None:
                     self._meta.bump(connection)
 
+    def forget_space(self, space: Space) -> None:
+        """Drop every cached embedding of a space, also those that passages need."""
+        with self._db.transaction() as connection:
+            connection.execute(
+                "DELETE FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?", space
+            )
+            self._meta.bump(connection)
+
     def cache_sizes(self) -> list[CacheSize]:
         """The embedding cache, space by space, the largest first."""
         return self._vectors.cache_sizes()
@@ -344,30 +357,37 @@ class SqliteIndex:
 
     def chunks_without_vector(self, limit: int, space: Space | None = None) -> list[StoredChunk]:
         """Chunks whose text was not embedded in this space. For the primary space they are looked for only
-        when there may be some: the search reads all chunks."""
+        when there may be some (see ``vectors_complete``): the search reads all chunks."""
         primary = self._primary()
         if primary is None:
             return []
         if space is not None and space != primary:
             return self._vectors.missing(space, limit, primary=False)
-        if not self._meta.is_behind("vectors_awaited"):
-            return []
-        found = self._vectors.missing(primary, limit, primary=True)
-        if not found:
+        return self._vectors.missing(primary, limit, primary=True) if self._awaits_vectors() else []
+
+    def vectors_complete(self) -> None:
+        """Remember that no chunk waits for a vector of the primary space."""
+        if self._awaits_vectors():
             with self._db.transaction() as connection:
                 self._meta.set_behind(connection, "vectors_awaited", False)
-        return found
 
-    def set_vectors(self, vectors: Mapping[str, Vector]) -> None:
-        """Give stored chunks their vectors, by chunk id."""
+    def _awaits_vectors(self) -> bool:
+        return self._meta.is_behind("vectors_awaited")
+
+    def set_vectors(self, vectors: Mapping[str, Vector], built_with: Fingerprint | None = None) -> None:
+        """Give stored chunks their vectors of the primary space, by chunk id. Raises IndexChanged, as
+        ``apply``."""
         with self._db.transaction() as connection:
-            rows = []
+            self._meta.expect(connection, built_with)
+            found = []
             for chunk_id, vector in vectors.items():
                 for seq, source in connection.execute(
                     "SELECT seq, source FROM chunks WHERE id = ?", (chunk_id,)
                 ):
-                    rows.append((seq, source, vector))
-            if not self._vectors.insert(connection, rows):
+                    found.append((seq, source, vector))
+            # Another process may have caught up at the same time, and vec0 knows no REPLACE.
+            gone = self._vectors.delete(connection, [(seq,) for seq, _, _ in found])
+            if not (gone and self._vectors.insert(connection, found)):
                 self._meta.set_behind(connection, "vectors_behind")
             self._meta.bump(connection)
 

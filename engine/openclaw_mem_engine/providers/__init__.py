@@ -11,6 +11,7 @@ from openclaw_mem_engine.providers.base import (
     EmbedderSpec,
     NotConfigured,
     RequestFailed,
+    TextRefused,
     Unavailable,
 )
 from openclaw_mem_engine.providers.select import make_embedder
@@ -21,6 +22,7 @@ __all__ = [
     "EmbedderSpec",
     "NotConfigured",
     "RequestFailed",
+    "TextRefused",
     "Unavailable",
     "make_embedder",
 ]

@@ -50,6 +50,22 @@ class RequestFailed(ProviderError):
         self.retry_after_s = retry_after_s
 
 
+class TextRefused(RequestFailed):
+    """A provider does not take one text, though it was sent alone; it may well take others. ``place`` is the
+    position of that text in the texts that were given, 0 for a query."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        place: int,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message, status=status, retry_after_s=retry_after_s)
+        self.place = place
+
+
 class NotConfigured(ProviderError):
     """A provider cannot be used as long as something is missing: a key, a model file, an extra. Waiting does
     not help, so nobody waits."""
@@ -57,9 +73,9 @@ class NotConfigured(ProviderError):
 
 class Unavailable(ProviderError):
     """A provider failed and is left alone for a while. ``since`` (of the first failure in a row) and
-    ``next_retry`` are epoch seconds; ``next_retry`` is None when only another configuration can help."""
+    ``next_retry`` are epoch seconds; both are None when only another configuration can help."""
 
-    def __init__(self, message: str, *, since: float, next_retry: float | None) -> None:
+    def __init__(self, message: str, *, since: float | None, next_retry: float | None) -> None:
         super().__init__(message)
         self.since = since
         self.next_retry = next_retry
@@ -125,8 +141,14 @@ class Embedder(Protocol):
         """The longest text, in UTF-8 bytes, that is embedded whole; None when there is no such limit."""
         ...
 
+    def why_not(self) -> str | None:
+        """Why this embedder cannot be used as it is configured, found out without asking anybody and without
+        loading anything; None when nothing is known to be missing."""
+        ...
+
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
-        """The vector of a query; None when this text has no embedding. Raises ProviderError, Cancelled."""
+        """The vector of a query; None when this text has no embedding. Raises ProviderError (TextRefused when
+        this text is the reason), Cancelled."""
         ...
 
     def embed_documents(
@@ -139,7 +161,7 @@ class Embedder(Protocol):
         """One vector, or None for "no embedding", per text, in order.
 
         ``keep`` hears of every finished part, so that what was done is not lost when the rest fails or is
-        cancelled. Raises ProviderError or Cancelled.
+        cancelled. Raises ProviderError (TextRefused when one text is the reason) or Cancelled.
         """
         ...
 
@@ -175,7 +197,8 @@ def space_of(embedder: Embedder | None) -> Space:
 
 @dataclass(frozen=True, slots=True)
 class EmbedderSpec:
-    """Which embedder to make. Key and headers stay out of ``repr``, so that a logged spec leaks nothing.
+    """Which embedder to make. Key, headers and address (which may hold a password) stay out of ``repr``, so
+    that a logged spec leaks nothing.
 
     Empty ``model`` and ``base_url`` mean the provider's default. ``key_missing`` says why there is no key,
     for the error at the first text. Timeouts are in seconds; ``concurrency`` is the number of requests in
@@ -186,7 +209,7 @@ class EmbedderSpec:
 
     provider: ProviderName = "static"
     model: str = ""
-    base_url: str = ""
+    base_url: str = field(default="", repr=False)
     api_key: str = field(default="", repr=False)
     key_missing: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -17,9 +17,10 @@ from openclaw_mem_engine.providers.base import (
     check_vectors,
     stop_if_cancelled,
 )
+from openclaw_mem_engine.providers.wrapped import Wrapped
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import CancelToken, Note, Progress
+    from openclaw_mem_engine.model import CancelToken, Progress
     from openclaw_mem_engine.providers.base import Embedder, Keep, Vector
 
 #: Every fault and what it does, in the order in which they are offered.
@@ -54,46 +55,14 @@ def check_faults(names: Iterable[str]) -> frozenset[str]:
     return wanted
 
 
-class FaultyEmbedder:
+class FaultyEmbedder(Wrapped["Embedder"]):
     """Another embedder with faults; those of SQLite have no effect here. Of several, the first in the order
     of ``FAULTS`` shows. Raises UsageError for an unknown name."""
 
     def __init__(self, inner: Embedder, faults: Iterable[str]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         active = check_faults(faults) & PROVIDER_FAULTS
         self._fault = next((name for name in FAULTS if name in active), "")
-
-    @property
-    def id(self) -> str:
-        return self._inner.id
-
-    @property
-    def model(self) -> str:
-        return self._inner.model
-
-    @property
-    def key(self) -> str:
-        return self._inner.key
-
-    @property
-    def dims(self) -> int | None:
-        return self._inner.dims
-
-    @property
-    def languages(self) -> str:
-        return self._inner.languages
-
-    @property
-    def cheap_lines(self) -> bool:
-        return self._inner.cheap_lines
-
-    @property
-    def place(self) -> str:
-        return self._inner.place
-
-    @property
-    def max_input_bytes(self) -> int | None:
-        return self._inner.max_input_bytes
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
         """What the fault makes of a query. Blank text is never sent, so it meets no fault."""
@@ -118,12 +87,6 @@ class FaultyEmbedder:
         if progress is not None and vectors:
             progress(len(vectors), len(vectors), "Embedding")
         return vectors
-
-    def take_notes(self) -> tuple[Note, ...]:
-        return self._inner.take_notes()
-
-    def close(self) -> None:
-        self._inner.close()
 
     def _faulty(self, texts: Sequence[str], tries: int) -> list[Vector | None]:
         filled = [number for number, text in enumerate(texts) if text.strip()]

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.providers.base import NotConfigured, RequestFailed, Unavailable
 from openclaw_mem_engine.providers.records import REASON_CHARS, Health, ProviderRecords
+from openclaw_mem_engine.providers.wrapped import Wrapped
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import CancelToken, Note, Progress
+    from openclaw_mem_engine.model import CancelToken, Progress
     from openclaw_mem_engine.providers.base import Embedder, Keep, Vector
 
 #: Seconds that a provider is left alone after the first failure; doubles with each further one.
@@ -33,13 +34,13 @@ LONGEST_HINT_S = 600.0
 #: A good answer is written down when something changes, otherwise at most this often, in seconds.
 REMEMBER_OK_S = 60.0
 
-#: Refusals of what was sent: a text that is too long says nothing about queries.
+#: Refusals of what was sent: a text that is too long says nothing about others.
 _ABOUT_THE_TEXTS = frozenset({400, 413, 422})
 #: What ``probe`` asks for: a word that every model knows.
 _PROBE_TEXT = "memory"
 
 
-class GuardedEmbedder:
+class GuardedEmbedder(Wrapped["Embedder"]):
     """Another embedder, with memory of its failures. Safe to call from several threads.
 
     ``key_tag`` says which API key is used (``ProviderRecords.key_tag``): what was found out with another key
@@ -55,7 +56,7 @@ class GuardedEmbedder:
         clock: Callable[[], float] = time.time,
         random: Callable[[], float] = random.random,
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._records = records
         self._key_tag = key_tag
         self._clock = clock
@@ -63,39 +64,6 @@ class GuardedEmbedder:
         self._lock = threading.Lock()
         self._trying = False  # a thread is finding out whether a provider that failed answers again
         self._changes = 0  # counts failures and recoveries seen by this object
-        self._missing_since: float | None = None
-
-    @property
-    def id(self) -> str:
-        return self._inner.id
-
-    @property
-    def model(self) -> str:
-        return self._inner.model
-
-    @property
-    def key(self) -> str:
-        return self._inner.key
-
-    @property
-    def dims(self) -> int | None:
-        return self._inner.dims
-
-    @property
-    def languages(self) -> str:
-        return self._inner.languages
-
-    @property
-    def cheap_lines(self) -> bool:
-        return self._inner.cheap_lines
-
-    @property
-    def place(self) -> str:
-        return self._inner.place
-
-    @property
-    def max_input_bytes(self) -> int | None:
-        return self._inner.max_input_bytes
 
     @property
     def health(self) -> Health:
@@ -104,15 +72,19 @@ class GuardedEmbedder:
             return self._recorded()
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
-        """As the provider does; raises Unavailable for every failure, and at once while it is left alone."""
+        """As the provider does; raises Unavailable for every failure of the provider, and at once while it is
+        left alone. A refusal of this text is raised as it is, and the next query is sent."""
         seen, first = self._admitted()
         try:
             vector, ms = self._timed(text, cancel)
         except Unavailable:
             raise
         except NotConfigured as error:
-            raise self._not_configured(error) from error
+            # Nobody knows since when, and waiting does not help.
+            raise Unavailable(str(error), since=None, next_retry=None) from error
         except ProviderError as error:
+            if _is_about_the_text(error):
+                raise
             raise _unavailable(self._failed(error, seen), self._clock()) from error
         else:
             if vector is not None:
@@ -136,7 +108,7 @@ class GuardedEmbedder:
         try:
             vectors = self._inner.embed_documents(texts, cancel, progress, keep)
         except ProviderError as error:
-            if not (isinstance(error, RequestFailed) and error.status in _ABOUT_THE_TEXTS):
+            if not _is_about_the_text(error):
                 self._failed(error, seen)
             raise
         # No vector at all means that nothing was sent, as for blank texts: that is no sign of life.
@@ -146,7 +118,8 @@ class GuardedEmbedder:
 
     def probe(self) -> float:
         """Ask the provider now, however often it failed before. Returns milliseconds; raises ProviderError
-        as the provider does."""
+        as the provider does. What is asked for is a word that every model knows, so even a refusal of it is
+        a failure of the provider."""
         seen = self._changes
         try:
             vector, ms = self._timed(_PROBE_TEXT)
@@ -156,9 +129,6 @@ class GuardedEmbedder:
         if vector is not None:
             self._succeeded(ms)
         return ms
-
-    def take_notes(self) -> tuple[Note, ...]:
-        return self._inner.take_notes()
 
     def close(self) -> None:
         """Closes the embedder; the records belong to whoever made them."""
@@ -185,12 +155,6 @@ class GuardedEmbedder:
     def _recorded(self) -> Health:
         health = self._records.health(self.key)
         return health if health.key_tag == self._key_tag else Health(key_tag=self._key_tag)
-
-    def _not_configured(self, error: NotConfigured) -> Unavailable:
-        with self._lock:
-            if self._missing_since is None:
-                self._missing_since = self._clock()
-            return Unavailable(str(error), since=self._missing_since, next_retry=None)
 
     # -- remembering -----------------------------------------------------------------------------------
 
@@ -222,7 +186,6 @@ class GuardedEmbedder:
         """Write a good answer down; ``ms`` is None where the time does not tell how long a query takes."""
         with self._lock:
             health, now = self._recorded(), self._clock()
-            self._missing_since = None
             recent = health.last_ok is not None and 0 <= now - health.last_ok < REMEMBER_OK_S
             if recent and not health.failures:
                 return
@@ -230,6 +193,25 @@ class GuardedEmbedder:
                 self._changes += 1
             ms = health.last_ms if ms is None else ms
             self._records.save_health(self.key, Health(last_ok=now, last_ms=ms, key_tag=self._key_tag))
+
+
+def _is_about_the_text(error: ProviderError) -> bool:
+    return isinstance(error, RequestFailed) and error.status in _ABOUT_THE_TEXTS
+
+
+def trouble_of(embedder: Embedder) -> Unavailable | None:
+    """Why an embedder does not answer, as far as that is known without asking it."""
+    if not isinstance(embedder, GuardedEmbedder):
+        return None
+    missing = embedder.why_not()
+    if missing is not None:
+        return Unavailable(missing, since=None, next_retry=None)
+    health = embedder.health
+    return (
+        Unavailable(health.reason, since=health.failing_since, next_retry=health.next_retry)
+        if health.failures
+        else None
+    )
 
 
 def _left_alone(health: Health, now: float) -> bool:

@@ -13,14 +13,10 @@ from openclaw_mem_engine.model import utf8
 MAX_BATCH_BYTES = 8000
 
 _DEFAULT_TOKENS = 8192
-#: Input limits in tokens, by provider and model.
+#: Input limits in tokens that are not 8,192, by provider and model, then by provider.
 _MODEL_TOKENS = {
-    ("openai", "text-embedding-3-small"): 8192,
-    ("openai", "text-embedding-3-large"): 8192,
     ("openai", "text-embedding-ada-002"): 8191,
-    ("gemini", "text-embedding-004"): 2048,
     ("voyage", "voyage-3"): 32_000,
-    ("voyage", "voyage-3-lite"): 16_000,
     ("voyage", "voyage-code-3"): 32_000,
 }
 _PROVIDER_TOKENS = {"gemini": 2048, "local": 2048}
@@ -42,7 +38,10 @@ class Caps(Protocol):
 
 
 def max_input_tokens(provider: str, model: str) -> int:
-    """The documented input limit of a model in tokens; 8,192 for a model that nothing is known about."""
+    """The documented input limit of a model in tokens; 8,192 for a model that nothing is known about.
+
+    Only one below 8,000 has an effect: no text of more bytes than that is sent whole anyway.
+    """
     return _MODEL_TOKENS.get((provider, model), _PROVIDER_TOKENS.get(provider, _DEFAULT_TOKENS))
 
 

@@ -23,6 +23,8 @@ from openclaw_mem_engine.providers.select import make_embedder
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.records import DayUsage
 
+State = Literal["serving", "ready", "idle", "failed", "skipped"]
+
 RECORDS_FILE = "providers.sqlite"
 KEYWORDS = "keywords"
 
@@ -31,14 +33,15 @@ KEYWORDS = "keywords"
 class LinkState:
     """One link of the chain as it stands. ``vectors`` of ``chunks`` passages have a vector in its space.
 
-    ``state``: serving answers now; ready could; failed did not answer when it was last asked (``reason``,
-    ``since``, ``next_retry``: epoch seconds, None when waiting does not help); skipped is not in use.
+    ``state``: serving answers now; ready could; idle could, but the index holds no vectors of it; failed did
+    not answer when it was last asked, or cannot be used as configured (``why``, ``since``, ``next_retry``:
+    epoch seconds, None when waiting does not help); skipped is not in use. ``space`` names its vectors;
     ``last_ok`` is epoch seconds, ``last_ms`` what a query's vector took then.
     """
 
     name: str
     role: Literal["primary", "fallback", "also", "skipped", "keywords"]
-    state: Literal["serving", "ready", "failed", "skipped"]
+    state: State
     why: str
     model: str = ""
     place: str = ""
@@ -46,6 +49,7 @@ class LinkState:
     price: str = ""
     vectors: int = 0
     chunks: int = 0
+    space: str = ""
     since: float | None = None
     next_retry: float | None = None
     last_ok: float | None = None
@@ -63,6 +67,7 @@ class LinkState:
             "keyOrigin": self.key_origin,
             "price": self.price,
             "vectors": self.vectors,
+            "space": self.space,
             "chunks": self.chunks,
             "since": self.since,
             "nextRetry": self.next_retry,
@@ -108,7 +113,8 @@ class Lineup:
         made = self._batched(made, spec)
         if faults:
             made = FaultyEmbedder(made, faults)
-        tag = self.records.key_tag(spec.api_key) if spec.api_key else ""
+        # Keys may stand in headers as well; another one is tried at once.
+        tag = self.records.key_tag(spec.api_key, *(f"{k}:{v}" for k, v in sorted(spec.headers.items())))
         guarded = GuardedEmbedder(made, self.records, key_tag=tag, clock=self._clock, random=self._random)
         self._guards.setdefault(role, []).append(guarded)
         return guarded
@@ -153,20 +159,33 @@ class Lineup:
                 link.name, link.role, "skipped", link.why, link.model, link.place, link.key_origin
             )
         health: Health = guard.health
-        failed = health.failing_since is not None
+        space = space_of(guard)
+        held = vectors.get(space, 0)
+        missing = guard.why_not()
+        state: State
+        if missing is not None:
+            state, why = "failed", missing
+        elif health.failing_since is not None:
+            state, why = "failed", health.reason
+        elif chunks and not held:
+            state, why = "idle", f"the index holds no vectors of {space.label} yet: run `openclaw-mem index`"
+        else:
+            state, why = "ready", link.why
+        failing = state == "failed" and missing is None
         return LinkState(
             link.name,
             link.role,
-            "failed" if failed else "ready",
-            health.reason if failed else link.why,
-            guard.model,
+            state,
+            why,
+            link.model,
             guard.place,
             link.key_origin,
             price_class(guard.id, guard.model, guard.place),
-            vectors.get(space_of(guard), 0),
+            held,
             chunks,
-            health.failing_since,
-            health.next_retry,
+            space.label,
+            health.failing_since if failing else None,
+            health.next_retry if failing else None,
             health.last_ok,
             health.last_ms,
         )
@@ -204,7 +223,7 @@ def _who_serves(links: list[LinkState]) -> list[LinkState]:
     """The primary serves as long as it answers, then the fallback if the index holds vectors of its space."""
     for role in ("primary", "fallback"):
         for place, link in enumerate(links):
-            if link.role == role and link.state == "ready" and (role == "primary" or link.vectors):
+            if link.role == role and link.state == "ready":
                 links[place] = replace(link, state="serving")
                 return links
     return links

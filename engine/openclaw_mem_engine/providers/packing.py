@@ -41,10 +41,6 @@ class Job:
         self._next = batch_end(self.sizes, start, caps.max_bytes, caps.max_items)
         return start, self._next
 
-    def name_of(self, number: int) -> str:
-        """Which text that input is, without its content."""
-        return f"text {self.places[number] + 1:,} of {len(self.texts):,}, {self.sizes[number]:,} bytes long"
-
 
 class Stop:
     """Set when the caller cancels or when another request has failed."""

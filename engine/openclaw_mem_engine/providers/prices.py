@@ -3,7 +3,7 @@ discounts. A provider may change them any day, so every text says where they com
 
 from __future__ import annotations
 
-import ipaddress
+from openclaw_mem_engine.providers.hosts import is_loopback
 
 #: Host of the provider itself, the only place where its list prices hold.
 PUBLIC_HOSTS = {
@@ -100,14 +100,5 @@ def _host(place: str) -> str:
 
 def _is_this_machine(place: str) -> bool:
     host = _host(place)
-    if not host:
-        return True
     # "::1:8080" is an address and, written carelessly, a loopback host with a port.
-    for candidate in (host, host.rpartition(":")[0]):
-        try:
-            if ipaddress.ip_address(candidate).is_loopback:
-                return True
-        except ValueError:
-            if candidate == "localhost" or candidate.endswith(".localhost"):
-                return True
-    return False
+    return not host or is_loopback(host) or is_loopback(host.rpartition(":")[0])

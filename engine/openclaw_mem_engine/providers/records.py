@@ -95,8 +95,8 @@ class ProviderRecords:
         counts = (_count(usage.requests), _count(usage.texts), _count(usage.tokens), int(usage.estimated))
         self._file.write(
             "INSERT INTO usage VALUES(?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET "
-            "requests = requests + excluded.requests, texts = texts + excluded.texts, "
-            "tokens = tokens + excluded.tokens, estimated = max(estimated, excluded.estimated)",
+            "requests = min(requests + excluded.requests, 1e15), texts = min(texts + excluded.texts, 1e15), "
+            "tokens = min(tokens + excluded.tokens, 1e15), estimated = max(estimated, excluded.estimated)",
             (self._file.today().isoformat(), _text(usage.provider), _text(usage.model), *counts),
         )
 
@@ -107,19 +107,21 @@ class ProviderRecords:
             "SELECT day, provider, model, requests, texts, tokens, estimated FROM usage WHERE day >= ? "
             "ORDER BY day DESC, provider, model",
             (first.isoformat(),),
-            lambda rows: [_day(row) for row in rows],
+            _day,
         )
 
     # -- health ----------------------------------------------------------------------------------------
 
     def health(self, key: str) -> Health:
-        """How the provider with this vector space did; an empty record when nothing is known."""
-        return self._file.read(
+        """How the provider with this vector space did; an empty record when nothing is known, or the record
+        cannot be read."""
+        found = self._file.read(
             "SELECT failing_since, reason, failures, next_retry, last_ok, last_ms, key_tag FROM health "
             "WHERE key = ?",
             (_text(key),),
-            lambda rows: _health(rows[0]) if rows else Health(),
+            _health,
         )
+        return found[0] if found else Health()
 
     def save_health(self, key: str, health: Health) -> None:
         """Replace the record of a vector space. The reason must hold no secret; it is cut to 500
@@ -139,26 +141,24 @@ class ProviderRecords:
             ),
         )
 
-    def key_tag(self, secret: str) -> str:
-        """8 hex digits that tell one API key from another and say nothing about either; "" for no key."""
-        if not secret:
+    def key_tag(self, *secrets: str) -> str:
+        """8 hex digits that tell one API key (or what else is sent as a secret) from another and say nothing
+        about either; "" for no key."""
+        given = "\0".join(secret for secret in secrets if secret)
+        if not given:
             return ""
-        salt = self._file.read(
-            "SELECT value FROM meta WHERE name = 'salt'",
-            (),
-            lambda rows: str(rows[0][0]) if rows else self._file.salt,
-        )
-        return hashlib.blake2b(utf8(secret), key=utf8(salt)[:64], digest_size=4).hexdigest()
+        found = self._file.read("SELECT value FROM meta WHERE name = 'salt'", (), lambda row: str(row[0]))
+        salt = found[0] if found else self._file.salt
+        return hashlib.blake2b(utf8(given), key=utf8(salt)[:64], digest_size=4).hexdigest()
 
     # -- batch caps ------------------------------------------------------------------------------------
 
     def item_cap(self, key: str) -> int | None:
         """How many texts this endpoint takes in one request, where that was found out."""
-        return self._file.read(
-            "SELECT items FROM item_caps WHERE key = ?",
-            (_text(key),),
-            lambda rows: max(1, int(rows[0][0])) if rows else None,
+        found = self._file.read(
+            "SELECT items FROM item_caps WHERE key = ?", (_text(key),), lambda row: max(1, int(row[0]))
         )
+        return found[0] if found else None
 
     def set_item_cap(self, key: str, items: int) -> None:
         """Remember how many texts an endpoint takes in one request."""
@@ -175,7 +175,7 @@ class ProviderRecords:
             "SELECT id, provider_key, provider, state, submitted_at, texts FROM jobs WHERE provider_key = ? "
             "ORDER BY submitted_at, id",
             (_text(key),),
-            lambda rows: [_job(row) for row in rows],
+            _job,
         )
 
     def save_job(self, job: StoredJob) -> None:

@@ -93,20 +93,21 @@ class RecordsFile:
         """The local date."""
         return datetime.fromtimestamp(self._clock()).date()
 
-    def read(self, sql: str, bound: Row, decode: Callable[[list[Row]], _Result]) -> _Result:
-        """``decode`` of the rows; rows of a kind that we never wrote can only come from a damaged page."""
+    def read(self, sql: str, bound: Row, decode: Callable[[Row], _Result]) -> list[_Result]:
+        """``decode`` of every row. A row that it cannot make sense of (TypeError, ValueError) is left out:
+        we never wrote it, a damaged page or somebody's hand did."""
         with self._lock:
             try:
                 connection = self._opened(create=False)
-                return decode([] if connection is None else connection.execute(sql, bound).fetchall())
+                return [] if connection is None else _decoded(connection.execute(sql, bound), decode)
             except _TROUBLE as error:
                 if self._path is None:
-                    raise
+                    return []
                 self._go_on_in_memory(error)
                 return self.read(sql, bound, decode)
 
     def write(self, sql: str, bound: Row) -> None:
-        """Run one statement in a transaction of its own."""
+        """Run one statement in a transaction of its own. What fails in memory too, is not remembered."""
         with self._lock:
             try:
                 connection = self._opened(create=True)
@@ -116,7 +117,7 @@ class RecordsFile:
                     self._tidy(connection)
             except _TROUBLE as error:
                 if self._path is None:
-                    raise
+                    return
                 self._go_on_in_memory(error)
                 self.write(sql, bound)
 
@@ -157,10 +158,23 @@ class RecordsFile:
         for table, columns in _TABLES.items():
             with suppress(*_TROUBLE):
                 values = ",".join("?" * columns)
-                kept = file.execute(f"SELECT * FROM {table}").fetchall()
-                memory.executemany(f"INSERT OR REPLACE INTO {table} VALUES({values})", kept)
+                for row in _decoded(file.execute(f"SELECT * FROM {table}"), tuple):
+                    with suppress(*_TROUBLE):
+                        memory.execute(f"INSERT OR REPLACE INTO {table} VALUES({values})", row)
         with suppress(apsw.Error):
             file.close()
+
+
+def _decoded(cursor: apsw.Cursor, decode: Callable[[Row], _Result]) -> list[_Result]:
+    """``decode`` of every row that can be read and decoded."""
+    found: list[_Result] = []
+    while True:
+        # Text that is not UTF-8 is a ValueError of its row, and the next row can still be read.
+        with suppress(TypeError, ValueError, OverflowError, RecursionError):
+            row = next(cursor, None)
+            if row is None:
+                return found
+            found.append(decode(row))
 
 
 def _open(path: Path, salt: str, *, create: bool) -> apsw.Connection:

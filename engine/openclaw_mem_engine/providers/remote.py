@@ -23,6 +23,7 @@ from openclaw_mem_engine.providers.base import (
     BadAnswer,
     NotConfigured,
     RequestFailed,
+    TextRefused,
     Usage,
     check_vectors,
     stop_if_cancelled,
@@ -31,6 +32,7 @@ from openclaw_mem_engine.providers.http.retry import RetryPolicy
 from openclaw_mem_engine.providers.http.transport import Transport
 from openclaw_mem_engine.providers.limits import MAX_BATCH_BYTES, LearnedCaps, max_input_bytes
 from openclaw_mem_engine.providers.packing import Job, Stop, array_of
+from openclaw_mem_engine.providers.prices import estimated_tokens
 from openclaw_mem_engine.providers.wires.base import SPLIT_STATUSES, check_sendable, parsed, sendable
 
 if TYPE_CHECKING:
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     #: (first input, end of inputs, body) of every answered request.
     _Answers: TypeAlias = Generator[tuple[int, int, bytes], None, None]
 
-#: Estimated length of a token in UTF-8 bytes.
-_TOKEN_BYTES = 4
 #: While waiting for answers, so often the calling thread can be interrupted; in seconds.
 _SLICE_S = 0.1
 
@@ -145,18 +145,24 @@ class RemoteEmbedder:
 
     def check_key(self) -> None:
         """Raises NotConfigured when this endpoint wants a key and there is none."""
-        if not self._needs_key:
-            return
         # Said here, since it is clearer than the server's 401, and nothing has to be sent for it.
+        if (missing := self.why_not()) is not None:
+            raise NotConfigured(missing)
+
+    def why_not(self) -> str | None:
+        """That this endpoint wants a key and there is none."""
+        if not self._needs_key:
+            return None
         why = f" ({self._key_missing.rstrip('.')})" if self._key_missing else ""
-        raise NotConfigured(
+        return (
             f"No API key for {self._transport.host}{why}: set the environment variable "
             f"{self.wire.key_variable} or agents.defaults.memorySearch.remote.apiKey in OpenClaw's "
             'configuration, or choose provider "static" (built in, no key) or "none".'
         )
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
-        """The vector of a query; None for blank text or a zero vector. Raises ProviderError, Cancelled.
+        """The vector of a query; None for blank text or a zero vector. Raises ProviderError (TextRefused with
+        the place 0 when the server does not take this text), Cancelled.
 
         All tries together take no longer than the query timeout.
         """
@@ -165,7 +171,13 @@ class RemoteEmbedder:
         self.check_key()
         deadline = self._clock() + self._query_timeout_s
         texts = [sendable(text)]
-        return self._vectors_of(self._ask(texts, "query", self._query_policy, deadline, cancel), texts)[0]
+        try:
+            body = self._ask(texts, "query", self._query_policy, deadline, cancel)
+        except RequestFailed as exc:
+            if exc.status not in SPLIT_STATUSES:
+                raise
+            raise _refused(exc, 0) from None
+        return self._vectors_of(body, texts)[0]
 
     def embed_documents(
         self,
@@ -177,7 +189,8 @@ class RemoteEmbedder:
         """One vector per text, in order; None for blank text (never sent) and for a zero vector.
 
         ``keep`` and ``progress`` are called in this thread after every answered request. The first failure
-        ends what is in flight. Raises ProviderError or Cancelled.
+        ends what is in flight; a text that is refused although it was sent alone only keeps the rest from
+        being sent. Raises ProviderError (TextRefused for such a text) or Cancelled.
         """
         vectors: list[Vector | None] = [None] * len(texts)
         job = Job(texts)
@@ -259,8 +272,12 @@ class RemoteEmbedder:
                     yield answer
                     continue
                 pending -= 1
-                if answer is not None and failure is None:
+                if answer is None:
+                    continue
+                is_one_text = isinstance(answer, TextRefused)
+                if failure is None or (isinstance(failure, TextRefused) and not is_one_text):
                     failure = answer
+                if not is_one_text:  # else what is in flight will be answered, and need not be paid twice
                     stop.set()
         finally:
             # Also when the caller is interrupted: requests in flight notice within a fraction of a second.
@@ -284,11 +301,7 @@ class RemoteEmbedder:
             if exc.status not in SPLIT_STATUSES:
                 raise
             if end - start == 1:
-                raise RequestFailed(
-                    f"{exc} It was sent alone: {job.name_of(start)}.",
-                    status=exc.status,
-                    retry_after_s=exc.retry_after_s,
-                ) from None
+                raise _refused(exc, job.places[start], f" It was sent alone: {sizes[0]:,} bytes.") from None
         else:
             self._caps.passed(sizes)
             yield start, end, body
@@ -346,5 +359,9 @@ class RemoteEmbedder:
     def _count(self, texts: list[str], tokens: int) -> None:
         if self._meter is None:
             return
-        estimate = sum(len(text.encode()) for text in texts) // _TOKEN_BYTES
-        self._meter(Usage(self.id, self.model, 1, len(texts), tokens or max(1, estimate), not tokens))
+        estimate = estimated_tokens(sum(len(text.encode()) for text in texts))
+        self._meter(Usage(self.id, self.model, 1, len(texts), tokens or estimate, not tokens))
+
+
+def _refused(why: RequestFailed, place: int, how: str = "") -> TextRefused:
+    return TextRefused(f"{why}{how}", place=place, status=why.status, retry_after_s=why.retry_after_s)

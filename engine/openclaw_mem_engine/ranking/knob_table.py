@@ -91,7 +91,9 @@ KNOBS: Mapping[str, KnobSpec] = {
     item.name: item
     for item in (
         KnobSpec("mode", "choice", "which legs take part", ("hybrid", "bm25", "vector")),
-        KnobSpec("vector_space", "choice", "whose vectors count, when the index holds several", SPACES),
+        KnobSpec(
+            "vector_space", "choice", "whose vectors count, when the index holds several", SPACES, free=False
+        ),
         KnobSpec("fusion", "choice", "how the legs become one score", ("weighted", "rrf")),
         KnobSpec("vector_weight", "float", "share of the vector score in weighted fusion"),
         KnobSpec("text_weight", "float", "share of the text score in weighted fusion"),

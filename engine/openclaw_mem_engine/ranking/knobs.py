@@ -63,8 +63,8 @@ class Knobs:
     def retrieval_key(self) -> tuple[object, ...]:
         """Two knob settings with the same key can share a pool; anything else needs a new retrieval."""
         signals = (self.line_text > 0, self.line_vector > 0, self.fill_missing)
-        depth = (self.candidates, self.vector_space) if any(signals) else ()
-        return (self.lexical_form, self.lexical_index, *signals, *depth)
+        depth = self.candidates if any(signals) else 0
+        return (self.lexical_form, self.lexical_index, self.vector_space, *signals, depth)
 
     @property
     def space_number(self) -> int:

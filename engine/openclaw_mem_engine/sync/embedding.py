@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.index.protocol import IndexStore
 from openclaw_mem_engine.model import CancelToken, Note, Progress, Space
-from openclaw_mem_engine.providers.base import space_of
+from openclaw_mem_engine.providers.base import TextRefused, space_of
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens
 
 if TYPE_CHECKING:
@@ -26,33 +26,68 @@ GROUP_CHUNKS = 256
 JOB_CHUNKS = 10_000
 
 
+#: Refused texts, and none accepted, after which the provider is the trouble and not the texts.
+_REFUSALS = 3
+_PROBE_TEXT = "memory"
+
+
+class OutOfTime(ProviderError):
+    """Somebody waits for an answer, and the embedder takes longer than they should."""
+
+
+class _Until:
+    """A cancel token that is set by the caller's own, or when the time is over."""
+
+    def __init__(self, cancel: CancelToken | None, seconds: float) -> None:
+        self._cancel = cancel
+        self._end = time.monotonic() + seconds
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._cancel is not None and self._cancel.is_set()
+
+    def is_set(self) -> bool:
+        return self.is_cancelled or time.monotonic() >= self._end
+
+
 class Embedding:
     """Makes the vectors of one space during one sync. After the first failure it asks no more: ``failure``
-    says why, and what is missing is awaited by the next sync."""
+    says why, and what is missing is awaited by the next sync. A text that alone is refused is left out.
+
+    ``space`` is that of the embedder, or of the index's vectors when nobody can embed for them now. With
+    ``budget_s`` somebody waits: after so many seconds the rest is left for later (``OutOfTime``), and an
+    embedder that is left alone for failing is not asked.
+    """
 
     def __init__(
         self,
         store: IndexStore,
         embedder: Embedder | None,
-        space: Space | None = None,
+        space: Space,
         progress: Progress | None = None,
         cancel: CancelToken | None = None,
         *,
         group: int = GROUP_CHUNKS,
+        budget_s: float | None = None,
     ) -> None:
         self._store = store
+        self._built_with = store.fingerprint()
         self.group = group
         self._embedder = embedder
-        # None for the primary: its space is what the index says, also when nobody can embed for it now.
-        self._space = space
+        self.space = space
         self._progress = progress
-        self._cancel = cancel
+        self._budget_s = budget_s
+        self._until = None if budget_s is None else _Until(cancel, budget_s)
+        self._cancel = self._until or cancel
+        self._admitted = budget_s is None
         self.failure: ProviderError | None = None
         self.notes: list[Note] = []
         #: Texts that were sent to the embedder, and those that the cache spared it.
         self.embedded = self.cache_hits = 0
         #: Files done and files in all, for the progress; 0 of 0 when no file is being read.
         self.files = (0, 0)
+        self._refused: dict[str, TextRefused] = {}
+        self._zeros = 0
         self._bytes = 0
         self._since = time.monotonic()
 
@@ -60,32 +95,62 @@ class Embedding:
         """Vectors by text hash; a hash is absent when its text could not be embedded. Raises Cancelled."""
         if not texts:
             return {}
-        known = self._store.cached_vectors(texts, self._space)
+        known = self._store.cached_vectors(texts, self.space)
         if self._embedder is None:
             return known
         self.cache_hits += len(known)
-        missing = [key for key in texts if key not in known]
-        if missing and self.failure is None:
+        while self.failure is None and (
+            missing := [key for key in texts if key not in known and key not in self._refused]
+        ):
             try:
+                self._admit()
                 self._embed(missing, texts, known, label)
+            except Cancelled:
+                if self._until is None or self._until.is_cancelled:
+                    raise
+                self.failure = OutOfTime(
+                    f"Embedding takes longer than {self._budget_s:g} s, for which nobody should wait."
+                )
+            except TextRefused as error:
+                self._refused[missing[error.place]] = error
+                if not self.embedded and len(self._refused) >= _REFUSALS:
+                    self.failure = error
             except ProviderError as error:
                 self.failure = error
-            self.notes += self._embedder.take_notes()
+            else:
+                break
+        self._leave_out_refused(known)
+        if self._zeros:
+            told = f"{self._zeros:,} texts got a vector of zeros: keywords alone find them."
+            self.notes.append(Note("zero-vector", told, "warning"))
+            self._zeros = 0
+        self.notes += self._embedder.take_notes()
         return known
+
+    def _admit(self) -> None:
+        """Ask once as a query does: an embedder that fails is then left alone, and says so at once."""
+        if not self._admitted and self._embedder is not None:
+            self._embedder.embed_query(_PROBE_TEXT, self._cancel)
+            self._admitted = True
 
     def _embed(
         self, missing: Sequence[str], texts: Mapping[str, str], known: dict[str, Vector | None], label: str
     ) -> None:
         embedder = self._embedder
         assert embedder is not None
-        held = self._store.vector_dims(self._space)
+        held = self._store.vector_dims(self.space)
 
         def keep(places: Sequence[int], vectors: Sequence[Vector | None]) -> None:
             sent = next((vector.size for vector in vectors if vector is not None), held)
             if held is not None and sent is not None and sent != held:
                 raise ProviderError(other_dims(embedder, sent, held))
+            if space_of(embedder) != self.space:  # a model file can be replaced while it is in use
+                raise ProviderError(
+                    f"The model {embedder.model} was replaced while it was in use. Run `openclaw-mem index`."
+                )
             made = {missing[place]: vector for place, vector in zip(places, vectors, strict=True)}
-            self._store.cache_vectors(made, self._space)
+            self._look_for_zeros(made, texts)
+            self._store.cache_vectors(made, self.space)
             known.update(made)
             self.embedded += len(made)
             self._bytes += sum(len(texts[key].encode("utf-8", "replace")) for key in made)
@@ -95,6 +160,39 @@ class Embedding:
                 self._progress(*self.files, f"{label}{self._told(done, total)}")
 
         embedder.embed_documents([texts[key] for key in missing], self._cancel, tell, keep)
+
+    def _look_for_zeros(self, made: Mapping[str, Vector | None], texts: Mapping[str, str]) -> None:
+        """A model for all languages has a vector for every text: where it sends zeros, something is wrong.
+        Raises ProviderError when it sends nothing else."""
+        assert self._embedder is not None
+        if self._embedder.languages != "any":
+            return
+        zeros = sum(1 for key, vector in made.items() if vector is None and texts[key].strip())
+        if zeros == len(made) > 1:
+            raise ProviderError(
+                f"{self._embedder.id} {self._embedder.model} sent nothing but zeros for {zeros} texts; none "
+                "of them was kept. Check the model behind this name."
+            )
+        self._zeros += zeros
+
+    def _leave_out_refused(self, known: dict[str, Vector | None]) -> None:
+        """Remember that these texts have no vector, so that they are not sent again as long as they are the
+        same; but only when the provider takes others."""
+        new = [key for key in self._refused if key not in known]
+        if not new or self.failure is not None:
+            return
+        assert self._embedder is not None
+        error = self._refused[new[0]]
+        failure = None if self.embedded else probe(self._embedder, self._cancel)[1]
+        if failure is not None:
+            self.failure = failure
+            return
+        self._store.cache_vectors(dict.fromkeys(new), self.space)
+        known.update(dict.fromkeys(new))
+        texts = "A text was" if len(new) == 1 else f"{len(new):,} texts were"
+        self.notes.append(
+            Note("text-refused", f"{texts} refused, keywords alone find it: {error}", "warning")
+        )
 
     def _told(self, done: int, total: int) -> str:
         """``  embedded 120 of 256, 31/s, about $0.0021``"""
@@ -107,20 +205,37 @@ class Embedding:
         return f"  embedded {done:,} of {total:,}{rate}{price}"
 
     def catch_up(self, label: str = "") -> None:
-        """Embed what earlier syncs could not. Raises Cancelled."""
-        if self._embedder is None:
+        """Embed what earlier syncs could not. Raises Cancelled, IndexUnavailable."""
+        if self._embedder is None or self._built_with is None:
             return
-        while self.failure is None and (
-            waiting := self._store.chunks_without_vector(self.group, self._space)
-        ):
+        primary = self._built_with.space == self.space
+        before: set[str] = set()
+        while self.failure is None:
+            waiting = self._store.chunks_without_vector(self.group, self.space)
+            if not waiting:
+                if primary:
+                    self._store.vectors_complete()
+                return
             if self._cancel is not None and self._cancel.is_set():
                 raise Cancelled("Indexing was stopped; the vectors made so far are in the index.")
-            vectors = self.vectors_of({chunk.hash: chunk.text for chunk in waiting}, label)
-            if not any(chunk.hash in vectors for chunk in waiting):
+            ids = {chunk.chunk_id for chunk in waiting}
+            if ids == before:
                 return  # they wait for a batch job
-            if self._space is None:
+            before = ids
+            vectors = self.vectors_of({chunk.hash: chunk.text for chunk in waiting}, label)
+            if primary:
                 ready = {c.chunk_id: v for c in waiting if (v := vectors.get(c.hash)) is not None}
-                self._store.set_vectors(ready)
+                self._store.set_vectors(ready, self._built_with)
+
+
+def probe(embedder: Embedder, cancel: CancelToken | None = None) -> tuple[int | None, ProviderError | None]:
+    """(length of the embedder's vectors, why it does not answer). Raises Cancelled."""
+    try:
+        # As a document: a sync was ordered, so it is asked however often it failed before.
+        vectors = embedder.embed_documents([_PROBE_TEXT], cancel)
+    except ProviderError as error:
+        return None, error
+    return next((vector.size for vector in vectors if vector is not None), None), None
 
 
 def fill_beside(
@@ -145,5 +260,5 @@ def other_dims(embedder: Embedder, sent: int, held: int) -> str:
     """What to say of vectors that cannot be compared with those of the index."""
     return (
         f"{embedder.id} {embedder.model} now sends vectors of {sent} dimensions, the index holds {held}: "
-        "another model stands behind this name. Delete the index file and run `openclaw-mem index`."
+        "another model stands behind this name. `openclaw-mem index --force` embeds everything anew."
     )

@@ -31,7 +31,14 @@ from openclaw_mem_engine.model import (
 )
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.providers.limits import split_utf8
-from openclaw_mem_engine.sync.embedding import GROUP_CHUNKS, JOB_CHUNKS, Embedding, fill_beside
+from openclaw_mem_engine.sync.embedding import (
+    GROUP_CHUNKS,
+    JOB_CHUNKS,
+    Embedding,
+    OutOfTime,
+    fill_beside,
+    probe,
+)
 from openclaw_mem_engine.sync.scan import Changes, compare
 from openclaw_mem_engine.workspace.listing import list_memory
 from openclaw_mem_engine.workspace.opening import NoteRefused
@@ -117,6 +124,7 @@ def sync(
     cancel: CancelToken | None = None,
     *,
     force: bool = False,
+    budget_s: float | None = None,
 ) -> SyncReport:
     """Make the index match the files on disk. No file is ever half written; what is done stays done.
 
@@ -124,47 +132,78 @@ def sync(
     place in one step; but never for an embedder that does not answer, which would cost the vectors that are
     there. When the primary embedder fails, files are still indexed for keywords, the report says so, the next
     sync tries their vectors again, and the fallback makes vectors of its own space meanwhile.
+
+    ``budget_s`` is for a search that waits for this: embedding stops after so many seconds, and nothing is
+    rebuilt for an embedder that takes time. A note says what is left for ``openclaw-mem index``.
     Raises WorkspaceError, IndexUnavailable, Cancelled.
     """
     start = time.perf_counter()
     report = SyncReport()
     primary = embedders.primary
     limit = primary.max_input_bytes if primary else None
+    quick = primary is None or primary.cheap_lines
     wanted = fingerprint_of(settings, primary)
     present = store.fingerprint()
     if present is None:
         store.begin(wanted)
-    elif primary is not None and present.space != wanted.space and (failure := _probe(primary)):
-        told = f"The index keeps its vectors of {present.space.label}, keywords answer alone: {failure}"
-        report.notes.append(Note("embedding-failed", told, "warning"))
-        primary = None
-    elif force or needs_rebuild(present, wanted):
-        if needs_rebuild(present, wanted):
-            told = "; ".join(present.differences(wanted))
-            report.notes.append(Note("rebuilt", f"Settings changed ({told}): the index was rebuilt."))
-        report.rebuilt = True
+        present = wanted
 
-    def run(target: IndexStore) -> Embedding:
+    def run(target: IndexStore, embedder: Embedder | None) -> Embedding:
+        space = wanted.space if target is not store else present.space
         group = JOB_CHUNKS if settings.provider.batch.enabled else GROUP_CHUNKS
-        embedding = Embedding(target, primary, None, progress, cancel, group=group)
+        embedding = Embedding(
+            target, embedder, space, progress, cancel, group=group, budget_s=None if quick else budget_s
+        )
         _Sync(settings, target, embedding, limit, progress, cancel, report).run()
         return embedding
 
-    if report.rebuilt:
+    def rebuild() -> Embedding:
         done: list[Embedding] = []
-        store.rebuild(wanted, lambda fresh: done.append(run(fresh)), cancel)
-        embedding = done[0]
-    else:
-        embedding = run(store)
+
+        def fill(fresh: IndexStore) -> None:
+            done.append(run(fresh, primary))
+            if other and done[0].failure is not None:
+                raise done[0].failure  # the old vectors are worth more than the new chunks
+
+        store.rebuild(wanted, fill, cancel)
+        report.rebuilt = True
+        return done[0]
+
+    other = needs_rebuild(present, wanted)
+    failure: ProviderError | None = None
+    embedding: Embedding | None = None
+    if other and not quick and budget_s is not None:
+        failure = OutOfTime("Settings changed, and a search does not wait for the index to be built anew.")
+    elif primary is not None and (other or force):
+        dims, failure = probe(primary, cancel)
+        held = store.vector_dims(wanted.space)
+        if held is not None and dims is not None and held != dims:
+            store.forget_space(wanted.space)  # of another model by the same name, comparable with nothing
+    if failure is None and (other or force):
+        try:
+            embedding = rebuild()
+        except ProviderError as error:
+            failure, report = error, SyncReport()
+    if failure is not None:
+        told = f"The index keeps its vectors of {present.space.label} as they are: {failure}"
+        report.notes.append(_failure_note(failure, told))
+        # New text is found by keywords, and by vectors that happen to be in the cache.
+        embedding = run(store, None)
+    elif embedding is None:
+        embedding = run(store, primary)
+    if report.rebuilt and other:
+        told = "; ".join(present.differences(wanted))
+        report.notes.append(Note("rebuilt", f"Settings changed ({told}): the index was rebuilt."))
     report.notes += dict.fromkeys(embedding.notes)
     if embedding.failure is not None:
-        told = (
-            f"Embedding failed: {embedding.failure} New text is found by keywords; "
-            "vectors follow when it works."
-        )
-        report.notes.append(Note("embedding-failed", told, "warning"))
-    failed = embedding.failure is not None or primary is not embedders.primary
-    for beside in beside_of(embedders, primary_failed=failed):
+        failure = embedding.failure
+        told = f"Embedding failed: {failure} New text is found by keywords; vectors follow when it works."
+        report.notes.append(_failure_note(failure, told))
+    if isinstance(failure, OutOfTime):
+        failure = None
+    for beside in beside_of(embedders, primary_failed=failure is not None):
+        if budget_s is not None and not beside.cheap_lines:
+            continue
         made, notes = fill_beside(store, beside, progress, cancel)
         report.beside += made.embedded
         report.notes += notes
@@ -172,6 +211,12 @@ def sync(
         store.prune_cache(settings.cache.max_entries if settings.cache.enabled else 0)
     report.seconds = time.perf_counter() - start
     return report
+
+
+def _failure_note(failure: ProviderError, told: str) -> Note:
+    if isinstance(failure, OutOfTime):
+        return Note("embedding-later", f"{failure} `openclaw-mem index` does the rest.", "warning")
+    return Note("embedding-failed", told, "warning")
 
 
 def beside_of(embedders: Embedders, *, primary_failed: bool = False) -> list[Embedder]:
@@ -183,15 +228,6 @@ def beside_of(embedders: Embedders, *, primary_failed: bool = False) -> list[Emb
         found[space_of(fallback)] = fallback
     found.pop(space_of(embedders.primary), None)
     return list(found.values())
-
-
-def _probe(embedder: Embedder) -> ProviderError | None:
-    """Why an embedder does not answer, or None when it does."""
-    try:
-        embedder.embed_query("memory")
-    except ProviderError as error:
-        return error
-    return None
 
 
 class _Sync:
@@ -214,8 +250,8 @@ class _Sync:
         self._progress = progress
         self._cancel = cancel
         self._report = report
-        known = store.fingerprint()
-        self._space = known.space if known is not None and known.provider != "none" else None
+        self._built_with = store.fingerprint()
+        self._space = embedding.space if embedding.space.provider != "none" else None
 
     def run(self) -> None:
         changes, skipped = scan(self._settings, self._store)
@@ -298,7 +334,7 @@ class _Sync:
             awaited = self._space is not None and any(chunk.hash not in vectors for chunk in chunks)
             found = [vectors.get(chunk.hash) for chunk in chunks]
             changes.append(FileChange(state, chunks, found, awaited))
-        self._store.apply(*changes)
+        self._store.apply(*changes, built_with=self._built_with)
 
 
 def chunks_of(

@@ -18,8 +18,9 @@ from openclaw_mem_engine.workspace.opening import NoteRefused
 
 @dataclass(frozen=True, slots=True)
 class PlannedSpace:
-    """Texts that would be embedded for one space. ``tokens`` are estimated; ``usd`` is None when the price
-    is not known, 0.0 when it costs nothing. ``place`` is the host that would see the text, "" for none."""
+    """Texts that would be embedded for one space. ``tokens`` are estimated; ``usd`` is None when the price is
+    not known, 0.0 when it costs nothing. ``place`` is the host that would see the text, "" for none;
+    ``why_not`` tells what is missing to do it, "" when nothing is."""
 
     space: Space
     place: str
@@ -28,6 +29,7 @@ class PlannedSpace:
     tokens: int
     price: str
     usd: float | None
+    why_not: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Plan:
                     "estimatedTokens": item.tokens,
                     "price": item.price,
                     "usd": item.usd,
+                    "whyNot": item.why_not or None,
                 }
                 for item in self.spaces
             ],
@@ -101,21 +104,22 @@ def plan(
             continue
         chunks += len(made)
         texts.update((chunk.hash, chunk.text) for chunk in made)
-    primary = [embedders.primary] if embedders.primary else []
-    spaces = tuple(
-        _planned(store, embedder, texts, whole=bool(rebuild))
-        for embedder in (*primary, *beside_of(embedders))
-    )
+    asked = [*([embedders.primary] if embedders.primary else []), *beside_of(embedders)]
+    going = None if rebuild else set(changes.paths)
+    spaces = tuple(_planned(store, embedder, texts, going) for embedder in asked)
     return Plan(len(files), len(changes.removed), chunks, rebuild, spaces, tuple(skipped))
 
 
-def _planned(store: IndexStore, embedder: Embedder, texts: dict[str, str], *, whole: bool) -> PlannedSpace:
+def _planned(
+    store: IndexStore, embedder: Embedder, texts: dict[str, str], going: set[str] | None
+) -> PlannedSpace:
+    """``going``: files whose present chunks go; None when all do."""
     space = space_of(embedder)
     wanted = dict(texts)
-    if not whole:
+    if going is not None:
         # What earlier syncs could not embed, and for a space that is new all there is.
         waiting = store.chunks_without_vector(1_000_000, space)
-        wanted.update((chunk.hash, chunk.text) for chunk in waiting)
+        wanted.update((chunk.hash, chunk.text) for chunk in waiting if chunk.path not in going)
     known = store.cached_vectors(wanted, space)
     missing = [text for key, text in wanted.items() if key not in known]
     tokens = estimated_tokens(sum(len(utf8(text)) for text in missing))
@@ -127,4 +131,5 @@ def _planned(store: IndexStore, embedder: Embedder, texts: dict[str, str], *, wh
         tokens,
         price_class(embedder.id, embedder.model, embedder.place),
         cost(embedder.id, embedder.model, embedder.place, tokens),
+        embedder.why_not() or "",
     )

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_tui import format as fmt
 from openclaw_mem_tui.lines.status import Activity
-from openclaw_mem_tui.providers import Look, Used, can_be_asked, key_of
+from openclaw_mem_tui.providers import Look, can_be_asked, key_of
 from openclaw_mem_tui.spans import Line, Span, labelled, line, spread, width
 from openclaw_mem_tui.state import View
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.lineup import LinkState
+    from openclaw_mem_engine.providers.spent import Spent
 
 #: Mark and role of each state: never told by colour alone.
 _STATES = {
     "serving": ("●", "good"),
     "ready": ("○", ""),
+    "idle": ("◌", "warn"),
     "failed": ("✗", "bad"),
     "skipped": ("·", "faint"),
 }
@@ -112,7 +114,7 @@ def _place(link: LinkState) -> list[tuple[str, str]]:
     return [(fmt.inert(link.place), ""), (" gets queries and notes", "dim")]
 
 
-def _used(used: Used | None) -> list[tuple[str, str]]:
+def _used(used: Spent | None) -> list[tuple[str, str]]:
     if used is None:
         return [("no request", "dim")]
     about = "about " if used.estimated else ""
@@ -124,9 +126,9 @@ def _used(used: Used | None) -> list[tuple[str, str]]:
         ),
         ", ",
     )
-    if used.dollars is None:
+    if used.usd is None:
         return [(told, ""), (", cost unknown", "dim")]
-    return [(told, ""), (", free" if not used.dollars else f", about {dollars(used.dollars)}", "dim")]
+    return [(told, ""), (", free" if not used.usd else f", about {dollars(used.usd)}", "dim")]
 
 
 def dollars(amount: float) -> str:
@@ -184,5 +186,7 @@ def status(look: Look, view: View, activity: Activity, cells: int) -> Line:
     if not look.links:
         return spread(line((" ◐ ", "accent"), ("reading the chain", "dim")), end, cells)
     failed = ", ".join(fmt.inert(link.name) for link in look.links if link.state == "failed")
-    told = f"{failed} failed" if failed else "every provider in use answers"
-    return spread(line((" ● ", "warn" if failed else "good"), (told, "dim")), end, cells)
+    idle = ", ".join(fmt.inert(link.name) for link in look.links if link.state == "idle")
+    trouble = fmt.join((f"{failed} failed" if failed else "", f"{idle} has no vectors yet" if idle else ""))
+    told = trouble or "every provider in use answers"
+    return spread(line((" ● ", "warn" if trouble else "good"), (told, "dim")), end, cells)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.model import text_hash, utf8
+from openclaw_mem_engine.providers.base import TextRefused, stop_if_cancelled
 from openclaw_mem_engine.providers.batch.jobs import BatchJobs
 from openclaw_mem_engine.providers.batch.wires import batch_wire
+from openclaw_mem_engine.providers.http.quoting import secrets_in
+from openclaw_mem_engine.providers.wrapped import Wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import BatchSettings
@@ -20,53 +24,32 @@ if TYPE_CHECKING:
 #: Fewer new texts are embedded by plain requests: that takes seconds and costs next to nothing, while a job
 #: takes minutes to hours. It is what a sync after some edited notes brings.
 MIN_TEXTS = 32
+#: While waiting for another call's jobs the cancel token is looked at this often, in seconds.
+_SLICE_S = 0.1
 
 
-class BatchEmbedder:
+class BatchEmbedder(Wrapped["RemoteEmbedder"]):
     """``inner`` with the provider's batch interface for ``embed_documents``.
 
     A text that waits in a job has the vector None in the answer, and ``keep`` does not hear of it: only what
-    ``keep`` heard of is final. ``waiting`` are the hashes of those texts. Safe to use from several threads.
+    ``keep`` heard of is final. ``waiting`` are the hashes of those texts. Safe to use from several threads:
+    one at a time has to do with jobs, and the others get what it found for them.
     """
 
     def __init__(self, inner: RemoteEmbedder, jobs: BatchJobs, *, minimum: int = MIN_TEXTS) -> None:
-        self._inner, self._jobs, self._minimum = inner, jobs, minimum
+        super().__init__(inner)
+        self._jobs, self._minimum = jobs, minimum
         self._lock = threading.Lock()
         self._notes: list[Note] = []
+        #: Held by the call that has to do with jobs; and all calls that hold it or wait for it.
+        self._turn = threading.Lock()
+        self._calls: list[_Asked] = []
         #: SHA-256 of the texts that the last ``embed_documents`` left to a running job.
         self.waiting: frozenset[str] = frozenset()
 
     @property
-    def id(self) -> str:
-        return self._inner.id
-
-    @property
-    def model(self) -> str:
-        return self._inner.model
-
-    @property
-    def key(self) -> str:
-        return self._inner.key
-
-    @property
     def dims(self) -> int | None:
         return self._inner.dims or self._jobs.dims
-
-    @property
-    def languages(self) -> str:
-        return self._inner.languages
-
-    @property
-    def cheap_lines(self) -> bool:
-        return self._inner.cheap_lines
-
-    @property
-    def place(self) -> str:
-        return self._inner.place
-
-    @property
-    def max_input_bytes(self) -> int | None:
-        return self._inner.max_input_bytes
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -80,10 +63,6 @@ class BatchEmbedder:
             notes, self._notes = tuple(self._notes), []
         return (*notes, *self._inner.take_notes())
 
-    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
-        """As the inner embedder: somebody waits for it."""
-        return self._inner.embed_query(text, cancel)
-
     def embed_documents(
         self,
         texts: Sequence[str],
@@ -94,36 +73,99 @@ class BatchEmbedder:
         """One vector per text, in order; None for blank text, a zero vector, and a text that waits in a job.
 
         Equal texts are sent once. What a job could not embed is embedded by plain requests. Raises
-        ProviderError or Cancelled.
+        ProviderError (TextRefused where a plain request tells of one text) or Cancelled.
         """
         asked = _Asked(texts, keep)
-        wanted = asked.wanted
-        known = self._jobs.known(wanted)
-        many = len(wanted) - len(known) >= self._minimum and not self._jobs.disabled
-        by_job = {key: text for key, text in wanted.items() if many or key in known}
-        plain = [key for key in wanted if key not in by_job]
+        with self._lock:
+            self._calls.append(asked)
+        try:
+            if self._for_jobs(asked.wanted) or self._has_company(asked):
+                with self._my_turn(cancel):
+                    self._embed(asked, cancel, progress)
+            else:
+                self.waiting = frozenset()
+                self._by_requests(asked, [*asked.wanted], cancel, progress)
+        finally:
+            with self._lock:
+                self._calls.remove(asked)
+        return asked.vectors
+
+    def _has_company(self, mine: _Asked) -> bool:
+        """Whether another call that is under way wants some of the same texts, or has found them just now."""
+        with self._lock:
+            others = [call for call in self._calls if call is not mine]
+            return bool(mine.given) or any(mine.wanted.keys() & call.wanted.keys() for call in others)
+
+    @contextmanager
+    def _my_turn(self, cancel: CancelToken | None) -> Iterator[None]:
+        while not self._turn.acquire(timeout=_SLICE_S):
+            stop_if_cancelled(cancel)
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def _embed(self, asked: _Asked, cancel: CancelToken | None, progress: Progress | None) -> None:
+        """By jobs what is theirs, the rest by plain requests; one call at a time."""
+        stop_if_cancelled(cancel)
+        # What an earlier call has found for us is paid for, and its job may be forgotten already.
+        with self._lock:
+            given = dict(asked.given)
+        if given:
+            asked.found(given)
+        left = {key: text for key, text in asked.wanted.items() if key not in given}
+        by_job = self._for_jobs(left)
+        plain = [key for key in left if key not in by_job]
+        waiting: tuple[str, ...] = ()
         if by_job:
             self._inner.check_key()
-            outcome = self._jobs.run(by_job, cancel, progress, found=asked.found, dims=self.dims)
+
+            def found(vectors: Mapping[str, Vector | None]) -> None:
+                self._found(asked, vectors)
+
+            outcome = self._jobs.run(by_job, cancel, progress, found=found, dims=self.dims)
             plain += outcome.missing
+            waiting = outcome.waiting
             with self._lock:
                 self._notes += outcome.notes
-                self.waiting = frozenset(outcome.waiting)
-        else:
-            self.waiting = frozenset()
-        if plain:
-            done = len(wanted) - len(plain)
+        self.waiting = frozenset(waiting)
+        self._by_requests(asked, plain, cancel, progress)
 
-            def tell(now: int, _: int, label: str) -> None:
-                if progress is not None:
-                    progress(done + now, len(wanted), label)
+    def _for_jobs(self, wanted: Mapping[str, str]) -> dict[str, str]:
+        """Those of the texts that jobs are to embed: all when there are many, else those that have one."""
+        known = self._jobs.known(wanted)
+        many = len(wanted) - len(known) >= self._minimum and not self._jobs.disabled
+        return {key: text for key, text in wanted.items() if many or key in known}
 
-            def found(places: Sequence[int], vectors: Sequence[Vector | None]) -> None:
-                asked.found({plain[place]: v for place, v in zip(places, vectors, strict=True)})
+    def _found(self, mine: _Asked, vectors: Mapping[str, Vector | None]) -> None:
+        """These are finished, for this call and for those that wait for their turn and want them too."""
+        with self._lock:
+            for call in self._calls:
+                if call is not mine:
+                    call.given.update({key: v for key, v in vectors.items() if key in call.wanted})
+        mine.found(vectors)
 
-            vectors = self._inner.embed_documents([wanted[key] for key in plain], cancel, tell, found)
-            asked.fill(dict(zip(plain, vectors, strict=True)))
-        return asked.vectors
+    def _by_requests(
+        self, asked: _Asked, plain: Sequence[str], cancel: CancelToken | None, progress: Progress | None
+    ) -> None:
+        """The texts with the hashes ``plain``."""
+        if not plain:
+            return
+        done = len(asked.wanted) - len(plain)
+
+        def tell(now: int, _: int, label: str) -> None:
+            if progress is not None:
+                progress(done + now, len(asked.wanted), label)
+
+        def found(places: Sequence[int], vectors: Sequence[Vector | None]) -> None:
+            self._found(asked, {plain[place]: v for place, v in zip(places, vectors, strict=True)})
+
+        try:
+            vectors = self._inner.embed_documents([asked.wanted[key] for key in plain], cancel, tell, found)
+        except TextRefused as exc:
+            exc.place = asked.place_of(plain[exc.place])
+            raise
+        asked.fill(dict(zip(plain, vectors, strict=True)))
 
     def close(self) -> None:
         """Closes the inner embedder. Jobs go on at the provider."""
@@ -139,6 +181,8 @@ class _Asked:
         self.vectors: list[Vector | None] = [None] * len(texts)
         #: What is to be embedded, by hash, as JSON in UTF-8 can carry it.
         self.wanted: dict[str, str] = {}
+        #: Vectors that another call has found meanwhile.
+        self.given: dict[str, Vector | None] = {}
         blank: list[int] = []
         for place, text in enumerate(texts):
             if text.strip():
@@ -149,6 +193,10 @@ class _Asked:
                 blank.append(place)
         if blank and keep is not None:
             keep(blank, [None] * len(blank))
+
+    def place_of(self, key: str) -> int:
+        """Where a text stands, the first of equal ones."""
+        return self._places[key][0]
 
     def fill(self, vectors: Mapping[str, Vector | None]) -> None:
         for key, vector in vectors.items():
@@ -189,7 +237,7 @@ def with_batches(
         settings,
         provider_key=embedder.key,
         agent=agent or "main",
-        secrets=(spec.api_key, *spec.headers.values()),
+        secrets=(spec.api_key, *spec.headers.values(), *secrets_in(embedder.base_url)),
         meter=records.add_usage,
     )
     return BatchEmbedder(embedder, jobs)

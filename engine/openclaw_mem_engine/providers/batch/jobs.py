@@ -20,6 +20,7 @@ from openclaw_mem_engine.providers.base import NotConfigured, RequestFailed, Usa
 from openclaw_mem_engine.providers.batch.client import BatchClient
 from openclaw_mem_engine.providers.batch.run import Active, BatchOutcome, Run
 from openclaw_mem_engine.providers.http.retry import is_worth_retrying
+from openclaw_mem_engine.providers.prices import estimated_tokens
 from openclaw_mem_engine.providers.records import StoredJob
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class JobStore(Protocol):
 
 
 class BatchJobs:
-    """The batch jobs of one provider, endpoint and model. Safe to use from several threads.
+    """The batch jobs of one provider, endpoint and model. Safe to use from several threads, but for ``known``
+    followed by ``run``: whoever relies on what is known lets only one thread at a time do both.
 
     ``provider_key`` names the vector space and thereby the stored jobs; ``agent`` is told to the provider
     beside a job; ``secrets`` are masked in what a server says. ``clock`` (monotonic), ``now`` (since 1970),
@@ -299,7 +301,7 @@ class BatchJobs:
         tokens = sum(count for count in counted if count is not None)
         is_estimated = None in counted
         if is_estimated:
-            tokens = sum(len(run.texts[key].encode("utf-8", "replace")) for key in keys) // 4
+            tokens = estimated_tokens(sum(len(run.texts[key].encode("utf-8", "replace")) for key in keys))
         self._meter(
             Usage(self._client.provider, self._client.model, requests, len(keys), tokens, is_estimated)
         )

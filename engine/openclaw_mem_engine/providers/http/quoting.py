@@ -6,7 +6,7 @@ import base64
 import html
 import json
 from collections.abc import Collection
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from openclaw_mem_engine.redact import redact
 
@@ -54,6 +54,27 @@ class Quoting:
             parts.append("***" if end > place else line[place])
             place = max(end, place + 1)
         return "".join(parts)
+
+
+def secrets_in(url: str) -> list[str]:
+    """What may be a secret in an address, as it stands there and decoded: passwords before a host (also that
+    of a second address in the path, as gateways have it) and the values of the query. Host, path and the
+    names of the query are no secrets: messages need them."""
+    parts = urlsplit(url)
+    user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+    found = [password or user]
+    before = "/"
+    for segment in parts.path.removeprefix("/").split("/"):
+        user, _, password = segment.rpartition("@")[0].partition(":")
+        if password or not before:  # not a revision: models/name@2
+            found.append(password or user)
+        before = segment
+    for field in parts.query.split("&"):
+        name, _, value = field.partition("=")
+        found.append(value or name)
+    found += [value for _, value in parse_qsl(parts.query)]
+    found += [unquote(secret) for secret in found]
+    return [secret for secret in dict.fromkeys(found) if secret]
 
 
 def _shapes(secret: str) -> list[str]:

@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, stop_if_cancelled
 from openclaw_mem_engine.providers.http.bodies import TooLong, Undecodable, body_of
-from openclaw_mem_engine.providers.http.quoting import Quoting
+from openclaw_mem_engine.providers.http.quoting import Quoting, secrets_in
 from openclaw_mem_engine.providers.http.retry import Gate, RetryPolicy, is_worth_retrying, retry_after_s
 from openclaw_mem_engine.providers.wires.base import error_of_body, host_of
 
@@ -82,9 +82,10 @@ class Transport:
     """Sends requests to one endpoint. Safe to use from several threads, which share connections and wait
     together when the server is asked too often.
 
-    ``headers`` go with every request, the one with the key included; their values and ``secrets`` are kept
-    out of messages. User name and password in ``base_url`` become a Basic authorization, unless
-    ``headers`` hold another. ``advice`` says what to do about a status (None: no answer).
+    ``headers`` go with every request, the one with the key included; their values, ``secrets``, and what may
+    be secret in ``base_url`` (passwords, values of the query) are kept out of messages. User name and
+    password in ``base_url`` become a Basic authorization, unless ``headers`` hold another. ``advice`` says
+    what to do about a status (None: no answer).
     ``sleep``, ``random``, ``clock`` (monotonic) and ``now`` (since 1970) come in for tests.
     Raises ConfigError for a base URL that cannot be used.
     """
@@ -108,12 +109,12 @@ class Transport:
         plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
         self._base_url, self._query = plain.geturl().rstrip("/"), parts.query
         self._headers = {"User-Agent": "openclaw-mem", "Accept": "application/json", **headers}
-        keys = list(secrets)
+        keys = [*secrets, *secrets_in(base_url)]
         values = [value for name, value in headers.items() if name.lower() not in _PLAIN_HEADERS]
         if parts.username is not None:
             user, password = unquote(parts.username), unquote(parts.password or "")
             pair = base64.b64encode(f"{user}:{password}".encode()).decode()
-            keys += [password, parts.password or "", pair]
+            keys.append(pair)
             if not any(name.lower() == "authorization" for name in headers):
                 self._headers["Authorization"] = f"Basic {pair}"
         # What is read is cut ourselves, so that no bomb fits in: no library decompresses in between.

@@ -133,6 +133,15 @@ class LocalEmbedder:
         """CPU seconds that the running child has used up to its last answer."""
         return self._process.cpu_s if self._process is not None else 0.0
 
+    def why_not(self) -> str | None:
+        """That there is no usable file or no llama_cpp, or that the file could not be loaded a moment ago.
+        Looks at the file's header at most."""
+        try:
+            mark = self._file.usable(needs_library=self._command is None)
+        except NotConfigured as exc:
+            return str(exc)
+        return self._why_refused(mark)
+
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
         """Unit float32 (dims,), or None for a text without words.
 
@@ -276,8 +285,8 @@ class LocalEmbedder:
         if process is not None and (not process.alive or self._process_mark != mark):
             self._stop()
         if self._process is None or self._loaded is None:
-            if self._refused is not None and self._refused[0] == mark and time.monotonic() < self._refused[1]:
-                raise NotConfigured(self._refused[2])
+            if (why := self._why_refused(mark)) is not None:
+                raise NotConfigured(why)
             process = ModelProcess(self.path, threads=self._threads, command=self._command)
             try:
                 self._loaded = process.start(deadline=deadline, cancel=cancel)
@@ -290,6 +299,13 @@ class LocalEmbedder:
                     target=self._watch, args=(process,), name="local-model-idle", daemon=True
                 ).start()
         return self._process, self._loaded.dims
+
+    def _why_refused(self, mark: FileMark) -> str | None:
+        """Why this file could not be loaded a moment ago; None when it was not tried, or long ago."""
+        refused = self._refused
+        if refused is None or refused[0] != mark or time.monotonic() >= refused[1]:
+            return None
+        return refused[2]
 
     def _stop(self) -> None:
         process, self._process, self._loaded = self._process, None, None

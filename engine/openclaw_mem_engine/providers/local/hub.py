@@ -5,7 +5,6 @@ No token is ever sent, and redirects lead only to https (or this machine).
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import threading
 import time
@@ -17,6 +16,7 @@ from urllib.parse import urljoin, urlsplit
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.inert import visible
 from openclaw_mem_engine.providers.base import stop_if_cancelled
+from openclaw_mem_engine.providers.hosts import is_loopback
 from openclaw_mem_engine.redact import redact
 
 if TYPE_CHECKING:
@@ -178,10 +178,7 @@ def may_ask(url: str) -> bool:
         return False
     if parts.scheme == "https":
         return bool(host)
-    try:
-        return parts.scheme == "http" and ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return parts.scheme == "http" and host == "localhost"
+    return parts.scheme == "http" and is_loopback(host)
 
 
 def host_of(url: str) -> str:

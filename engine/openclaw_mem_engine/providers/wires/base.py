@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.providers.base import BadAnswer
+from openclaw_mem_engine.providers.hosts import is_loopback
 
 Purpose = Literal["query", "document"]
 
@@ -206,12 +206,8 @@ def host_of(base_url: str, provider: str) -> tuple[str, bool]:
             f"The base URL of the {provider} provider must look like https://host/v1; the one given has no "
             "host or another scheme, or holds blanks. Set remote.baseUrl."
         )
-    try:
-        loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = host == "localhost" or host.endswith(".localhost")
     shown = f"[{host}]" if ":" in host else host
-    return (f"{shown}:{port}" if port else shown), loopback
+    return (f"{shown}:{port}" if port else shown), is_loopback(host)
 
 
 def check_sendable(provider: str, api_key: str, headers: Mapping[str, str]) -> None:

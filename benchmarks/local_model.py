@@ -1,11 +1,11 @@
 """Speed of the local provider: chunks per CPU second against llama_cpp used directly.
 
-    uv run python benchmarks/bench_local.py [--model FILE] [--rounds 5] [--chunks 24]
+    uv run python benchmarks/local_model.py [--model FILE] [--rounds 5] [--chunks 24]
 
 Both sides embed the same chunks of about 430 tokens with one thread and flash attention, each in a process of
 its own with the model loaded before the clock starts; rounds take turns. CPU time counts all processes of a
 side: for our provider the child with the model and the parent that talks to it. Goal: at most 10 % dearer.
-Without --model the file is taken from OPENCLAW_MEM_BENCH_MODEL or from ../shared/models.
+Without --model the file is that of OPENCLAW_MEM_BENCH_MODEL; with neither it says so and ends.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ for _ in sys.stdin:
 
 def model_file(named: Path | None) -> Path | None:
     """The model to measure with, None without one."""
-    beside = Path(__file__).parents[2] / "shared" / "models" / NAME
-    path = named or Path(os.environ.get("OPENCLAW_MEM_BENCH_MODEL", beside))
+    path = named or Path(os.environ.get("OPENCLAW_MEM_BENCH_MODEL", ""))
     return path if path.is_file() else None
 
 

@@ -1,6 +1,6 @@
 """What our layer costs on top of plain httpx2: packing, retries, limits, checks of every vector.
 
-    uv run python benchmarks/bench_remote.py [--texts 400] [--dims 1536] [--latency-ms 0] [--rounds 15]
+    uv run python benchmarks/remote_provider.py [--texts 400] [--dims 1536] [--latency-ms 0] [--rounds 15]
 
 Baseline: the same request bodies, packed beforehand, posted by a plain ``httpx2.Client`` with as many
 threads; the answers are parsed and made arrays, as everybody needs them. The server is a process of its

@@ -1,0 +1,330 @@
+"""What must not happen to vectors: mixed spaces, endless loops, one text that blocks all, lost rebuilds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
+from openclaw_mem_engine.memory import Memory
+from support.embed_server import Fault, Server, hang, running_server, unauthorized, zero_vector
+from support.providers import NOTES, World, make_world
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_world(tmp_path)
+
+
+def use(world: World, server: Server, *lines: str) -> None:
+    world.configure('name = "openai"', f'base_url = "{server.base_url}"', 'model = "hash-bow-256"', *lines)
+
+
+def cosines(memory: Memory, query: str) -> list[float]:
+    leg = memory.retrieve(query).leg("vector")
+    return [] if leg is None else [row.raw for row in leg.rows]
+
+
+def test_a_sync_for_one_embedder_never_writes_into_the_index_of_another(world: World) -> None:
+    """Both send 256 numbers, so no check of lengths would notice."""
+    with running_server() as server:
+        use(world, server)
+        slow = world.memory()
+        server.faults = [hang(1.5)]
+        raised: list[BaseException] = []
+
+        def sync() -> None:
+            try:
+                slow.sync()
+            except BaseException as error:  # noqa: BLE001 - looked at below
+                raised.append(error)
+
+        thread = threading.Thread(target=sync)
+        thread.start()
+        while not server.requests:
+            time.sleep(0.01)
+        world.configure('name = "static"')
+        with world.memory() as other:
+            other.sync()
+            expected = cosines(other, "red bicycle")
+            thread.join(20)
+            assert len(raised) == 1 and isinstance(raised[0], IndexUnavailable)
+            assert "other settings" in str(raised[0])
+            other.sync(force=True)
+            assert cosines(other, "red bicycle") == pytest.approx(expected, abs=1e-6)
+        slow.close()
+
+
+def test_a_fallback_of_the_space_that_the_index_was_built_with_ends(world: World) -> None:
+    world.configure('name = "static"')
+    with world.memory() as memory:
+        memory.sync()
+    with running_server(forever=unauthorized()) as server:
+        use(world, server, 'fallback = "static"')
+        world.write({"memory/new.md": "# New\n\nThe plumber comes on Friday.\n"})
+        stop = threading.Event()
+        timer = threading.Timer(20, stop.set)
+        timer.start()
+        with world.memory() as memory:
+            report = memory.sync(cancel=stop)
+            timer.cancel()
+            assert any(note.code == "embedding-failed" for note in report.notes)
+            answer = memory.search("plumber")
+    assert answer.hits[0].path == "memory/new.md"
+    leg = answer.pool.leg("vector")
+    assert leg is not None and len(leg.rows) == len(NOTES) + 1
+
+
+def test_one_refused_text_does_not_block_the_others(world: World) -> None:
+    world.write({f"memory/n{n:02}.md": f"# Note {n}\n\nAll about topic {n}.\n" for n in range(40)})
+    world.write({"memory/n07.md": "# Note 7\n\nforbidden words\n"})
+    with running_server(poison="forbidden") as server:
+        use(world, server)
+        with world.memory() as memory:
+            report = memory.sync()
+            assert [note.code for note in report.notes] == ["text-refused"]
+            assert memory.status().vectors == report.chunks - 1
+            assert memory.search("forbidden words").hits[0].path == "memory/n07.md"
+            sent = len(server.requests)
+            assert memory.sync().notes == []
+            assert len(server.requests) == sent, "it is not sent again as long as it is the same"
+
+
+def test_a_provider_that_refuses_everything_is_a_failure_and_no_text_is_given_up(world: World) -> None:
+    with running_server(poison="") as server:
+        use(world, server)
+        with world.memory() as memory:
+            report = memory.sync()
+            assert [note.code for note in report.notes] == ["embedding-failed"]
+            assert memory.cache_sizes() == []
+
+
+def test_settings_that_change_while_the_provider_is_down_cost_no_vectors(world: World) -> None:
+    long = "\n".join(f"Line {n} of a long note about the harbour." for n in range(80))
+    world.write({"memory/long.md": long})
+    with running_server() as server:
+        use(world, server)
+        with world.memory() as memory:
+            vectors = memory.sync().chunks
+        config = world.folder / "config.toml"
+        config.write_text(config.read_text() + "[chunking]\ntokens = 120\noverlap = 10\n")
+        server.forever = unauthorized()
+        with world.memory() as memory:
+            report = memory.sync()
+            assert not report.rebuilt
+            assert any("keeps its vectors" in note.text for note in report.notes)
+            assert memory.status().vectors == vectors
+        server.forever = None
+        with world.memory() as memory:
+            report = memory.sync()
+            assert report.rebuilt and memory.status().vectors == report.chunks > vectors
+
+
+def test_a_rebuild_that_fails_midway_keeps_the_old_index_and_what_was_embedded(world: World) -> None:
+    lines = "\n\n".join(
+        f"Paragraph {n} " + "of some length, so that chunks are many. " * 12 for n in range(60)
+    )
+    world.write({"memory/long.md": lines})
+    world.configure('name = "static"')
+    with world.memory() as memory:
+        chunks = memory.sync().chunks
+    with running_server() as server:
+        use(world, server, "concurrency = 1")
+        server.faults = [None, None, None]  # the probe and two requests
+        server.forever = unauthorized()
+        with world.memory() as memory:
+            report = memory.sync()
+            assert not report.rebuilt
+            assert (memory.status().files, memory.status().chunks) == (len(NOTES) + 1, chunks)
+        kept = sum(len(texts) for texts in server.inputs[1:3])
+        server.forever = None
+        with world.memory() as memory:
+            report = memory.sync()
+            assert report.rebuilt and report.embedded + kept == report.chunks
+
+
+def test_the_chain_does_not_claim_that_what_cannot_answer_serves(world: World) -> None:
+    world.configure('name = "openai"')
+    with world.memory() as memory:
+        memory.sync()
+        (primary,) = [link for link in memory.chain() if link.role == "primary"]
+        assert primary.state == "failed" and "No API key" in primary.why and primary.next_retry is None
+        fallback = memory.fallback()
+        assert fallback is not None and fallback.served == "keywords"
+    with running_server() as server:
+        world.configure('name = "static"')
+        with world.memory() as memory:
+            memory.sync()
+        use(world, server)
+        with world.memory() as memory:
+            (primary,) = [link for link in memory.chain() if link.role == "primary"]
+            assert (primary.state, primary.vectors) == ("idle", 0)
+            assert memory.fallback() is not None
+            memory.sync()
+            assert memory.fallback() is None
+
+
+def test_a_probe_that_succeeds_ends_the_fallback(world: World) -> None:
+    with running_server() as server:
+        use(world, server)
+        with world.memory() as memory:
+            memory.sync()
+            server.forever = unauthorized()
+            memory.search("bicycle")
+            assert memory.status().fallback is not None
+            server.forever = None
+            assert memory.probe("openai") > 0
+            assert memory.status().fallback is None
+
+
+def test_two_that_catch_up_at_once_agree(world: World) -> None:
+    with running_server(forever=unauthorized()) as server:
+        use(world, server)
+        first, second = world.memory(), world.memory()
+        first.sync()
+        server.forever = None
+        server.faults = [hang(0.5), hang(0.5)]
+        raised: list[BaseException] = []
+
+        def sync(memory: Memory) -> None:
+            try:
+                memory.sync()
+            except BaseException as error:  # noqa: BLE001 - looked at below
+                raised.append(error)
+
+        threads = [threading.Thread(target=sync, args=(memory,)) for memory in (first, second)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert raised == []
+        assert first.status().vectors == second.status().vectors == len(NOTES)
+        first.close()
+        second.close()
+
+
+def test_spaces_beside_that_cost_time_are_asked_only_when_wanted(world: World) -> None:
+    with running_server() as server:
+        world.environ["MISTRAL_API_KEY"] = "mistral-key-0123456789"
+        openclaw = world.folder / "openclaw.json"
+        openclaw.write_text(
+            f'{{models: {{providers: {{mistral: {{baseUrl: "{server.base_url}"}}}}}}}}', "utf-8"
+        )
+        world.environ["OPENCLAW_CONFIG_PATH"] = str(openclaw)
+        world.configure('name = "static"', 'also = ["mistral"]')
+        with world.memory() as memory:
+            memory.sync()
+            sent = len(server.requests)
+            assert memory.search("bicycle").pool.leg("vector", 1) is None
+            assert len(server.requests) == sent
+            chosen = memory.search("bicycle", memory.knobs.set({"vector_space": "second"}))
+            assert chosen.pool.leg("vector", 1) is not None
+        with world.memory(resident=True) as memory:
+            assert memory.search("bicycle").pool.leg("vector", 1) is not None, "the workbench compares"
+
+
+def test_looking_for_a_dead_provider_can_be_cancelled(world: World) -> None:
+    world.configure('name = "static"')
+    with world.memory() as memory:
+        memory.sync()
+    with running_server(forever=hang(30)) as server:
+        use(world, server)
+        stop = threading.Event()
+        timer = threading.Timer(0.3, stop.set)
+        timer.start()
+        began = time.monotonic()
+        with world.memory() as memory, pytest.raises(Cancelled):
+            memory.sync(cancel=stop)
+        assert time.monotonic() - began < 10
+
+
+def test_a_plan_is_made_while_another_process_writes(world: World) -> None:
+    with running_server(forever=unauthorized()) as server:
+        use(world, server)
+        with world.memory() as memory:
+            memory.sync()
+            world.write({"memory/garden.md": "# Garden\n\nAll of it is new.\n"})
+            other = apsw.Connection(str(world.settings().index_path))
+            other.execute("BEGIN IMMEDIATE")
+            plan = memory.plan()
+            other.execute("ROLLBACK")
+            assert plan.spaces[0].texts == len(NOTES), "the old text of a changed note is not counted"
+
+
+def test_a_search_waits_only_a_little_for_the_vectors_of_new_text(world: World) -> None:
+    with running_server() as server:
+        use(world, server)
+        with world.memory() as memory:
+            memory.sync()
+            world.write({"memory/new.md": "# New\n\nThe plumber comes on Friday.\n"})
+            server.forever = hang(60)
+            began = time.monotonic()
+            report = memory.sync(budget_s=0.5)
+            assert time.monotonic() - began < 5
+            assert [note.code for note in report.notes] == ["embedding-later"]
+            assert report.changed == ("memory/new.md",), "keywords find it at once"
+        server.forever = unauthorized()
+        with world.memory() as memory:
+            memory.sync(budget_s=5)
+            sent = len(server.requests)
+            memory.sync(budget_s=5)
+            assert len(server.requests) == sent, "a search does not insist where a provider is left alone"
+            server.forever = None
+            assert memory.sync().embedded == 1, "who asks for an index does"
+
+
+def test_a_search_does_not_wait_for_a_rebuild(world: World) -> None:
+    world.configure('name = "static"')
+    with world.memory() as memory:
+        memory.sync()
+    with running_server() as server:
+        use(world, server)
+        with world.memory() as memory:
+            report = memory.sync(budget_s=5)
+            assert not report.rebuilt and server.requests == []
+            assert [note.code for note in report.notes] == ["embedding-later"]
+            assert "openclaw-mem index" in report.notes[0].text
+            assert memory.sync().rebuilt
+
+
+def test_force_embeds_anew_what_another_model_of_the_same_name_has_made(world: World) -> None:
+    with running_server() as server:
+        use(world, server)
+        with world.memory() as memory:
+            memory.sync()
+            server.dims = 64
+        with world.memory() as memory:
+            answer = memory.search("bicycle")
+            assert answer.pool.fallback is not None and "index --force" in answer.pool.fallback.reason
+            report = memory.sync(force=True)
+            assert report.embedded == report.chunks == memory.status().vectors
+            assert memory.search("bicycle").pool.fallback is None
+
+
+def test_a_server_that_sends_zeros_does_not_poison_the_cache(world: World) -> None:
+    def zeros(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**item, "embedding": [0.0] * 256} for item in items]
+
+    with running_server(forever=Fault(change=zeros)) as server:
+        use(world, server)
+        with world.memory() as memory:
+            report = memory.sync()
+            assert [note.code for note in report.notes] == ["embedding-failed"]
+            assert "nothing but zeros" in report.notes[0].text
+            server.forever = None
+            report = memory.sync()
+            assert report.embedded == report.chunks == memory.status().vectors
+
+
+def test_one_vector_of_zeros_is_told(world: World) -> None:
+    with running_server(faults=[zero_vector()]) as server:
+        use(world, server)
+        with world.memory() as memory:
+            report = memory.sync()
+            assert [note.code for note in report.notes] == ["zero-vector"]
+            assert memory.status().vectors == report.chunks - 1
