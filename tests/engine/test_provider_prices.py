@@ -30,11 +30,11 @@ OPENAI = "api.openai.com"
         ("openai", "voyage-4", OPENAI, None),
         ("openai", "text-embedding-3-small", "proxy.example.com", None),
         ("openai", "text-embedding-3-small", "api.openai.com.example.com", None),
-        ("openai", "text-embedding-3-small", "", 0.0),
-        ("openai", "anything", "127.0.0.1:8080", 0.0),
-        ("openai", "anything", "localhost:8080", 0.0),
-        ("openai", "anything", "[::1]:8080", 0.0),
-        ("openai", "anything", "::1", 0.0),
+        ("openai", "text-embedding-3-small", "", None),
+        ("openai", "anything", "127.0.0.1:8080", None),
+        ("openai", "anything", "localhost:8080", None),
+        ("openai", "anything", "[::1]:8080", None),
+        ("openai", "anything", "::1", None),
         ("openai", "anything", "[2001:db8::1]:443", None),
         ("openai", "anything", "localhost.example.com", None),
         ("gemini", "gemini-embedding-001", "generativelanguage.googleapis.com", 0.15),
@@ -69,7 +69,12 @@ def test_every_listed_price_is_said_with_its_source() -> None:
         ("gemini", "text-embedding-004", PUBLIC_HOSTS["gemini"], f"free ({SOURCE})"),
         ("openai", "x", "proxy.example.com", "unknown price: custom endpoint"),
         ("static", "x", "", "free (runs on this machine)"),
-        ("openai", "x", "127.0.0.1:1", "free (runs on this machine)"),
+        (
+            "openai",
+            "x",
+            "127.0.0.1:1",
+            "unknown price: a server on this machine, free unless it passes text on",
+        ),
         ("ollama", "x", "nas.lan", "free (a server of your own)"),
     ],
 )
@@ -111,4 +116,4 @@ def test_which_hosts_are_this_machine_is_said_once(host: str, is_here: bool) -> 
     shown = f"[{host}]" if ":" in host else host
     assert host_of(f"http://{shown}:8080/v1", "openai")[1] is is_here
     assert may_ask(f"http://{shown}/x") is is_here
-    assert (price_per_million("openai", "x", f"{shown}:8080") == 0.0) is is_here
+    assert ("this machine" in price_class("openai", "x", f"{shown}:8080")) is is_here

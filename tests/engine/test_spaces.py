@@ -130,7 +130,8 @@ def test_a_plan_counts_and_sends_and_writes_nothing(world: World) -> None:
         openai, static = plan.spaces
         assert openai.texts == static.texts == len(NOTES)
         assert openai.place == static.place == "", "both stay on this machine"
-        assert openai.tokens > 0 and openai.usd == static.usd == 0.0
+        assert openai.tokens > 0 and openai.usd is None, "a server on this machine may pass text on"
+        assert static.usd == 0.0
         with world.memory() as memory:
             memory.sync()
             world.write({"memory/garden.md": "# Garden\n\nAll of it is new.\n"})

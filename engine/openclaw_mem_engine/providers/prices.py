@@ -47,7 +47,7 @@ def price_per_million(provider: str, model: str, place: str) -> float | None:
     ``place`` is the host that gets the texts (with or without a port), "" for this machine, as
     ``Embedder.place``.
     """
-    if provider in _IN_PROCESS or _is_this_machine(place):
+    if provider in _IN_PROCESS:
         return 0.0
     if provider == "ollama":  # a server of one's own, unless it is Ollama's
         host = _host(place)
@@ -69,8 +69,10 @@ def price_class(provider: str, model: str, place: str) -> str:
     if price is None:
         if _host(place) == PUBLIC_HOSTS.get(provider):
             return "unknown price: a model that this release does not know; check the provider's page"
+        if _is_this_machine(place):
+            return "unknown price: a server on this machine, free unless it passes text on"
         return "unknown price: custom endpoint"
-    if provider in _IN_PROCESS or _is_this_machine(place):
+    if provider in _IN_PROCESS:
         return "free (runs on this machine)"
     if provider == "ollama":
         return "free (a server of your own)"
