@@ -77,6 +77,12 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
 
 def mask(secret: str) -> str:
     """How a secret is shown: ``***``, or its two ends when it is long enough to keep the middle secret."""
+    if not secret.isascii() and max(secret) > "\uffff":
+        # Counted in UTF-16 units, as there; half a character at a cut becomes U+FFFD.
+        units = secret.encode("utf-16-le", "surrogatepass")
+        ends = (units[: 2 * _KEEP_START], units[-2 * _KEEP_END :])
+        start, end = (part.decode("utf-16-le", "replace") for part in ends)
+        return "***" if len(units) < 2 * _WHOLE_BELOW else f"{start}…{end}"
     if len(secret) < _WHOLE_BELOW:
         return "***"
     return f"{secret[:_KEEP_START]}…{secret[-_KEEP_END:]}"

@@ -99,6 +99,24 @@ def read_bytes(base: str, tail: str, max_bytes: int = MAX_NOTE_BYTES, shown: str
     )
 
 
+def open_file(base: str, tail: str, shown: str) -> tuple[int, os.stat_result]:
+    """A descriptor of the regular file ``tail`` below ``base``, and what it is, for reading piece by piece.
+
+    Arguments and refusals are those of ``read_bytes``; the caller closes the descriptor.
+    """
+    try:
+        descriptor = _open_beneath(base, tail, shown)
+    except (OSError, ValueError) as error:
+        raise refusal_of(error, shown) from error
+    try:
+        status = os.fstat(descriptor)
+        _check(status, shown, None)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, status
+
+
 def too_large(size: int, limit: int) -> str:
     """The reason shown for a file over the size limit, both in bytes."""
     return f"too large: {size:,} bytes, the limit is {limit:,}"
