@@ -5,9 +5,17 @@ from __future__ import annotations
 import glob
 import os
 import re
+import shutil
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
+
+from openclaw_mem_engine.errors import IndexUnavailable
+
+#: A rebuild needs room for the new index beside the old one, and for the log through which it moves in.
+_ROOM_FACTOR = 2
+_MB = 1_000_000
 
 
 def aside_path(index: Path) -> Path:
@@ -32,13 +40,43 @@ def set_aside(index: Path) -> Path:
     return damaged
 
 
-def sweep(index: Path) -> None:
-    """Remove what rebuilds that were killed have left."""
-    for left in index.parent.glob(f"{glob.escape(index.name)}.tmp-*"):
-        owner = re.fullmatch(r"([0-9]+)-[0-9a-f]{8}(?:-wal|-shm|-journal)?", left.name.rpartition(".tmp-")[2])
-        if owner is not None and not _is_running(int(owner[1])):
+def sweep(index: Path, *, of_all: bool = False) -> None:
+    """Remove what rebuilds that were killed have left: that of processes which are gone, or ``of_all``, for
+    a caller who keeps all others from rebuilding (a number may have been given to another process since)."""
+    for left, owner in _left(index):
+        if of_all or not _is_running(owner):
             with suppress(OSError):  # in use after all, or just gone
                 left.unlink()
+
+
+def has_leftovers(index: Path) -> bool:
+    """Whether a rebuild is at work, or one was killed."""
+    return any(True for _ in _left(index))
+
+
+def _left(index: Path) -> Iterator[tuple[Path, int]]:
+    """Files of rebuilds, with the number of the process that made them."""
+    with suppress(OSError):
+        for left in index.parent.glob(f"{glob.escape(index.name)}.tmp-*"):
+            end = left.name.rpartition(".tmp-")[2]
+            owner = re.fullmatch(r"([0-9]+)-[0-9a-f]{8}(?:-wal|-shm|-journal)?", end)
+            if owner is not None:
+                yield left, int(owner[1])
+
+
+def check_room(index: Path, size: int) -> None:
+    """Raise IndexUnavailable when the disk has no room to build an index of ``size`` bytes anew."""
+    needed = _ROOM_FACTOR * size
+    try:
+        free = shutil.disk_usage(index.parent).free
+    except OSError:
+        return  # nobody knows: writing will tell
+    if free < needed:
+        raise IndexUnavailable(
+            f"The disk that holds {index} is too full to build it anew: {free / _MB:,.1f} MB are free and "
+            f"{needed / _MB:,.1f} MB are needed (twice its size). The index keeps its old content; free some "
+            "space and run `openclaw-mem index` again."
+        )
 
 
 def _is_running(pid: int) -> bool:

@@ -70,7 +70,7 @@ def _named(error: apsw.Error, path: Path) -> IndexUnavailable:
             f"The disk that holds {path} is full. The index keeps its old content; free some space and run "
             "`openclaw-mem index` again."
         )
-    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError)):
         return _damaged(error, path)
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
         return IndexUnavailable(
@@ -94,11 +94,13 @@ def _close_when_idle(connection: apsw.Connection) -> None:
             connection.close()
         except apsw.ThreadingViolationError:
             time.sleep(0.01)
+        except apsw.Error:
+            return  # on a full disk: what could not leave the log is whole there, and read from there
         else:
             return
 
 
-def _extension_path() -> str:
+def extension_path() -> str:
     """Where sqlite-vec's library lies. Importing that package would import numpy, which keyword search and
     ``status`` can do without. Raises ImportError when the package is not installed."""
     found = find_spec("sqlite_vec")
@@ -135,13 +137,25 @@ class Database:
             self._writer = self._connect()
             # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
             # consistency. Each pragma is a call of its own: several in one execute would stop at the first.
-            self._writer.pragma("journal_mode", "wal")
+            self._become_wal(self._writer)
             self._writer.pragma("synchronous", "normal")
             self._writer.pragma("wal_autocheckpoint", 20_000)
         # Notes are private, and so is what was made of them; a file of somebody else stays as it is.
         with suppress(OSError):
             if path.stat().st_mode & 0o077:
                 path.chmod(0o600)
+
+    def _become_wal(self, connection: apsw.Connection) -> None:
+        """While one process makes a new file WAL, SQLite refuses another at once, without waiting."""
+        patience = time.monotonic() + self._busy_timeout_ms / 1000
+        while True:
+            try:
+                connection.pragma("journal_mode", "wal")
+                return
+            except apsw.BusyError:
+                if time.monotonic() > patience:
+                    raise
+                time.sleep(0.01)
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(str(self.path))
@@ -155,7 +169,7 @@ class Database:
     def _load_extension(self, connection: apsw.Connection) -> None:
         try:
             connection.enable_load_extension(True)
-            connection.load_extension(_extension_path())
+            connection.load_extension(extension_path())
             connection.enable_load_extension(False)
             self.extension = True
         except (ImportError, AttributeError, apsw.Error) as error:
@@ -207,7 +221,7 @@ class Database:
         """Become a copy of another database, in one step for all connections of all processes: SQLite's
         backup writes the pages, and a kill in the middle leaves the old ones."""
         with other.exclusive_writer() as source:
-            source.pragma("wal_checkpoint(TRUNCATE)")
+            source.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # apsw's pragma() would quote it
             with self.exclusive_writer() as target, target.backup("main", source, "main") as copy:
                 copy.step(-1)
 

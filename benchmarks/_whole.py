@@ -1,0 +1,86 @@
+"""Whether an index file is whole, found out with SQL alone: none of the code that made it is asked."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import apsw
+import sqlite_vec
+
+#: Every line of a generated note carries the mark of its version, so a mixture of two would be seen.
+MARK = re.compile(r"mark[0-9]+x")
+
+_SPACE = """e.provider = json_extract(:f, '$.provider') AND e.model = json_extract(:f, '$.model')
+    AND e.provider_key = json_extract(:f, '$.provider_key')"""
+_COUNTS = {
+    "chunks without a file": """SELECT count(*) FROM chunks c WHERE NOT EXISTS(
+        SELECT 1 FROM files f WHERE f.path = c.path AND f.source = c.source)""",
+    "files without chunks": """SELECT count(*) FROM files f WHERE refusal = '' AND size > 0 AND NOT EXISTS(
+        SELECT 1 FROM chunks c WHERE f.path = c.path AND f.source = c.source)""",
+    "chunks without words": "SELECT count(*) FROM chunks WHERE seq NOT IN (SELECT rowid FROM chunks_fts)",
+    "words without a chunk": "SELECT count(*) FROM chunks_fts WHERE rowid NOT IN (SELECT seq FROM chunks)",
+    "chunks without stemmed words": """SELECT count(*) FROM chunks
+        WHERE seq NOT IN (SELECT rowid FROM chunks_fts_stemmed)""",
+    "stemmed words without a chunk": """SELECT count(*) FROM chunks_fts_stemmed
+        WHERE rowid NOT IN (SELECT seq FROM chunks)""",
+}
+_VECTOR_COUNTS = {
+    "chunks without a vector": "SELECT count(*) FROM chunks WHERE seq NOT IN (SELECT rowid FROM chunks_vec)",
+    "vectors without a chunk": "SELECT count(*) FROM chunks_vec WHERE rowid NOT IN (SELECT seq FROM chunks)",
+    "vectors other than the cache's": f"""SELECT count(*) FROM chunks c JOIN chunks_vec v ON v.rowid = c.seq
+        LEFT JOIN embedding_cache e ON {_SPACE} AND e.hash = c.hash
+        WHERE e.embedding IS NULL OR e.embedding != v.embedding""",
+}
+
+
+def examine(index: Path) -> tuple[list[str], dict[str, str]]:
+    """What is wrong with an index (nothing: it is whole), and the mark of each indexed path."""
+    connection = apsw.Connection(str(index))
+    try:
+        connection.set_busy_timeout(10_000)
+        connection.enable_load_extension(True)
+        connection.load_extension(sqlite_vec.loadable_path())
+        connection.execute("BEGIN")  # one state of the file for all questions
+        return _examine(connection)
+    except apsw.Error as error:
+        return [f"{type(error).__name__}: {error}"], {}
+    finally:
+        connection.close()
+
+
+def _examine(connection: apsw.Connection) -> tuple[list[str], dict[str, str]]:
+    def number(sql: str, **bound: object) -> int:
+        found: list[Any] = connection.execute(sql, bound).fetchall()
+        return int(found[0][0])
+
+    wrong = [str(row[0]) for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema")}
+    if "chunks_fts" not in tables or not number("SELECT count(*) FROM chunks"):
+        return wrong, {}  # killed before the first notes were written
+    told: list[Any] = connection.execute("SELECT value FROM meta WHERE key = 'fingerprint'").fetchall()
+    if not told:
+        return [*wrong, "no fingerprint"], {}
+    queries = dict(_COUNTS)
+    if json.loads(told[0][0])["provider"] != "none":
+        queries |= _VECTOR_COUNTS if "chunks_vec" in tables else {"no vectors": "SELECT 1"}
+    for name, sql in queries.items():
+        bound = {"f": told[0][0]} if ":f" in sql else {}
+        if found := number(sql, **bound):
+            wrong.append(f"{found} {name}")
+    marks: dict[str, set[str]] = {}
+    for path, text in connection.execute("SELECT path, text FROM chunks"):
+        marks.setdefault(path, set()).update(MARK.findall(text) or [""])
+    wrong += [f"{path} is a mixture: {sorted(found)}" for path, found in marks.items() if len(found) != 1]
+    only = {path: next(iter(found)) for path, found in marks.items() if len(found) == 1}
+    for path, mark in only.items():
+        seen = connection.execute(
+            """SELECT DISTINCT path FROM chunks WHERE seq IN (
+                SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?)""",
+            (f'"{mark}"',),
+        )
+        if [row[0] for row in seen] != [path]:
+            wrong.append(f"{path} is not found by its words")
+    return wrong, only

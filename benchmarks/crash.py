@@ -1,0 +1,335 @@
+"""Kill a process that syncs and rebuilds, at random points, and look at what is left. POSIX only.
+
+    uv run python benchmarks/crash.py [--kills 1000] [--seed 7] [--alone] [--json]
+
+A child changes notes, syncs or rebuilds, and writes down what it has finished; it is killed with SIGKILL;
+then the index is examined by SQL alone, and everything that was written down as finished must be in it.
+Another process searches all the while; with ``--alone`` none does, so that nobody has the index open when it
+is killed, and SQLite recovers its log. Exit code 1 when anything is not as it should be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import statistics
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from _bench import one_blas_thread, print_table, scratch, settings_for
+
+one_blas_thread()
+
+import numpy  # noqa: E402, F401 - loaded here once, so that no child spends its life on it
+from _whole import MARK, examine  # noqa: E402
+
+from openclaw_mem_engine.config.settings import Settings  # noqa: E402
+from openclaw_mem_engine.index.aside import has_leftovers  # noqa: E402
+from openclaw_mem_engine.memory import Memory  # noqa: E402
+from openclaw_mem_engine.sync.lock import SyncLock  # noqa: E402
+
+#: Notes that come, go and change; and one that never does, which every search must find.
+NOTES = 60
+ANCHOR = "memory/anchor.md"
+QUERY = "lighthouse keeper anchor"
+#: The longest life of a child, seconds.
+LIFE_S = 0.45
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Crash test of sync and rebuild.")
+    parser.add_argument("--kills", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--alone", action="store_true", help="without a reader")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
+    options = parser.parse_args()
+    with scratch() as folder:
+        result = run(folder, options.kills, options.seed, alone=options.alone)
+    if options.json:
+        print(json.dumps(result.to_dict()))
+    else:
+        result.show()
+    return 1 if result.bad else 0
+
+
+@dataclass(slots=True)
+class Result:
+    """What the kills came to. ``inconsistent`` and ``lost`` tell what is wrong after which kill."""
+
+    kills: int = 0
+    phases: Counter[str] = field(default_factory=Counter)
+    syncs: int = 0
+    rebuilds: int = 0
+    acknowledged: int = 0
+    leftovers: int = 0
+    inconsistent: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    died: list[str] = field(default_factory=list)
+    reader: dict[str, object] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def bad(self) -> bool:
+        return bool(self.inconsistent or self.lost or self.died or self.reader.get("errors"))
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "kills": self.kills,
+            "phases": dict(self.phases),
+            "syncs": self.syncs,
+            "rebuilds": self.rebuilds,
+            "acknowledged": self.acknowledged,
+            "leftovers": self.leftovers,
+            "inconsistent": self.inconsistent,
+            "lost": self.lost,
+            "died": self.died,
+            "reader": self.reader,
+            "seconds": round(self.seconds, 1),
+        }
+
+    def show(self) -> None:
+        told = self.reader
+        errors = told["errors"]
+        assert isinstance(errors, list)
+        where = ", ".join(f"{name} {count}" for name, count in sorted(self.phases.items()))
+        table = [
+            ("", "found", "goal"),
+            ("kills (SIGKILL)", f"{self.kills:,}", ""),
+            ("… while", where, ""),
+            ("… that left files of a rebuild behind", f"{self.leftovers:,}", ""),
+            ("finished syncs and rebuilds", f"{self.syncs:,} and {self.rebuilds:,}", ""),
+            ("inconsistent indexes", f"{len(self.inconsistent):,}", "0"),
+            ("acknowledged changes", f"{self.acknowledged:,}", ""),
+            ("… of them lost", f"{len(self.lost):,}", "0"),
+            ("processes that died by themselves", f"{len(self.died):,}", "0"),
+            ("searches meanwhile", f"{told['searches']:,}", ""),
+            ("… that failed or found nothing", f"{len(errors):,}", "0"),
+            ("… median / p95 / longest, ms", f"{told['median']} / {told['p95']} / {told['max']}", ""),
+        ]
+        print_table(f"Crash test, {self.seconds:.0f} s", table)
+        for line in [*self.inconsistent, *self.lost, *self.died, *errors][:20]:
+            print(f"\n{line}")
+
+
+def run(folder: Path, kills: int, seed: int, *, alone: bool = False) -> Result:
+    """The whole test below a folder."""
+    began = time.perf_counter()
+    settings = settings_for(folder / "workspace", folder / "home", "static")
+    workspace = settings.workspace
+    write(workspace, ANCHOR, "mark0x The lighthouse keeper drops the anchor.\n")
+    draw = random.Random(seed)
+    for number in range(NOTES):
+        write(workspace, path_of(number), note(draw, f"mark{number + 1}x"))
+    with Memory.open(settings) as memory:
+        memory.sync()
+    result, known = Result(), Known(workspace)
+    stop, told = folder / "stop", folder / "reader.json"
+    if alone:
+        stop.touch()
+    reader = fork(lambda: read(settings, stop, told))
+    for number in range(kills):
+        log = folder / f"child-{number}.log"
+        child_seed, life = draw.random(), draw.uniform(0.0, LIFE_S)
+        first_mark = 1_000 * (number + 1)
+        child = fork(lambda: work(settings, log, child_seed, first_mark))  # noqa: B023 - runs before the next
+        time.sleep(life)
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status):
+            result.died.append(f"child {number} ended with exit code {os.WEXITSTATUS(status)}")
+        known.take(log, result)
+        look(settings, known, number, result)
+        log.unlink(missing_ok=True)
+    stop.touch()
+    _, status = os.waitpid(reader, 0)
+    if status:
+        result.died.append(f"the reader ended with status {status}")
+    result.reader = json.loads(told.read_text()) if told.exists() else {"errors": ["the reader told nothing"]}
+    with Memory.open(settings) as memory:
+        if has_leftovers(settings.index_path):
+            result.inconsistent.append("at the end: leftovers were not swept at open")
+        memory.sync()
+    known.allowed = {path: {mark} for path, mark in on_disk(workspace).items()}
+    look(settings, known, kills, result)
+    result.kills, result.seconds = kills, time.perf_counter() - began
+    return result
+
+
+def look(settings: Settings, known: Known, number: int, result: Result) -> None:
+    """Examine the index after a kill."""
+    result.leftovers += has_leftovers(settings.index_path)
+    lock = SyncLock(settings.index_path)
+    if not lock.acquire(wait_s=2.0):  # the reader may be tidying up; a lock that stayed would never be free
+        result.inconsistent.append(f"kill {number}: the lock of a dead process is still held")
+    lock.release()
+    wrong, marks = examine(settings.index_path)
+    result.inconsistent += [f"kill {number}: {line}" for line in wrong]
+    for path, allowed in known.allowed.items():
+        if marks.get(path, "") not in allowed:
+            told = f"{path} holds {marks.get(path, '') or 'nothing'}, should be one of {sorted(allowed)}"
+            result.lost.append(f"kill {number}: {told}")
+    result.lost += [f"kill {number}: {path} should be gone" for path in marks.keys() - known.allowed.keys()]
+
+
+class Known:
+    """What the index may hold of each path: the mark that was acknowledged last, and those of changes that
+    were on their way; "" for a file that is gone."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self.allowed = {path: {mark} for path, mark in on_disk(workspace).items()}
+        self._disk = on_disk(workspace)
+
+    def take(self, log: Path, result: Result) -> None:
+        """Follow what a child has written down until it was killed."""
+        phase, disk, waiting = "opening", self._disk, 0
+        for line in log.read_text().split("\n")[:-1] if log.exists() else []:
+            kind, _, rest = line.partition(" ")
+            if kind == "change":
+                phase = "changing notes"
+                path, _, mark = rest.partition(" ")
+                self.allowed.setdefault(path, {""}).add(mark)
+                disk[path] = mark
+                waiting += 1
+            elif kind == "begin":
+                phase = rest
+            else:  # done: this sync has looked at all files, also at those that others changed before
+                result.syncs += rest == "syncing"
+                result.rebuilds += rest == "rebuilding"
+                result.acknowledged += waiting
+                self.allowed = {path: {mark} for path, mark in disk.items()}
+                phase, waiting = "changing notes", 0
+        result.phases[phase] += 1
+        # The last change of a killed child may not have come to the disk.
+        self._disk = on_disk(self._workspace)
+        for path in self.allowed.keys() | self._disk.keys():
+            self.allowed.setdefault(path, {""}).add(self._disk.get(path, ""))
+
+
+# -- the processes --------------------------------------------------------------------------------------
+
+
+def work(settings: Settings, log: Path, seed: float, mark: int) -> None:
+    """Change, sync or rebuild, write down; until killed."""
+    draw, parent = random.Random(seed), os.getppid()
+    lines = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def say(line: str) -> None:
+        os.write(lines, f"{line}\n".encode())
+
+    with Memory.open(settings) as memory:
+        while os.getppid() == parent:
+            for _ in range(draw.randint(1, 6)):
+                mark += 1
+                path = path_of(draw.randrange(NOTES))
+                gone = draw.random() < 0.15
+                say(f"change {path} {'' if gone else f'mark{mark}x'}")
+                if gone:
+                    (settings.workspace / path).unlink(missing_ok=True)
+                else:
+                    write(settings.workspace, path, note(draw, f"mark{mark}x"))
+            force = draw.random() < 0.4
+            what = "rebuilding" if force else "syncing"
+            say(f"begin {what}")
+            memory.sync(force=force)
+            say(f"done {what}")
+
+
+def read(settings: Settings, stop: Path, told: Path) -> None:
+    """Search until the file ``stop`` exists: with an index that stays open, and every tenth time with one
+    that is opened for this search alone, as a command does it."""
+    taken: list[float] = []
+    errors: list[str] = []
+    parent = os.getppid()
+
+    def search(memory: Memory) -> None:
+        start = time.perf_counter()
+        found = memory.search(QUERY)
+        taken.append((time.perf_counter() - start) * 1000)
+        if ANCHOR not in {hit.path for hit in found.hits}:
+            errors.append(f"search {len(taken)} did not find {ANCHOR}")
+        errors.extend(f"search {len(taken)}: {line}" for line in found.warnings)
+
+    with Memory.open(settings, resident=True) as stays:
+        while not stop.exists() and os.getppid() == parent:
+            try:
+                search(stays)
+                if len(taken) % 10 == 0:
+                    with Memory.open(settings) as opened:
+                        search(opened)
+            except Exception as error:  # noqa: BLE001 - this is what is counted here
+                errors.append(f"search {len(taken)}: {type(error).__name__}: {error}")
+            time.sleep(0.004)
+    taken.sort()
+    told.write_text(
+        json.dumps(
+            {
+                "searches": len(taken),
+                "errors": errors,
+                "median": round(statistics.median(taken), 1) if taken else 0,
+                "p95": round(taken[int(len(taken) * 0.95)], 1) if taken else 0,
+                "max": round(taken[-1], 1) if taken else 0,
+            }
+        )
+    )
+
+
+def fork(run: Callable[[], None]) -> int:
+    """Run a function in a copy of this process; its number. A fork starts in milliseconds what takes half a
+    second otherwise."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        run()
+        code = 0
+    except BaseException:  # noqa: BLE001 - told on stderr, and by the exit code
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+# -- notes ----------------------------------------------------------------------------------------------
+
+
+def path_of(number: int) -> str:
+    return f"memory/topic-{number % 5}/note-{number:02}.md"
+
+
+def note(draw: random.Random, mark: str) -> str:
+    """A note of one to four chunks with its mark in every line."""
+    words = "pump router garden winter invoice meeting copper ticket harbour window lantern".split()
+    return "".join(f"{mark} {' '.join(draw.choices(words, k=24))}\n" for _ in range(draw.randint(1, 40)))
+
+
+def write(workspace: Path, path: str, text: str) -> None:
+    """Put a file in place in one step, so that what is on the disk is one version or the other."""
+    place = workspace / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    draft = place.with_suffix(".draft")
+    draft.write_text(text, "utf-8")
+    draft.replace(place)
+
+
+def on_disk(workspace: Path) -> dict[str, str]:
+    """The mark of every note."""
+    found = {}
+    for place in workspace.rglob("*.md"):
+        marks = set(MARK.findall(place.read_text("utf-8")))
+        assert len(marks) == 1, f"{place} was not written in one step"
+        found[place.relative_to(workspace).as_posix()] = marks.pop()
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,299 @@
+"""One sync of an index at a time, over all threads and processes.
+
+The lock is the operating system's (``flock`` on ``<index>.lock``): it falls when its process ends, however
+that ends, so there is nothing to recover. What the file holds is only for people: who does what since when.
+
+A file system that knows no such lock gets a file that only one can make (``<index>.lock-held``). Its owner
+keeps its time fresh, and one whose owner is dead is taken away.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+
+from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.model import CancelToken
+from openclaw_mem_engine.sync.owner import Owner, now_s, parse_owner, read_owner
+
+#: How often a waiting process looks, seconds.
+POLL_S = 0.05
+#: How often the owner of a lock without ``flock`` shows that it lives, and after what silence another machine
+#: may take it, seconds. On one machine its process is asked for instead.
+BEAT_S = 5.0
+SILENCE_S = 60.0
+
+#: A file system, or a system, that has no lock of this kind.
+_NO_FLOCK = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL})
+
+#: Called while waiting, with the owner (None: not known) and the seconds waited so far.
+OnWait = Callable[[Owner | None, float], None]
+
+
+class SyncBusy(IndexLocked):
+    """Another process is bringing the index up to date. ``owner`` is who, as far as that is known."""
+
+    def __init__(self, message: str, owner: Owner | None) -> None:
+        super().__init__(message)
+        self.owner = owner
+
+
+class SyncLock:
+    """The right to change an index. Not re-entrant; one object is used by one thread at a time.
+
+    ``flock`` False takes the other way, for file systems without such locks (found out by itself when it
+    fails). ``clock`` gives epoch seconds.
+    """
+
+    def __init__(
+        self,
+        index_path: Path,
+        what: str = "indexing",
+        *,
+        flock: bool = True,
+        clock: Callable[[], float] = now_s,
+    ) -> None:
+        self.index_path = index_path
+        self.path = index_path.with_name(f"{index_path.name}.lock")
+        self.what = what
+        self._clock = clock
+        self._ways: list[_Flock | _Exclusive] = [_Flock(self.path)] if flock else []
+        self._ways.append(_Exclusive(self.path.with_name(f"{self.path.name}-held"), clock))
+        self._way: _Flock | _Exclusive | None = None
+
+    @property
+    def held(self) -> bool:
+        return self._way is not None
+
+    def owner(self) -> Owner | None:
+        """Who holds it, by what is written; None when nobody does or it cannot be told."""
+        owners = (read_owner(way.path) for way in self._ways)
+        return next((owner for owner in owners if owner is not None and not owner.is_dead()), None)
+
+    def acquire(
+        self, wait_s: float = 0.0, cancel: CancelToken | None = None, on_wait: OnWait | None = None
+    ) -> bool:
+        """Take the lock, waiting up to ``wait_s`` seconds; False when somebody else keeps it.
+
+        Raises Cancelled, and IndexUnavailable when no lock file can be made.
+        """
+        assert self._way is None, "a lock is taken once"
+        began = time.monotonic()
+        while not self._try():
+            waited = time.monotonic() - began
+            if waited >= wait_s:
+                return False
+            if cancel is not None and cancel.is_set():
+                raise Cancelled("Waiting for another process was stopped; nothing was changed.")
+            if on_wait is not None:
+                on_wait(self.owner(), waited)
+            time.sleep(min(POLL_S, wait_s - waited))
+        return True
+
+    def release(self) -> None:
+        """Give the lock back. May be called when it is not held."""
+        way, self._way = self._way, None
+        if way is not None:
+            way.leave()
+
+    @contextmanager
+    def holding(
+        self, wait_s: float = 0.0, cancel: CancelToken | None = None, on_wait: OnWait | None = None
+    ) -> Iterator[SyncLock]:
+        """``acquire`` … ``release``; raises SyncBusy when somebody else keeps it."""
+        if not self.acquire(wait_s, cancel, on_wait):
+            raise self.busy()
+        try:
+            yield self
+        finally:
+            self.release()
+
+    def busy(self) -> SyncBusy:
+        """What to tell when the lock is not to be had."""
+        owner = self.owner()
+        who = f" ({owner.described(self._clock())})" if owner else ""
+        return SyncBusy(
+            f"Another process is bringing the index {self.index_path} up to date{who}. Nothing was changed; "
+            "try again when it is done.",
+            owner,
+        )
+
+    def _try(self) -> bool:
+        told = Owner.this_process(self.what, self._clock()).to_json()
+        for way in self._ways:
+            try:
+                if not way.enter(told):
+                    return False
+            except _NotHere:
+                continue
+            except OSError as error:
+                raise _refused(way.path, error) from error
+            self._way = way
+            return True
+        raise AssertionError("the second way works everywhere")
+
+
+def _refused(path: Path, error: OSError) -> IndexUnavailable:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return IndexUnavailable(
+            f"The disk that holds {path} is full. The index keeps its old content; free some space and run "
+            "`openclaw-mem index` again."
+        )
+    return IndexUnavailable(
+        f"The lock {path} cannot be taken ({error.strerror}). Check the permissions of its folder, or set "
+        "OPENCLAW_MEM_HOME to a folder of yours."
+    )
+
+
+class _NotHere(Exception):
+    """This way of locking is unknown to the file system."""
+
+
+class _Flock:
+    """``flock`` on a file that stays: removing it would let two processes lock two files of one name."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def enter(self, told: bytes) -> bool:
+        if os.name == "nt":
+            raise _NotHere
+        import fcntl
+
+        # Not inherited by programs that are started (O_CLOEXEC is Python's default); forks: see below.
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self.path, flags, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            here, named = os.fstat(descriptor), self.path.stat()
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in _NO_FLOCK:
+                raise _NotHere from error
+            if error.errno == errno.ENOENT:
+                return False  # removed by somebody a moment ago: the next try makes it anew
+            raise
+        if (here.st_dev, here.st_ino) != (named.st_dev, named.st_ino):
+            os.close(descriptor)
+            return False
+        self._descriptor = descriptor
+        _HELD.add(self)
+        with suppress(OSError):  # on a full disk the lock holds all the same, and nobody is told whose it is
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, told, 0)
+        return True
+
+    def leave(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        _HELD.discard(self)
+        if descriptor is not None:
+            with suppress(OSError):
+                os.ftruncate(descriptor, 0)
+            os.close(descriptor)
+
+    def forked(self) -> None:
+        """In a forked child: let go of the copy. Closing leaves the parent's lock alone, unlocking would
+        not."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+#: The locks of this process, so that a forked child does not keep one alive that its parent has lost.
+_HELD: weakref.WeakSet[_Flock] = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    for lock in list(_HELD):
+        lock.forked()
+    _HELD.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
+
+
+class _Exclusive:
+    """A file that only one can make (O_EXCL), for file systems without ``flock``."""
+
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        self.path = path
+        self._clock = clock
+        self._mine = b""
+        self._pid = 0
+        self._stop = threading.Event()
+
+    def enter(self, told: bytes) -> bool:
+        if not self._make(told):
+            self._take_away_a_dead_one()
+            if not self._make(told):
+                return False
+        self._mine, self._pid = told, os.getpid()
+        self._stop = threading.Event()
+        threading.Thread(target=self._beat, args=(self._stop,), name="openclaw-mem-lock", daemon=True).start()
+        return True
+
+    def _make(self, told: bytes) -> bool:
+        # Written aside and linked: a lock is never seen half written.
+        draft = self.path.with_name(f"{self.path.name}.{token_hex(4)}")
+        try:
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(told)
+            try:
+                os.link(draft, self.path)
+            except FileExistsError:
+                return False
+            except OSError:  # no hard links either
+                return self._make_plainly(told)
+            return True
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _make_plainly(self, told: bytes) -> bool:
+        try:
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            return False
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(told)
+        return True
+
+    def _take_away_a_dead_one(self) -> None:
+        try:
+            seen, changed = self.path.read_bytes(), self.path.stat().st_mtime
+        except OSError:
+            return
+        owner = parse_owner(seen)
+        silent = self._clock() - changed > SILENCE_S
+        if not (silent if owner is None or not owner.can_be_asked else owner.is_dead()):
+            return
+        # Renamed first: of two that found it dead, the slower one must not remove the faster one's new lock.
+        grave = self.path.with_name(f"{self.path.name}.{token_hex(4)}")
+        with suppress(OSError):
+            self.path.rename(grave)
+            if grave.read_bytes() != seen:
+                with suppress(OSError):
+                    os.link(grave, self.path)
+            grave.unlink()
+
+    def _beat(self, stop: threading.Event) -> None:
+        while not stop.wait(BEAT_S):
+            with suppress(OSError):
+                os.utime(self.path)
+
+    def leave(self) -> None:
+        self._stop.set()
+        with suppress(OSError):
+            if self._pid == os.getpid() and self.path.read_bytes() == self._mine:
+                self.path.unlink()

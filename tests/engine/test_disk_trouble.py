@@ -1,0 +1,304 @@
+"""A disk that is full, closed, or changes under our hands: a clear report, and an index that stays whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import apsw
+import pytest
+
+from openclaw_mem_engine.errors import IndexUnavailable, WorkspaceError
+from openclaw_mem_engine.index.aside import check_room
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.sync.lock import SyncLock
+from support.memories import open_memory, settings_for, write_notes
+from support.stores import content
+
+ENGINE, TESTS = (Path(__file__).parents[2] / name for name in ("engine", "tests"))
+NOBODY = 65534
+
+
+def whole(path: Path) -> None:
+    """SQLite finds nothing wrong, and each chunk has its words."""
+    connection = apsw.Connection(str(path))
+    try:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        chunks = connection.execute("SELECT seq FROM chunks ORDER BY seq").fetchall()
+        for table in ("chunks_fts", "chunks_fts_stemmed"):
+            assert connection.execute(f"SELECT rowid FROM {table} ORDER BY rowid").fetchall() == chunks
+    finally:
+        connection.close()
+
+
+def same_as_fresh(memory: Memory, tmp_path: Path) -> None:
+    """The index holds what one made now from nothing would hold."""
+    place = tmp_path / "fresh" / "main.sqlite"
+    shutil.rmtree(place.parent, ignore_errors=True)
+    with Memory.open(replace(memory.settings, index_path=place)) as fresh:
+        fresh.sync()
+    mine, wanted = content(memory.settings.index_path), content(place)
+    for name in ("cache",):
+        mine.pop(name), wanted.pop(name)
+    assert mine == wanted
+
+
+def paths(memory: Memory, query: str) -> list[str]:
+    return sorted(hit.path for hit in memory.search(query).hits)
+
+
+# -- a full disk ----------------------------------------------------------------------------------------
+
+#: A process whose SQLite may write so many bytes and no more; then the disk has room again.
+SMALL_DISK = """
+    import sys
+    from pathlib import Path
+    import apsw
+    from openclaw_mem_engine.errors import IndexUnavailable
+    from support.memories import open_memory, write_notes
+
+    class File(apsw.VFSFile):
+        left = 1 << 40
+        def __init__(self, name, flags):
+            super().__init__("unix", name, flags)
+        def xWrite(self, data, offset):
+            if len(data) > File.left:
+                raise apsw.FullError("no room")
+            File.left -= len(data)
+            super().xWrite(data, offset)
+
+    class Disk(apsw.VFS):
+        def __init__(self):
+            super().__init__("small", "unix", makedefault=True)
+        def xOpen(self, name, flags):
+            return File(name, flags)
+
+    disk = Disk()
+    workspace, home, room = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    force = sys.argv[4] == "rebuild"
+    with open_memory(workspace, home) as memory:
+        memory.sync()
+        write_notes(workspace, {f"memory/{n}.md": f"heron number {n} " * 30 for n in range(60)})
+        before = memory.settings.index_path.stat().st_size
+        File.left = room
+        try:
+            memory.sync(force=force)
+        except IndexUnavailable as error:
+            print("said", error)
+        else:
+            print("fitted")
+        assert [hit.path for hit in memory.search("router").hits][0] == "MEMORY.md"
+        assert not list(memory.settings.index_path.parent.glob("*.tmp-*"))
+        File.left = 1 << 40
+        report = memory.sync(force=force)
+        assert report.files == 61, report
+        print("then", report.files)
+"""
+
+
+@pytest.mark.parametrize("how", ["sync", "rebuild"])
+@pytest.mark.parametrize("room", [0, 30_000, 120_000, 400_000, 50_000_000])
+def test_a_disk_that_is_full_after_some_bytes(tmp_path: Path, room: int, how: str) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "the router is gull\n"})
+    arguments = (workspace, tmp_path / "home", room, how)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(SMALL_DISK), *map(str, arguments)],
+        capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PYTHONPATH": f"{ENGINE}{os.pathsep}{TESTS}"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    first, last = done.stdout.splitlines()
+    if room < 200_000:
+        assert "is full. The index keeps its old content; free some space" in first
+    if room > 10_000_000:
+        assert first == "fitted"
+    assert last == "then 61"
+    with open_memory(workspace, tmp_path / "home") as memory:
+        whole(memory.settings.index_path)
+        same_as_fresh(memory, tmp_path)
+
+
+def test_a_disk_without_room_for_a_lock_is_full(tmp_path: Path) -> None:
+    """Not even an empty file can be made: no inode is left."""
+    mount, place = shutil.which("mount"), tmp_path / "disk"
+    place.mkdir()
+    if mount is None or os.geteuid() != 0:
+        pytest.skip("mounting a small disk takes root")
+    made = subprocess.run(
+        [mount, "-t", "tmpfs", "-o", "size=1m,nr_inodes=2", "tmpfs", str(place)], capture_output=True
+    )
+    if made.returncode:
+        pytest.skip(f"no tmpfs here: {made.stderr!r}")
+    try:
+        (place / "last").touch()
+        with pytest.raises(IndexUnavailable, match=r"that holds .*main\.sqlite\.lock is full"):
+            SyncLock(place / "main.sqlite").acquire()
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_rebuild_without_room_is_not_begun(tmp_path: Path) -> None:
+    index = tmp_path / "main.sqlite"
+    free = shutil.disk_usage(tmp_path).free
+    check_room(index, free // 4)
+    said = r"main\.sqlite is too full to build it anew: [\d,.]+ MB are free and [\d,.]+ MB are needed"
+    with pytest.raises(IndexUnavailable, match=said):
+        check_room(index, free)
+    check_room(tmp_path / "missing" / "main.sqlite", free)
+
+
+# -- permissions ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def as_nobody() -> Iterator[Path]:
+    """A folder of a user whom permissions stop; root may do anything."""
+    if os.geteuid() != 0:
+        pytest.skip("becoming another user takes root")
+    folder = Path(tempfile.mkdtemp())
+    os.chown(folder, NOBODY, NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        yield folder
+    finally:
+        os.seteuid(0)
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("open_before", [True, False])
+def test_a_read_only_folder_is_said_and_the_index_stays(as_nobody: Path, open_before: bool) -> None:
+    workspace = write_notes(as_nobody / "ws", {"MEMORY.md": "the router is gull\n"})
+    settings = settings_for(workspace, as_nobody / "home", OPENCLAW_MEM_PROVIDER="none")
+    folder = settings.index_path.parent
+    with Memory.open(settings) as memory:
+        memory.sync()
+        before = content(settings.index_path)
+        if open_before:
+            write_notes(workspace, {"memory/new.md": "zeppelin\n"})
+            memory.settings.index_path.with_name("main.sqlite.lock").unlink()
+            folder.chmod(0o500)
+            with pytest.raises(IndexUnavailable, match=r"main\.sqlite.*OPENCLAW_MEM_HOME"):
+                memory.sync()
+            assert paths(memory, "router") == ["MEMORY.md"]
+            folder.chmod(0o700)
+            assert memory.sync().changed == ("memory/new.md",)
+            return
+    folder.chmod(0o500)
+    with (
+        pytest.raises(IndexUnavailable, match=r"main\.sqlite.*OPENCLAW_MEM_HOME"),
+        Memory.open(settings) as memory,
+    ):
+        memory.search("router")
+    folder.chmod(0o700)
+    assert content(settings.index_path) == before
+    whole(settings.index_path)
+
+
+def test_a_workspace_that_may_not_be_entered_keeps_its_index(as_nobody: Path) -> None:
+    workspace = write_notes(as_nobody / "ws", {"MEMORY.md": "the router is gull\n"})
+    with open_memory(workspace, as_nobody / "home", provider="none") as memory:
+        memory.sync()
+        workspace.chmod(0)
+        with pytest.raises(WorkspaceError, match=r"ws"):
+            memory.sync()
+        assert paths(memory, "router") == ["MEMORY.md"]
+        workspace.chmod(0o700)
+        assert memory.sync().files == 1
+
+
+# -- files that do not keep still -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    notes = {f"memory/{n:03}.md": f"heron number {n}\n" for n in range(40)}
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "the router is gull\n", **notes})
+    with open_memory(workspace, tmp_path / "home", provider="none") as opened:
+        yield opened
+
+
+def test_files_that_come_and_go_while_they_are_indexed(memory: Memory, tmp_path: Path) -> None:
+    workspace, stop = memory.settings.workspace, threading.Event()
+
+    def churn() -> None:
+        turn = 0
+        while not stop.is_set():
+            turn += 1
+            for number in range(40):
+                place = workspace / f"memory/{number:03}.md"
+                if (number + turn) % 3:
+                    place.write_text(f"heron {number} of turn {turn}\n", "utf-8")
+                else:
+                    place.unlink(missing_ok=True)
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        for number in range(25):
+            report = memory.sync(force=number % 5 == 4)
+            reasons = {skipped.reason for skipped in report.skipped}
+            assert reasons <= {"does not exist"}, "what vanished is told as that"
+            assert paths(memory, "router") == ["MEMORY.md"]
+    finally:
+        stop.set()
+        thread.join()
+    whole(memory.settings.index_path)
+    memory.sync()
+    assert memory.freshness().state == "fresh"
+    same_as_fresh(memory, tmp_path)
+
+
+def test_a_file_that_grows_while_it_is_read_ends_up_whole(memory: Memory, tmp_path: Path) -> None:
+    note, stop = memory.settings.workspace / "memory/growing.md", threading.Event()
+    note.write_text("line 0 of the egret\n", "utf-8")
+
+    def grow() -> None:
+        with note.open("a", encoding="utf-8") as file:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                file.write(f"line {number} of the egret\n" * 50)
+                file.flush()
+                time.sleep(0.001)
+
+    thread = threading.Thread(target=grow)
+    thread.start()
+    try:
+        for _ in range(15):
+            memory.sync()
+    finally:
+        stop.set()
+        thread.join()
+    memory.sync()
+    assert memory.freshness().state == "fresh"
+    whole(memory.settings.index_path)
+    same_as_fresh(memory, tmp_path)
+
+
+@pytest.mark.parametrize("shift", [-400 * 86_400, 400 * 86_400], ids=["went back", "came from the future"])
+def test_times_of_another_clock_hide_no_change(memory: Memory, tmp_path: Path, shift: int) -> None:
+    """A clock that was wrong when a note was written, or when it was indexed, gives times that run back."""
+    note = memory.settings.workspace / "memory/000.md"
+    later = time.time_ns() + shift * 1_000_000_000
+    os.utime(note, ns=(later, later))
+    memory.sync()
+    note.write_text("egret number 0\n", "utf-8")  # of the same size
+    earlier = later - 3_600 * 1_000_000_000
+    os.utime(note, ns=(earlier, earlier))
+    assert memory.freshness().changed == ("memory/000.md",)
+    assert memory.sync().changed == ("memory/000.md",)
+    assert "memory/000.md" in paths(memory, "egret")
+    note.write_text("stork number 0\n", "utf-8")
+    os.utime(note, ns=(earlier, earlier))
+    if shift > 0:  # a time that is still to come is never trusted
+        assert memory.sync().changed == ("memory/000.md",)
+        same_as_fresh(memory, tmp_path)
