@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
-from openclaw_mem_engine.index.aside import aside_path, remove, sweep
+from openclaw_mem_engine.index.aside import aside_path, check_room, remove, sweep
 from openclaw_mem_engine.index.database import BUSY_TIMEOUT_MS, Bound, Database, explained, rows
 from openclaw_mem_engine.index.full_text import FullTextRows
 from openclaw_mem_engine.index.meta import Meta
@@ -98,11 +98,12 @@ class SqliteIndex:
 
     def _can_read_full_text(self, notes: list[Note]) -> bool:
         """Whether this process's SQLite knows the full-text tables that another one has made."""
-        try:
-            self._db.reader().execute("SELECT 1 FROM chunks_fts LIMIT 0")
-        except apsw.SQLError as error:
-            notes.append(Note("no-fts5", f"SQLite has no FTS5 ({error}).", "warning"))
-            return False
+        with explained(self.path):
+            try:
+                self._db.reader().execute("SELECT 1 FROM chunks_fts LIMIT 0")
+            except apsw.SQLError as error:
+                notes.append(Note("no-fts5", f"SQLite has no FTS5 ({error}).", "warning"))
+                return False
         return True
 
     def _bring_derived_up_to_date(self) -> None:
@@ -403,6 +404,7 @@ class SqliteIndex:
         of all processes see it at once, and a kill in the middle leaves the old index whole.
         """
         sweep(self.path)
+        check_room(self.path, self.bytes_on_disk())
         aside = aside_path(self.path)
         try:
             fresh = SqliteIndex(aside, extension=self._db.extension, full_text=self.caps.full_text)
@@ -436,8 +438,13 @@ class SqliteIndex:
         with self._db.exclusive_writer() as connection, explained(source):
             connection.execute("ATTACH ? AS other", (str(source),))
             try:
+                # Not what only a damaged page can hold: it would stay damaged for good.
                 connection.execute(
-                    "INSERT OR IGNORE INTO embedding_cache SELECT * FROM other.embedding_cache"
+                    """INSERT OR IGNORE INTO embedding_cache SELECT * FROM other.embedding_cache
+                    WHERE typeof(provider) = 'text' AND typeof(model) = 'text' AND typeof(hash) = 'text'
+                        AND typeof(provider_key) = 'text' AND typeof(updated_at) = 'real'
+                        AND typeof(dims) = 'integer' AND typeof(embedding) IN ('blob', 'null')
+                        AND coalesce(length(embedding), 0) = 4 * dims"""
                 )
             finally:
                 connection.execute("DETACH other")

@@ -1,0 +1,111 @@
+"""``openclaw-mem doctor``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.cli.formats import print_json
+from openclaw_mem_engine.cli.opening import settings_of
+from openclaw_mem_engine.cli.progress import ProgressLine
+from openclaw_mem_engine.cli.stopping import stoppable
+from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
+from openclaw_mem_engine.cli.words import count
+from openclaw_mem_engine.errors import IndexUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.index.findings import Finding, Report
+
+
+def run(arguments: Namespace) -> int:
+    """Look at everything, mend when asked to, and print what there is. Makes no index."""
+    settings = settings_of(arguments)
+    started = time.perf_counter()
+    report, done = _examined(settings, deep=arguments.deep, mend=arguments.fix)
+    _write_down(settings, report, done, time.perf_counter() - started)
+    if arguments.json:
+        print_json({"indexPath": str(settings.index_path)} | report.to_dict() | {"fixed": done})
+    else:
+        for line in report_lines(report, done, Style.of(sys.stdout)):
+            out(line)
+    return IndexUnavailable.exit_code if report.errors else 0
+
+
+def _write_down(settings: Settings, report: Report, done: Sequence[str], seconds: float) -> None:
+    from openclaw_mem_engine.sync.journal import Journal
+
+    journal = Journal.of(settings)
+    journal.examined(report, done, seconds)
+    journal.close()
+
+
+class _Line(ProgressLine):
+    """Checks are told by name; those that go through files also by count."""
+
+    def _text(self, done: int, total: int, label: str, now: float) -> str:
+        if total > 0:
+            return super()._text(done, total, label, now)
+        self._began = now
+        return one_line(label)
+
+
+def _examined(settings: Settings, *, deep: bool, mend: bool) -> tuple[Report, list[str]]:
+    """What there is, after mending when that is asked for, and what was mended."""
+    from openclaw_mem_engine.providers.lineup import Lineup
+    from openclaw_mem_engine.sync.doctor import examine, fix
+
+    # Asked for what they are, never for a vector.
+    lineup = Lineup(settings)
+    try:
+        with stoppable() as token, _Line() as progress:
+            report = examine(settings, lineup.embedders, deep=deep, progress=progress, cancel=token)
+            if not (mend and report.fixable):
+                return report, []
+            done = fix(settings, report, token)
+            return examine(settings, lineup.embedders, deep=deep, progress=progress, cancel=token), done
+    finally:
+        lineup.close()
+
+
+def report_lines(report: Report, done: Sequence[str], style: Style) -> list[str]:
+    """Checks, findings with evidence and repair, and a sum, for people."""
+    rows = [
+        ("ok" if check.ok else "look", one_line(check.name), one_line(check.detail))
+        for check in report.checks
+    ]
+    lines = [style.strong("checks"), *(f"  {line}" for line in aligned(rows))]
+    if done:
+        lines += ["", style.strong("mended"), *(f"  {one_line(text)}" for text in done)]
+    if report.findings:
+        lines += ["", style.strong("findings")]
+        for finding in report.findings:
+            lines += _finding(finding, style)
+    return [*lines, "", _sum(report)]
+
+
+def _finding(finding: Finding, style: Style) -> list[str]:
+    lines = [f"  {style.mark(finding.severity)} {finding.code}: {one_line(finding.text)}"]
+    lines += [f"      {style.dim(one_line(item))}" for item in finding.evidence]
+    if finding.repair:
+        lines.append(f"      repair: {one_line(finding.repair)}")
+    return lines
+
+
+def _sum(report: Report) -> str:
+    counts = [
+        count(sum(finding.severity == severity for finding in report.findings), noun, plural)
+        for severity, noun, plural in (
+            ("error", "error", "errors"),
+            ("warning", "warning", "warnings"),
+            ("info", "remark", "remarks"),
+        )
+    ]
+    told = f"{', '.join(counts)} from {count(len(report.checks), 'check')}."
+    if report.fixable:
+        told += f" `openclaw-mem doctor --fix` mends {len(report.fixable):,} of them."
+    return told

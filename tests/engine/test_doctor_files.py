@@ -1,0 +1,263 @@
+"""The doctor on what lies round the index: notes, by-products, root files, left-overs, permissions."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.index.aside import aside_path
+from openclaw_mem_engine.providers.lineup import RECORDS_FILE
+from openclaw_mem_engine.sync.doctor import fix
+from openclaw_mem_engine.sync.lock import SyncLock
+from openclaw_mem_engine.sync.place_checks import check_size
+from openclaw_mem_engine.workspace.bootstrap import BOOTSTRAP_LIMIT, bootstrap_cut
+from support.damage import NOTES, age, alter, codes, indexed, looked, named, sync
+from support.goldens import golden
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return indexed(tmp_path)
+
+
+# -- notes ------------------------------------------------------------------------------------------------
+
+
+def test_an_edited_file_is_told(settings: Settings) -> None:
+    (settings.workspace / "memory/network.md").write_text("Router firmware 6 is fine.\n")
+    found = named(looked(settings, deep=True), "files-changed")
+    assert found.evidence == ("memory/network.md",) and found.repair == "openclaw-mem index"
+    sync(settings)
+    assert looked(settings, deep=True).findings == ()
+
+
+def test_a_new_file_is_told(settings: Settings) -> None:
+    (settings.workspace / "memory/new.md").write_text("New.\n")
+    assert named(looked(settings), "files-unlisted").evidence == ("memory/new.md",)
+
+
+def test_a_removed_file_is_told(settings: Settings) -> None:
+    (settings.workspace / "memory/network.md").unlink()
+    assert named(looked(settings), "files-gone").evidence == ("memory/network.md",)
+
+
+def test_a_text_that_changed_behind_the_clock_is_an_error(settings: Settings) -> None:
+    """Same size, same time, another text: what a sync by times cannot see."""
+    path = settings.workspace / "memory/network.md"
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"Xouter")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    found = named(looked(settings), "stale-hash")
+    assert found.severity == "error" and found.evidence == ("memory/network.md",)
+    assert found.repair == "openclaw-mem index --force"
+    sync(settings, force=True)
+    assert looked(settings, deep=True).findings == ()
+
+
+def test_deep_finds_a_chunk_that_the_notes_do_not_give(settings: Settings) -> None:
+    """Consistent in itself, with a good id and hash, and yet not what the file holds."""
+    from openclaw_mem_engine.index.identity import chunk_id_of
+    from support.damage import raw
+
+    with raw(settings) as connection:
+        ((seq, path, last, content, model),) = connection.execute(
+            "SELECT seq, path, end_line, hash, model FROM chunks WHERE path = 'memory/network.md'"
+        )
+        moved = chunk_id_of("memory", path, 2, last, content, model)
+        connection.execute("UPDATE chunks SET start_line = 2, id = ? WHERE seq = ?", (moved, seq))
+    assert looked(settings).findings == ()
+    found = named(looked(settings, deep=True), "differs-from-notes")
+    assert sorted(found.evidence) == [
+        "the index has too much memory/network.md:2-2",
+        "the index lacks memory/network.md:1-2",
+    ]
+    sync(settings, force=True)
+    assert looked(settings, deep=True).findings == ()
+
+
+def test_a_note_that_cannot_be_indexed_is_a_remark(settings: Settings) -> None:
+    (settings.workspace / "memory/link.md").symlink_to(settings.workspace / "MEMORY.md")
+    found = named(looked(settings), "files-left-out")
+    assert found.severity == "info" and found.evidence[0].startswith("memory/link.md: is a link")
+
+
+def test_a_workspace_that_is_gone_is_an_error(settings: Settings) -> None:
+    settings.workspace.rename(settings.workspace.with_name("elsewhere"))
+    report = looked(settings)
+    assert "does not exist" in named(report, "workspace").text
+    assert report.errors == 1
+
+
+def test_transcripts_are_compared_as_far_as_they_are_indexed(tmp_path: Path) -> None:
+    settings = indexed(tmp_path)
+    settings = replace(settings, sources=("memory", "sessions"))
+    folder = settings.openclaw.sessions_dir
+    folder.mkdir(parents=True)
+    line = '{"type":"message","message":{"role":"user","content":"The code of the gate is %s"}}\n'
+    (folder / "one.jsonl").write_text("".join(line % n for n in range(20)))
+    age(folder / "one.jsonl")
+    sync(settings)
+    assert looked(settings, deep=True).findings == ()
+    with (folder / "one.jsonl").open("a") as file:
+        file.write(line % "new")
+    assert looked(settings, deep=True).findings == (), "below its threshold it is as it should be"
+    alter(settings, "UPDATE files SET hash = 'x' WHERE source = 'sessions'")
+    assert named(looked(settings), "stale-hash").evidence == ("sessions/one.jsonl",)
+
+
+# -- by-products --------------------------------------------------------------------------------------------
+
+
+def test_by_products_of_the_agent_are_told_with_their_share(tmp_path: Path) -> None:
+    dreams = {f"memory/dreaming/light/2026-02-{day:02}.md": f"Candidate {day}.\n" for day in range(1, 20)}
+    settings = indexed(tmp_path, {**dreams, "MEMORY.md": "A fact.\n"})
+    found = named(looked(settings), "by-products")
+    assert found.severity == "warning" and "19 files (19 of 20 chunks, 95 %)" in found.text
+    assert shlex.split(found.repair)[:3] == ["mv", "--", str(settings.workspace / "memory/dreaming")]
+
+
+def test_hidden_folders_in_an_index_are_told(settings: Settings) -> None:
+    """What an older program would have taken in."""
+    alter(settings, "UPDATE chunks SET path = 'memory/.dreams/x.md' WHERE path = 'memory/network.md'")
+    assert named(looked(settings), "by-products").evidence == ("memory/.dreams/x.md",)
+
+
+def test_exported_conversations_are_told(tmp_path: Path) -> None:
+    head = "# Session: 2026-02-20 23:59:07 UTC\n\n- **Session Key**: agent:main:main\n- **Session ID**: s\n\n"
+    export = {"memory/2026-02-20-2359.md": head + "user: hello\n"}
+    settings = indexed(tmp_path / "few", {**NOTES, **export})
+    assert named(looked(settings), "session-exports").severity == "info"
+    settings = indexed(tmp_path / "most", {**export, "memory/qmd.md": "# Session s-1\n\nUser: hello\n"})
+    found = named(looked(settings), "session-exports")
+    assert found.severity == "warning" and "2 of 2 chunks" in found.text
+
+
+def test_databases_among_the_notes_are_told(settings: Settings) -> None:
+    (settings.workspace / "memory/main.sqlite").write_bytes(b"")
+    assert named(looked(settings), "database-in-memory").evidence == ("memory/main.sqlite",)
+
+
+def test_an_index_in_the_workspace_is_told(settings: Settings) -> None:
+    inside = replace(settings, index_path=settings.workspace / "memory/.index/main.sqlite")
+    sync(inside)
+    assert named(looked(inside), "index-in-workspace").severity == "warning"
+
+
+# -- root files ---------------------------------------------------------------------------------------------
+
+
+def test_a_memory_file_beyond_the_limit_is_told_with_the_line(tmp_path: Path) -> None:
+    lines = [f"Fact {number:04} " + "x" * 39 for number in range(600)]  # 50 characters with the line end
+    settings = indexed(tmp_path, {"MEMORY.md": "\n".join(lines)})
+    found = named(looked(settings), "bootstrap-cut")
+    assert "29,999 characters, 20,000 is the limit" in found.text
+    assert "lines 1-280 and from line 521 on" in found.text  # 14,000 and the last 4,000 characters
+    assert found.repair == "openclaw-mem get MEMORY.md:280"
+
+
+def test_a_memory_file_at_the_limit_is_fine(tmp_path: Path) -> None:
+    settings = indexed(tmp_path, {"MEMORY.md": "é" * BOOTSTRAP_LIMIT + "\n\n"})
+    assert looked(settings).findings == ()
+
+
+@pytest.mark.goldens
+def test_the_cut_is_that_of_the_agent() -> None:
+    recorded = golden("bootstrap")
+    text = "# long term\n" + "m" * 30_000
+    for case in recorded["context"]:
+        limit = case["limits"].get("maxChars", BOOTSTRAP_LIMIT)
+        given = {file["path"]: file for file in case["files"]}.get("MEMORY.md")
+        if given is None or "totalMaxChars" in case["limits"]:
+            continue
+        cut = bootstrap_cut(text, limit)
+        assert cut is not None
+        told = cut.given("MEMORY.md")
+        assert len(told) == given["chars"]
+        if "tail" in given and not given["tail"].endswith("…"):
+            assert told == given["tail"]
+        assert case["warnings"][0].startswith(f"workspace bootstrap file MEMORY.md is {cut.units} chars")
+
+
+def test_characters_are_counted_as_the_agent_counts_them() -> None:
+    assert bootstrap_cut("🦀" * 10_000) is None
+    cut = bootstrap_cut("🦀" * 10_001)
+    assert cut is not None and cut.units == 20_002
+
+
+# -- our own files ------------------------------------------------------------------------------------------
+
+
+def test_left_overs_of_killed_rebuilds_are_told_and_removed(settings: Settings) -> None:
+    left = aside_path(settings.index_path)
+    for name in (left, left.with_name(f"{left.name}-wal")):
+        name.write_bytes(b"x" * 1000)
+    with SyncLock(settings.index_path).holding():
+        assert "left-overs" not in codes(looked(settings)), "they may be those of whoever is at work"
+    report = looked(settings)
+    assert named(report, "left-overs").evidence[0] == left.name
+    fix(settings, report)
+    assert looked(settings).findings == () and not left.exists()
+
+
+def test_a_damaged_index_that_was_set_aside_is_told(settings: Settings) -> None:
+    aside = settings.index_path.with_name(f"{settings.index_path.name}.damaged")
+    aside.write_bytes(b"x")
+    found = named(looked(settings), "damaged-aside")
+    assert found.severity == "info" and found.repair == f"rm -- {shlex.quote(str(aside))}"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
+def test_files_that_others_can_read_are_told_and_closed(settings: Settings) -> None:
+    settings.index_path.chmod(0o644)
+    settings.index_path.parent.chmod(0o777)
+    report = looked(settings)
+    assert len(named(report, "permissions").evidence) == 2
+    fix(settings, report)
+    assert looked(settings).findings == ()
+    assert stat.S_IMODE(settings.index_path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(settings.index_path.parent.stat().st_mode) == 0o755
+
+
+def test_a_log_larger_than_its_index_is_told_and_moved_in(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from openclaw_mem_engine.memory import Memory
+
+    monkeypatch.setattr("openclaw_mem_engine.sync.place_checks._LARGE_LOG", 100_000)
+    with Memory.open(settings) as memory:  # whoever has it open keeps the log from going
+        for turn in range(40):
+            (settings.workspace / "memory/long.md").write_text("\n".join(f"{turn} {n}" for n in range(4000)))
+            memory.sync()
+        report = looked(settings)
+        assert named(report, "log-large").severity == "info"
+        fix(settings, report)
+        assert "log-large" not in codes(looked(settings))
+
+
+def test_records_that_cannot_be_used_are_told(settings: Settings) -> None:
+    path = settings.data_dir / RECORDS_FILE
+    path.write_bytes(b"no database at all" * 300)
+    path.chmod(0o600)
+    found = named(looked(settings), "providers-file")
+    assert found.severity == "warning" and found.repair == f"rm -- {shlex.quote(str(path))}"
+    path.unlink()
+    assert looked(settings).findings == ()
+
+
+def test_the_size_check_tells_unused_pages(settings: Settings) -> None:
+    from openclaw_mem_engine.index.findings import Outcome
+    from openclaw_mem_engine.index.snapshot import Snapshot
+
+    snap, out = Snapshot(settings.index_path), Outcome()
+    try:
+        check_size(settings, snap, out)
+    finally:
+        snap.close()
+    assert "MB of it unused" in out.detail and not out.findings

@@ -1,0 +1,489 @@
+"""Every kind of damage to the index file: found, told with its repair, and mended where that is safe."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+import pytest
+
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import Cancelled
+from openclaw_mem_engine.index.checks import check_version
+from openclaw_mem_engine.index.findings import Outcome
+from openclaw_mem_engine.providers.lineup import Lineup
+from openclaw_mem_engine.sync.doctor import examine, fix
+from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
+from support.damage import alter, codes, indexed, looked, named, raw, sync
+from support.stores import content
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return indexed(tmp_path)
+
+
+def test_a_whole_index_has_no_findings(settings: Settings) -> None:
+    for deep in (False, True):
+        report = looked(settings, deep=deep)
+        assert report.findings == ()
+        assert all(check.ok for check in report.checks)
+    assert len(report.checks) == 20
+    names = {path.name for path in settings.index_path.parent.iterdir()}
+    assert names <= {"main.sqlite", "main.sqlite.lock"}, "looking leaves nothing behind"
+
+
+def test_an_index_that_was_edited_often_has_no_findings(settings: Settings) -> None:
+    for turn in range(5):
+        (settings.workspace / "memory/long.md").write_text(
+            "\n".join(f"Turn {turn} line {n}" for n in range(90))
+        )
+        (settings.workspace / "memory/network.md").unlink(missing_ok=True)
+        sync(settings)
+    sync(settings, force=True)
+    (settings.workspace / "memory/2026-02-20.md").write_text("The pump is new.\n")
+    sync(settings)
+    assert looked(settings, deep=True).findings == ()
+
+
+def test_no_index_is_no_error_and_none_is_made(settings: Settings) -> None:
+    elsewhere = replace(settings, index_path=settings.index_path.with_name("other.sqlite"))
+    report = looked(elsewhere)
+    assert codes(report) == {"not-there"} and report.errors == 0
+    assert not elsewhere.index_path.exists()
+
+
+# -- damage that only a rebuild mends --------------------------------------------------------------------
+
+
+def overwrite_pages(settings: Settings) -> None:
+    with settings.index_path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        for place in range(4096 * 8, size - 4096, 4096 * 3):
+            file.seek(place + 100)
+            file.write(b"\xa5" * 1500)
+
+
+def not_a_database(settings: Settings) -> None:
+    settings.index_path.write_bytes(b"these are no pages at all" * 400)
+
+
+def cut_off(settings: Settings) -> None:
+    with settings.index_path.open("r+b") as file:
+        file.truncate(4096 * 5)
+
+
+def statements(*sql: str, bound: tuple[Any, ...] = ()) -> Callable[[Settings], None]:
+    return lambda settings: alter(settings, *sql, bound=bound)
+
+
+def two_of_one_id(settings: Settings) -> None:
+    with raw(settings) as connection:
+        ((sql,),) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'chunks'")
+        connection.execute("ALTER TABLE chunks RENAME TO old_chunks")
+        connection.execute(sql.replace(" UNIQUE", ""))
+        connection.execute("INSERT INTO chunks SELECT * FROM old_chunks")
+        connection.execute(
+            """INSERT INTO chunks SELECT max(seq) + 1, id, path, source, start_line, end_line, hash, model,
+            text, updated_at FROM old_chunks"""
+        )
+        connection.execute("DROP TABLE old_chunks")
+
+
+NEEDS_REBUILD: dict[str, tuple[str, Callable[[Settings], None]]] = {
+    "overwritten pages": ("damaged", overwrite_pages),
+    "another file": ("damaged", not_a_database),
+    "a file cut off": ("damaged", cut_off),
+    "no chunks table": ("tables-missing", statements("DROP TABLE chunks")),
+    "no fingerprint": ("no-fingerprint", statements("DELETE FROM meta WHERE key = 'fingerprint'")),
+    "an unreadable fingerprint": (
+        "fingerprint-unreadable",
+        statements("UPDATE meta SET value = '{\"model\": 7' WHERE key = 'fingerprint'"),
+    ),
+    "chunks of two models": (
+        "mixed-models",
+        statements("UPDATE chunks SET model = 'other-model' WHERE seq IN (SELECT max(seq) FROM chunks)"),
+    ),
+    "an altered text": (
+        "altered-chunks",
+        statements("UPDATE chunks SET text = text || 'x' WHERE path = 'memory/network.md'"),
+    ),
+    "altered lines": (
+        "altered-chunks",
+        statements("UPDATE chunks SET end_line = end_line + 1 WHERE seq = 2"),
+    ),
+    "two chunks of one id": ("duplicate-ids", two_of_one_id),
+}
+
+
+@pytest.mark.parametrize("kind", NEEDS_REBUILD)
+def test_damage_that_only_a_rebuild_mends(kind: str, settings: Settings) -> None:
+    code, damage = NEEDS_REBUILD[kind]
+    damage(settings)
+    report = looked(settings, deep=True)
+    assert code in codes(report)
+    found = next(finding for finding in report.findings if finding.code == code)
+    assert (found.severity, found.repair) == ("error", "openclaw-mem index --force")
+    assert report.findings[0].severity == "error", "the worst stands first"
+
+
+def test_a_newer_schema_is_told_and_left_alone(settings: Settings) -> None:
+    alter(
+        settings,
+        """UPDATE meta SET value = replace(value, '"schema": 1', '"schema": 99') WHERE key = 'fingerprint'""",
+    )
+    found = named(looked(settings), "newer-schema")
+    assert found.severity == "error" and "99" in found.text
+
+
+# -- damage that is mended from what is there ------------------------------------------------------------
+
+
+def set_vector(settings: Settings, vector: np.ndarray[Any, Any], where: str) -> None:
+    alter(settings, f"UPDATE embedding_cache SET embedding = ? WHERE {where}", bound=(vector.tobytes(),))
+
+
+_LAST = "rowid = (SELECT max(rowid) FROM embedding_cache WHERE embedding IS NOT NULL)"
+
+
+def nan_in_cache(settings: Settings) -> None:
+    set_vector(settings, np.full(256, np.nan, dtype=np.float32), _LAST)
+
+
+def zeros_in_cache(settings: Settings) -> None:
+    set_vector(settings, np.zeros(256, dtype=np.float32), _LAST)
+
+
+def short_blob(settings: Settings) -> None:
+    set_vector(settings, np.ones(11, dtype=np.float32), _LAST)
+
+
+def other_dims(settings: Settings) -> None:
+    vector = np.zeros(16, dtype=np.float32)
+    vector[0] = 1
+    alter(
+        settings,
+        f"UPDATE embedding_cache SET embedding = ?, dims = 16 WHERE {_LAST}",
+        bound=(vector.tobytes(),),
+    )
+
+
+def table_of_other_dims(settings: Settings) -> None:
+    alter(
+        settings,
+        "DROP TABLE chunks_vec",
+        "CREATE VIRTUAL TABLE chunks_vec USING vec0("
+        "source TEXT PARTITION KEY, embedding FLOAT[16] distance_metric=cosine)",
+    )
+
+
+def foreign_vectors(settings: Settings) -> None:
+    """Each chunk has the vector of another one: what a crossed-over batch would leave."""
+    with raw(settings) as connection:
+        held = list(connection.execute("SELECT rowid, source, embedding FROM chunks_vec ORDER BY rowid"))
+        connection.execute("DELETE FROM chunks_vec")
+        for place, (seq, source, _) in enumerate(held):
+            other = held[(place + len(held) // 2) % len(held)][2]
+            connection.execute(
+                "INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)", (seq, source, other)
+            )
+
+
+def hidden_from_search(settings: Settings) -> None:
+    """sqlite-vec's own mark of which rows count: reading a row by its number still works without it."""
+    alter(settings, "UPDATE chunks_vec_chunks SET validity = zeroblob(length(validity))")
+
+
+def full_text_lies(settings: Settings) -> None:
+    alter(
+        settings,
+        "DELETE FROM chunks_fts_stemmed WHERE rowid = 1",
+        "INSERT INTO chunks_fts_stemmed(rowid, text) VALUES(1, 'nothing of the kind')",
+    )
+
+
+def full_text_holes(settings: Settings) -> None:
+    """The inner table that holds the words loses what it has."""
+    alter(settings, "DELETE FROM chunks_fts_data WHERE id > 10")
+
+
+MENDED: dict[str, tuple[str, Callable[[Settings], None]]] = {
+    "chunks without full-text rows": (
+        "full-text-missing",
+        statements("DELETE FROM chunks_fts WHERE rowid < 3"),
+    ),
+    "chunks without stemmed rows": (
+        "full-text-missing",
+        statements("DELETE FROM chunks_fts_stemmed WHERE rowid < 3"),
+    ),
+    "full-text rows of no chunk": (
+        "full-text-orphans",
+        statements("INSERT INTO chunks_fts(rowid, text) VALUES(999, 'ghost')"),
+    ),
+    "full-text rows with other words": ("full-text-lost", full_text_lies),
+    "no full-text table": ("full-text-tables", statements("DROP TABLE chunks_fts")),
+    "a full-text table with holes": ("full-text-damaged", full_text_holes),
+    "chunks without vec0 rows": ("vectors-missing", statements("DELETE FROM chunks_vec WHERE rowid = 2")),
+    "no vec0 table": ("vectors-missing", statements("DROP TABLE chunks_vec")),
+    "vec0 rows of no chunk": (
+        "vector-orphans",
+        statements(
+            "INSERT INTO chunks_vec(rowid, source, embedding) SELECT 999, source, embedding FROM chunks_vec "
+            "WHERE rowid = 1"
+        ),
+    ),
+    "vec0 rows with other vectors": ("vectors-differ", foreign_vectors),
+    "a search that misses the nearest": ("recall", foreign_vectors),
+    "rows that the vector search skips": ("recall", hidden_from_search),
+    "a vec0 table of other dimensions": ("vector-dims", table_of_other_dims),
+    "NaN in the cache": ("cache-values", nan_in_cache),
+    "zeros in the cache": ("cache-values", zeros_in_cache),
+    "a vector cut short": ("cache-length", short_blob),
+    "vectors of two lengths": ("cache-dims", other_dims),
+    "names that are no text": (
+        "cache-names",
+        statements(f"UPDATE embedding_cache SET model = CAST(x'ff41' AS TEXT) WHERE {_LAST}"),
+    ),
+    "one flipped byte in a vector": (
+        "vectors-differ",
+        statements(
+            "UPDATE embedding_cache SET embedding = CAST(x'00' || substr(embedding, 2) AS BLOB) "
+            f"WHERE {_LAST}"
+        ),
+    ),
+    "forgotten vectors": (
+        "vectors-forgotten",
+        statements(
+            "DELETE FROM chunks_vec WHERE rowid = 1",
+            "DELETE FROM embedding_cache WHERE hash = (SELECT hash FROM chunks WHERE seq = 1)",
+            "UPDATE meta SET value = 'no' WHERE key = 'vectors_awaited'",
+        ),
+    ),
+    "chunks of no file": (
+        "chunks-without-file",
+        statements("DELETE FROM files WHERE path = 'memory/network.md'"),
+    ),
+    "a file without its chunks": (
+        "file-without-chunks",
+        statements(
+            "DELETE FROM chunks_fts WHERE rowid IN (SELECT seq FROM chunks WHERE path = 'memory/network.md')",
+            "DELETE FROM chunks_fts_stemmed WHERE rowid IN "
+            "(SELECT seq FROM chunks WHERE path = 'memory/network.md')",
+            "DELETE FROM chunks_vec WHERE rowid IN (SELECT seq FROM chunks WHERE path = 'memory/network.md')",
+            "DELETE FROM chunks WHERE path = 'memory/network.md'",
+        ),
+    ),
+    "a generation that is no number": (
+        "generation",
+        statements("UPDATE meta SET value = 'many' WHERE key = 'generation'"),
+    ),
+    "a sync time that is no number": (
+        "synced-at",
+        statements("UPDATE meta SET value = 'today' WHERE key = 'synced_at'"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MENDED)
+def test_damage_that_is_mended_without_a_rebuild(kind: str, settings: Settings) -> None:
+    whole = content(settings.index_path)
+    code, damage = MENDED[kind]
+    damage(settings)
+    report = looked(settings)
+    found = next(finding for finding in report.findings if finding.code == code)
+    assert found.severity == "error" and found.fixable
+    assert found.repair.startswith("openclaw-mem doctor --fix")
+    assert fix(settings, report)
+    left = looked(settings)
+    assert left.errors == 0, left.findings
+    sync(settings)  # what the repair names as its second command, where there is one
+    assert looked(settings, deep=True).findings == ()
+    assert content(settings.index_path) == whole
+
+
+def test_deep_finds_words_that_a_sample_does_not_miss(settings: Settings) -> None:
+    """A row that has its own words and others too: only a comparison of all words can tell."""
+    ((text,),) = looked_up(settings, "SELECT text FROM chunks WHERE seq = 1")
+    alter(settings, "DELETE FROM chunks_fts WHERE rowid = 1")
+    alter(settings, "INSERT INTO chunks_fts(rowid, text) VALUES(1, ?)", bound=(f"{text} and a ghost",))
+    assert codes(looked(settings)) == set()
+    report = looked(settings, deep=True)
+    assert codes(report) == {"full-text-differs"}
+    fix(settings, report)
+    assert looked(settings, deep=True).findings == ()
+
+
+def looked_up(settings: Settings, sql: str) -> list[tuple[Any, ...]]:
+    with raw(settings) as connection:
+        return list(connection.execute(sql))
+
+
+def test_no_random_damage_is_overlooked_or_stops_the_doctor(settings: Settings) -> None:
+    """Whatever bytes change: either something is found, or every row is still what it was."""
+    whole, good = content(settings.index_path), settings.index_path.read_bytes()
+    found = 0
+    for seed in range(40):
+        chance, data = random.Random(seed), bytearray(good)
+        for _ in range(chance.choice((1, 3, 20))):
+            at, length = chance.randrange(len(data)), chance.choice((1, 8, 200))
+            data[at : at + length] = chance.randbytes(length)
+        for path in settings.index_path.parent.iterdir():
+            path.unlink()
+        settings.index_path.write_bytes(data[: len(good)])
+        settings.index_path.chmod(0o600)
+        if looked(settings, deep=True).findings:
+            found += 1
+        else:
+            assert content(settings.index_path) == whole, seed
+    assert found > 5
+
+
+# -- what is no damage, and is told ----------------------------------------------------------------------
+
+
+def test_another_provider_is_told_as_another_fingerprint(settings: Settings, tmp_path: Path) -> None:
+    other = replace(settings, chunking=replace(settings.chunking, tokens=200))
+    found = named(looked(other), "other-fingerprint")
+    assert found.severity == "warning" and "400 → 200" in found.text
+    assert found.repair == "openclaw-mem index"
+
+
+def test_awaited_vectors_are_a_warning(settings: Settings) -> None:
+    alter(
+        settings,
+        "DELETE FROM chunks_vec WHERE rowid = 1",
+        "DELETE FROM embedding_cache WHERE hash = (SELECT hash FROM chunks WHERE seq = 1)",
+        "INSERT OR REPLACE INTO meta VALUES('vectors_awaited', 'yes')",
+    )
+    found = named(looked(settings), "vectors-awaited")
+    assert (found.severity, found.repair) == ("warning", "openclaw-mem index")
+    sync(settings)
+    assert looked(settings).findings == ()
+
+
+def test_an_index_whose_first_sync_was_killed_is_told(settings: Settings) -> None:
+    alter(settings, "DELETE FROM meta WHERE key = 'synced_at'")
+    assert named(looked(settings), "never-synced").repair == "openclaw-mem index"
+
+
+def test_vectors_of_models_that_are_gone_are_a_remark(settings: Settings) -> None:
+    alter(
+        settings,
+        "INSERT INTO embedding_cache SELECT 'openai', 'text-embedding-3-small', 'k', hash, embedding, dims, "
+        "updated_at FROM embedding_cache",
+    )
+    found = named(looked(settings), "dead-spaces")
+    assert found.severity == "info" and found.evidence[0].startswith("openai text-embedding-3-small")
+
+
+def test_an_index_without_vectors_by_choice_has_no_findings(tmp_path: Path) -> None:
+    settings = indexed(tmp_path, provider="none")
+    assert looked(settings, deep=True).findings == ()
+
+
+def test_an_old_sqlite_is_told() -> None:
+    out = Outcome()
+    check_version(None, out, (3, 51, 2))
+    assert [finding.code for finding in out.findings] == ["sqlite-old"]
+    out = Outcome()
+    check_version(None, out)
+    assert not out.findings and out.detail.startswith(f"SQLite {apsw.sqlite_lib_version()}")
+
+
+@pytest.mark.parametrize(("flag", "code"), [("fts", "full-text-behind"), ("vectors", "vectors-behind")])
+def test_rows_that_wait_for_an_abler_process_are_a_warning(flag: str, code: str, settings: Settings) -> None:
+    whole = content(settings.index_path)
+    alter(settings, f"INSERT OR REPLACE INTO meta VALUES('{flag}_behind', 'yes')")
+    alter(settings, "DELETE FROM chunks_vec" if flag == "vectors" else "DELETE FROM chunks_fts")
+    report = looked(settings)
+    assert codes(report) == {code} and report.errors == 0
+    fix(settings, report)
+    assert looked(settings, deep=True).findings == ()
+    assert content(settings.index_path) == whole
+
+
+def test_without_sqlite_vec_the_rest_is_looked_at(settings: Settings) -> None:
+    report = looked(replace(settings, vector_extension=False), deep=True)
+    assert report.findings == ()
+    assert "sqlite-vec is not in use" in next(c.detail for c in report.checks if c.name == "vectors")
+
+
+def test_an_index_with_damaged_pages_is_not_written_to(settings: Settings) -> None:
+    alter(
+        settings,
+        "DELETE FROM chunks_fts WHERE rowid = 1",
+        "UPDATE meta SET value = 'x' WHERE key = 'generation'",
+    )
+    overwrite_pages(settings)
+    before = settings.index_path.read_bytes()
+    report = looked(settings)
+    assert "damaged" in codes(report)
+    assert fix(settings, report) == []
+    assert settings.index_path.read_bytes() == before
+
+
+def test_some_findings_can_be_mended_alone(settings: Settings) -> None:
+    alter(
+        settings,
+        "DELETE FROM chunks_fts WHERE rowid = 1",
+        "UPDATE meta SET value = 'x' WHERE key = 'generation'",
+    )
+    assert fix(settings, looked(settings), only={"generation"})
+    assert codes(looked(settings)) == {"full-text-missing"}
+
+
+# -- how it is done --------------------------------------------------------------------------------------
+
+
+def test_nothing_is_mended_while_another_process_writes(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openclaw_mem_engine.sync.doctor.LOCK_WAIT_S", 0.1)
+    alter(settings, "DELETE FROM chunks_fts WHERE rowid = 1")
+    report = looked(settings)
+    with SyncLock(settings.index_path, "indexing").holding(), pytest.raises(SyncBusy):
+        fix(settings, report)
+    assert "full-text-missing" in codes(looked(settings))
+
+
+def test_looking_can_be_stopped(settings: Settings) -> None:
+    class Asked:
+        def __init__(self, after: int) -> None:
+            self.left = after
+
+        def is_set(self) -> bool:
+            self.left -= 1
+            return self.left < 0
+
+    lineup = Lineup(settings)
+    before = content(settings.index_path)
+    try:
+        for after in (0, 3, 7, 15):
+            with pytest.raises(Cancelled):
+                examine(settings, lineup.embedders, deep=True, cancel=Asked(after))
+    finally:
+        lineup.close()
+    assert content(settings.index_path) == before
+
+
+def test_evidence_cannot_act_on_a_terminal(tmp_path: Path) -> None:
+    settings = indexed(tmp_path, {"memory/a\x1b[31m.md": "One line.\n"})
+    alter(settings, "DELETE FROM chunks_fts")
+    found = named(looked(settings), "full-text-missing")
+    assert found.evidence == ("memory/a^[[31m.md:1-2",)
+
+
+def test_every_finding_and_check_is_plain_data(settings: Settings) -> None:
+    import json
+
+    alter(settings, "DELETE FROM chunks_fts")
+    told = json.loads(json.dumps(looked(settings).to_dict()))
+    assert told["errors"] == 1 and told["findings"][0]["code"] == "full-text-missing"
+    assert set(told["findings"][0]) == {"code", "severity", "text", "evidence", "repair", "fixable"}
+    assert {check["name"] for check in told["checks"]} > {"integrity", "recall", "files"}

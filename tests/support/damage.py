@@ -1,0 +1,106 @@
+"""An indexed workspace, and ways to damage its index as bugs, crashes and failing disks would."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.index.findings import Finding, Report
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.providers.lineup import Lineup
+from openclaw_mem_engine.sync.doctor import examine
+from support.memories import settings_for, write_notes
+
+ANIMALS = {
+    "heron": "pond",
+    "marten": "roof",
+    "badger": "old orchard",
+    "owl": "church tower",
+    "hedgehog": "compost heap",
+    "swallow": "stable",
+    "fox": "railway",
+    "toad": "cellar stairs",
+    "bat": "attic window",
+    "wren": "ivy wall",
+    "mole": "football field",
+    "carp": "mill",
+}
+NOTES = {
+    "MEMORY.md": "# Long-term\n\nThe gateway runs on the ARM board.\n",
+    "memory/2026-02-20.md": "The irrigation pump restarted twice.\n",
+    "memory/network.md": "Router firmware 5.0.5 leaks memory.\n",
+    "memory/notes-zh.md": "数据库连接池默认大小是二十。\n",
+    **{
+        f"memory/animals/{name}.md": f"The {name} lives near the {place}.\n"
+        for name, place in ANIMALS.items()
+    },
+    "memory/long.md": "\n".join(f"On day {day} the water tank held {day * 7} litres." for day in range(120)),
+}
+
+
+def indexed(tmp_path: Path, notes: dict[str, str] | None = None, provider: str = "static") -> Settings:
+    """Settings of a workspace whose notes are old, and indexed."""
+    root = write_notes(tmp_path / "ws", NOTES if notes is None else notes)
+    for path in root.rglob("*.md"):
+        age(path)
+    settings = settings_for(root, tmp_path / "home", OPENCLAW_MEM_PROVIDER=provider)
+    sync(settings)
+    return settings
+
+
+def age(path: Path, seconds: float = 3600) -> None:
+    """Make a file look as if it was written a while ago."""
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+
+
+def sync(settings: Settings, *, force: bool = False) -> None:
+    with Memory.open(settings) as memory:
+        memory.sync(force=force)
+
+
+@contextmanager
+def raw(settings: Settings) -> Iterator[apsw.Connection]:
+    """The index file itself, with sqlite-vec."""
+    import sqlite_vec
+
+    connection = apsw.Connection(str(settings.index_path))
+    try:
+        connection.enable_load_extension(True)
+        connection.load_extension(sqlite_vec.loadable_path())
+        yield connection
+    finally:
+        connection.close()
+
+
+def alter(settings: Settings, *statements: str, bound: tuple[Any, ...] = ()) -> None:
+    """Run statements on the index file."""
+    with raw(settings) as connection:
+        for statement in statements:
+            connection.execute(statement, bound)
+
+
+def looked(settings: Settings, *, deep: bool = False) -> Report:
+    """What the doctor says."""
+    lineup = Lineup(settings)
+    try:
+        return examine(settings, lineup.embedders, deep=deep)
+    finally:
+        lineup.close()
+
+
+def codes(report: Report) -> set[str]:
+    return {finding.code for finding in report.findings}
+
+
+def named(report: Report, code: str) -> Finding:
+    """The one finding of this code."""
+    (found,) = [finding for finding in report.findings if finding.code == code]
+    return found
