@@ -1,0 +1,159 @@
+"""``openclaw-mem log``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from argparse import Namespace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.cli.arguments import whole_number
+from openclaw_mem_engine.cli.formats import print_json
+from openclaw_mem_engine.cli.opening import settings_of
+from openclaw_mem_engine.cli.progress import duration
+from openclaw_mem_engine.cli.terminal import Style, one_line, out, pad, speaks_utf8
+from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
+from openclaw_mem_engine.events import EVENTS_FILE, KEEP_EVENTS, KINDS, EventLog
+from openclaw_mem_engine.inert import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.events import Event, EventKind
+
+_LIMIT = 50
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_POLL_S = 0.3
+
+
+def run(arguments: Namespace) -> int:
+    """Print what is in the log, oldest first; with ``--follow`` also what comes. Makes no log."""
+    kinds = kinds_of(arguments.kind)
+    limit = whole_number(arguments.limit, "--limit", 1) or _LIMIT
+    since = moment_of(arguments.since, time.time()) if arguments.since is not None else None
+    settings = settings_of(arguments)
+    reader = _Reader(settings, kinds, since, everyone=arguments.all)
+    try:
+        events = reader.new(limit)
+        if arguments.follow:
+            return _follow(reader, events, as_json=arguments.json, everyone=arguments.all)
+    finally:
+        reader.log.close()
+    if arguments.json:
+        print_json({"path": str(reader.path), "events": [event.to_dict() for event in events]})
+    elif events:
+        _show(events, everyone=arguments.all)
+    else:
+        out("Nothing is in the log.")
+    return 0
+
+
+def kinds_of(named: Sequence[str]) -> tuple[EventKind, ...]:
+    """The kinds that are asked for; none for all. Raises UsageError."""
+    wanted = {name.strip() for part in named for name in part.split(",")}
+    unknown = sorted(wanted - set(KINDS))
+    if unknown:
+        raise UsageError(f"--kind cannot be {visible(unknown[0])[:60]!r}: use one of: {', '.join(KINDS)}.")
+    return tuple(kind for kind in KINDS if kind in wanted)
+
+
+def moment_of(text: str, now: float) -> float:
+    """``2d`` or ``2026-02-20`` (or with a time: ``2026-02-20T08:30``) as epoch seconds. Raises UsageError."""
+    text = text.strip()
+    number, unit = text[:-1], text[-1:].lower()
+    if number.isascii() and number.isdigit() and len(number) < 10 and unit in _UNITS:
+        return now - int(number) * _UNITS[unit]
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(
+            f"--since cannot be {visible(text)[:60]!r}: use for example 30m, 12h, 2d, 1w, or a date like "
+            "2026-02-20 or 2026-02-20T08:30."
+        ) from None
+
+
+class _Reader:
+    """Reads what is new in the log since it was last read."""
+
+    def __init__(
+        self, settings: Settings, kinds: Sequence[EventKind], since: float | None, *, everyone: bool
+    ) -> None:
+        self.path: Path = settings.data_dir / EVENTS_FILE
+        self.log = EventLog(self.path)
+        self._kinds, self._since = tuple(kinds), since
+        self._agent = None if everyone else settings.agent
+        self._workspace = None if everyone else str(settings.workspace)
+        self._seen = 0
+        self._file: tuple[int, int] | None = None
+
+    def new(self, limit: int = KEEP_EVENTS) -> list[Event]:
+        """At most ``limit`` events, oldest first. Raises IndexUnavailable when the log cannot be read."""
+        file = self._identity()
+        if file != self._file:
+            # Another file in the same place counts from the start.
+            self.log.close()
+            self._file, self._seen = file, 0
+        found = self.log.read(
+            limit,
+            self._kinds,
+            self._since,
+            agent=self._agent,
+            workspace=self._workspace,
+            after=self._seen,
+        )
+        if self.log.note is not None:
+            raise IndexUnavailable(self.log.note.text)
+        if found:
+            self._seen = found[0].id
+        return found[::-1]
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+
+def _follow(reader: _Reader, events: Sequence[Event], *, as_json: bool, everyone: bool) -> int:
+    """Print events as they come, JSON as one object a line, until somebody stops it."""
+    try:
+        while True:
+            if as_json:
+                for event in events:
+                    out(json.dumps(event.to_dict(), ensure_ascii=not speaks_utf8(sys.stdout)))
+            else:
+                _show(events, everyone=everyone)
+            sys.stdout.flush()
+            time.sleep(_POLL_S)
+            events = reader.new()
+    except KeyboardInterrupt:
+        return Cancelled.exit_code
+
+
+def _show(events: Sequence[Event], *, everyone: bool) -> None:
+    style = Style.of(sys.stdout)
+    for event in events:
+        for line in event_lines(event, style, everyone=everyone):
+            out(line)
+
+
+def event_lines(event: Event, style: Style, *, everyone: bool = False) -> list[str]:
+    """An event for people; ``everyone``: with whose memory it happened to."""
+    try:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
+    except (OverflowError, OSError, ValueError):  # beyond what the system's calendar knows
+        when = "an unknown time"
+    # All texts were made printable when they were written; a file can be written to by others.
+    took = "" if event.seconds is None else f" ({duration(event.seconds)})"
+    kind = pad(event.kind, max(map(len, KINDS)))
+    lines = [f"{when}  {style.strong(kind)}  {one_line(event.text)}{took}"]
+    if event.reason:
+        lines.append(f"    {style.dim(one_line(event.reason))}")
+    if everyone:
+        lines.append(f"    {style.dim(one_line(f'agent {event.agent}, {event.workspace}'))}")
+    return lines

@@ -1,0 +1,185 @@
+"""``openclaw-mem log``: what it prints, for whom, and as it happens; with real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import Empty, Queue
+
+import pytest
+
+from openclaw_mem_engine.cli.log import moment_of
+from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.events import EVENTS_FILE, EventLog
+from support.commands import Call, World
+
+NOW = 1_770_000_000.0
+
+
+def test_an_empty_log_is_told_and_none_is_made(call: Call, world: World) -> None:
+    assert call("log") == (0, "Nothing is in the log.\n", "")
+    said = call("log", "--json")
+    assert said.json == {"path": str(world.data / EVENTS_FILE), "events": []}
+    assert not world.data.exists()
+
+
+def test_what_happened_oldest_first(call: Call, world: World) -> None:
+    call("index")
+    world.write("memory/new.md", "# New\n")
+    call("search", "router")
+    call("index", "--force")
+    call("doctor")
+    lines = call("log").out.splitlines()
+    assert [line.split()[2] for line in lines] == ["sync", "sync", "rebuild", "doctor"]
+    assert "4 files new or changed, 0 gone" in lines[0] and " s)" in lines[0]
+    assert "1 file new or changed" in lines[1]
+    assert "0 errors, 0 warnings." in lines[3]
+    told = call("log", "--json").json["events"]
+    assert [event["id"] for event in told] == [1, 2, 3, 4]
+    assert set(told[0]) == {
+        "id", "at", "kind", "text", "seconds", "counts", "reason", "agent", "workspace",
+    }  # fmt: skip
+    assert [event["id"] for event in call("log", "--limit", "2", "--json").json["events"]] == [3, 4]
+    kinds = call("log", "--kind", "sync,doctor", "--kind", "rebuild", "--limit", "3", "--json").json["events"]
+    assert [event["kind"] for event in kinds] == ["sync", "rebuild", "doctor"]
+    assert len(call("log", "--since", "1h", "--json").json["events"]) == 4
+    assert call("log", "--since", "2000-01-01", "--kind", "watch").out == "Nothing is in the log.\n"
+
+
+def test_the_doctor_tells_codes_and_what_it_mended(call: Call, world: World) -> None:
+    call("index")
+    world.indexes[0].chmod(0o644)
+    call("doctor", "--fix")
+    event = call("log", "--kind", "doctor", "--json").json["events"][0]
+    assert event["text"].startswith("0 errors, 0 warnings; mended: permissions of 1 file")
+    assert event["counts"]["mended"] == 1 and event["seconds"] > 0
+
+
+def test_only_this_workspace_and_agent_unless_all_are_asked_for(call: Call, bare: Call, world: World) -> None:
+    call("index")
+    other = world.root / "other"
+    other.mkdir()
+    (other / "MEMORY.md").write_text("# Other\n")
+    bare("--workspace", str(other), "index")
+    assert len(call("log", "--json").json["events"]) == 1
+    assert len(call("log", "--json", "--agent", "ops").json["events"]) == 0
+    everyone = call("log", "--all")
+    assert f"agent main, {other}" in everyone.out and f"agent main, {world.workspace}" in everyone.out
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--kind", "nope\x1b"], "--kind cannot be 'nope^[': use one of: sync, rebuild, "),
+        (["--since", "soon"], "--since cannot be 'soon'"),
+        (["--since", ""], "--since cannot be ''"),
+        (["--since", "99999999999d"], "--since cannot be"),
+        (["--limit", "0"], "--limit cannot be '0'"),
+    ],
+)
+def test_wrong_usage(call: Call, world: World, options: list[str], told: str) -> None:
+    said = call("log", *options)
+    assert (said.code, said.out) == (2, "") and told in said.err
+    assert "\x1b" not in said.err and not world.data.exists()
+
+
+def test_since() -> None:
+    for text, seconds in (("90s", 90), ("30m", 1800), ("12H", 43_200), ("2d", 172_800), ("1w", 604_800)):
+        assert moment_of(text, NOW) == NOW - seconds
+    assert moment_of("2026-02-20T08:30", NOW) - moment_of("2026-02-20", NOW) == 8.5 * 3600
+    for wrong in ("d", "-2d", "2.5d", "²d", "yesterday"):
+        with pytest.raises(UsageError):
+            moment_of(wrong, NOW)
+
+
+def test_a_log_that_cannot_be_read(call: Call, world: World) -> None:
+    world.data.mkdir()
+    (world.data / EVENTS_FILE).write_bytes(b"nothing of the kind" * 500)
+    said = call("log")
+    assert (said.code, said.out) == (6, "") and "is damaged" in said.err and EVENTS_FILE in said.err
+
+
+def test_foreign_text_is_shown_and_does_not_act(call: Call, world: World) -> None:
+    log = EventLog(world.data / EVENTS_FILE)
+    log.add("watch", "\x1b[2J\u202eevil", reason="a\nb", agent="main", workspace=str(world.workspace))
+    log.close()
+    said = call("log")
+    assert "^[[2J<U+202E>evil" in said.out and "    a b\n" in said.out and "\x1b" not in said.out
+
+
+@contextmanager
+def following(world: World, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], Queue[str]]]:
+    """``log --follow`` in a process of its own and the lines that it prints."""
+    process = world.start("log", "--workspace", str(world.workspace), "--follow", *options)
+    lines: Queue[str] = Queue()
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.put(line.decode())
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield process, lines
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(10)
+        reader.join(10)
+        for stream in (process.stdout, process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_follow_tells_what_other_processes_do_and_ends_with_ctrl_c(world: World) -> None:
+    workspace = str(world.workspace)
+    with following(world, "--json") as (process, lines):
+        assert world.run("index", "--workspace", workspace).returncode == 0
+        assert json.loads(lines.get(timeout=20))["kind"] == "sync"
+        assert world.run("index", "--workspace", workspace, "--force").returncode == 0
+        assert json.loads(lines.get(timeout=20))["kind"] == "rebuild"
+        # Whoever removes the log does not make us deaf.
+        for ending in ("", "-wal", "-shm"):
+            (world.data / f"{EVENTS_FILE}{ending}").unlink(missing_ok=True)
+        time.sleep(1)
+        assert world.run("index", "--workspace", workspace, "--force").returncode == 0
+        again = json.loads(lines.get(timeout=20))
+        assert (again["id"], again["kind"]) == (1, "rebuild")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+        assert process.stderr is not None and process.stderr.read() == b""
+
+
+def test_follow_begins_with_the_last_ones_and_repeats_none(world: World) -> None:
+    log = EventLog(world.data / EVENTS_FILE)
+    for number in range(5):
+        log.add("watch", f"event {number}", agent="main", workspace=str(world.workspace))
+    with following(world, "--limit", "2") as (_, lines):
+        assert [lines.get(timeout=20).split()[-1] for _ in range(2)] == ["3", "4"]
+        log.add("watch", "event 5", agent="main", workspace=str(world.workspace))
+        assert lines.get(timeout=20).split()[-1] == "5"
+        with pytest.raises(Empty):
+            lines.get(timeout=1)
+    log.close()
+
+
+def test_a_reader_that_has_seen_enough(world: World) -> None:
+    log = EventLog(world.data / EVENTS_FILE)
+    log.add("watch", "one", agent="main", workspace=str(world.workspace))
+    process = world.start("log", "--workspace", str(world.workspace), "--follow")
+    assert process.stdout is not None and process.stderr is not None
+    assert b"one" in process.stdout.readline()
+    process.stdout.close()
+    log.add("watch", "two", agent="main", workspace=str(world.workspace))
+    log.close()
+    assert process.wait(20) == 0
+    assert process.stderr.read() == b""
+    process.stderr.close()

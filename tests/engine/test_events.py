@@ -1,0 +1,503 @@
+"""The event log: what is kept, how much of it, by several processes; and what a memory writes into it."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import apsw
+import pytest
+
+from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable, UsageError, WorkspaceError
+from openclaw_mem_engine.events import EVENTS_FILE, KEEP_DAYS, KEEP_EVENTS, KINDS, Event, EventLog
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
+from support.embed_server import Server, running_server, unauthorized
+from support.providers import Clock, World, make_world
+
+ENGINE = Path(__file__).parents[2] / "engine"
+DAY_S = 86_400.0
+SECRET = "sk-test-0123456789abcdef"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / EVENTS_FILE
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def log(path: Path, clock: Clock) -> Iterator[EventLog]:
+    made = EventLog(path, clock)
+    yield made
+    made.close()
+
+
+def sql(path: Path, text: str) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute(text)
+    connection.close()
+
+
+def child(code: str, *arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ENGINE)},
+        text=True,
+    )
+
+
+# -- what is kept ---------------------------------------------------------------------------------------
+
+
+def test_reading_makes_no_file(log: EventLog, path: Path) -> None:
+    assert log.read() == []
+    assert log.standing("x", well="well") is None
+    assert log.note is None and not path.parent.exists()
+
+
+def test_everything_is_there_for_the_next_run_and_private(log: EventLog, path: Path, clock: Clock) -> None:
+    log.add("sync", "one", seconds=0.5, counts={"files": 3}, reason="r", agent="ops", workspace="/w")
+    log.close()
+    again = EventLog(path, clock)
+    assert again.read() == [Event(1, clock.now, "sync", "one", 0.5, {"files": 3}, "r", "ops", "/w")]
+    assert again.read()[0].to_dict()["counts"] == {"files": 3}
+    again.close()
+    assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}
+
+
+def test_newest_first_and_every_filter(log: EventLog, clock: Clock) -> None:
+    for number, kind in enumerate(KINDS):
+        log.add(kind, f"event {number}", agent="ab"[number % 2], workspace=f"/w{number % 3}")
+        clock.forward(10)
+    assert [event.kind for event in log.read()] == list(reversed(KINDS))
+    assert [event.kind for event in log.read(2)] == ["watch", "doctor"]
+    assert log.read(0) == [] and log.read(-1) == [] and len(log.read(10**30)) == len(KINDS)
+    assert [event.kind for event in log.read(kinds=("sync", "doctor"))] == ["doctor", "sync"]
+    assert len(log.read(since=clock.now - 30)) == 3
+    assert {event.agent for event in log.read(agent="a")} == {"a"}
+    assert [event.id for event in log.read(agent="a", workspace="/w0")] == [7, 1]
+    assert [event.id for event in log.read(after=5)] == [7, 6]
+
+
+def test_texts_are_one_line_without_secrets_and_controls(log: EventLog) -> None:
+    key = f"Authorization: Bearer {SECRET}"
+    log.add("sync", f"a\x1b[31m\nb\u202e {key}", reason=f"{key}\r\n" + "x" * 50_000, workspace="/w\udcff\x1b")
+    (event,) = log.read(workspace="/w\udcff\x1b")
+    assert SECRET not in event.text + event.reason
+    assert event.text.startswith("a^[[31m b<U+202E> Authorization")
+    assert len(event.reason) == 500 and event.reason.endswith("…")
+    for text in (event.text, event.reason, event.workspace):
+        assert text.isprintable()
+        text.encode()
+
+
+def test_figures_that_cannot_be_stored_are_left_out(log: EventLog) -> None:
+    log.add("sync", "", seconds=math.nan, counts={"a": 10**30, "\udc00": -(10**30)})
+    (event,) = log.read()
+    assert event.seconds is None
+    assert event.counts == {"a": 10**12, "\ufffd": -(10**12)}
+    assert log.note is None
+
+
+def test_it_is_bounded_by_number(log: EventLog, path: Path) -> None:
+    log.add("sync", "the first")
+    sql(
+        path,
+        "INSERT INTO events(at, kind, text, counts, reason, agent, workspace, topic, state) "
+        f"WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {KEEP_EVENTS + 500}) "
+        f"SELECT {Clock.now}, 'watch', i, '{{}}', '', '', '', '', '' FROM n",
+    )
+    log.add("sync", "the last")
+    events = log.read(10**6)
+    assert len(events) == KEEP_EVENTS
+    assert events[0].text == "the last" and events[-1].text == "502"
+
+
+def test_it_is_bounded_by_age_also_in_a_process_that_goes_on(log: EventLog, clock: Clock) -> None:
+    log.add("sync", "old")
+    clock.forward(DAY_S)
+    log.add("sync", "a day later")
+    clock.forward((KEEP_DAYS - 0.5) * DAY_S)
+    log.add("sync", "new")
+    assert [event.text for event in log.read()] == ["new", "a day later"]
+    clock.forward(1000 * DAY_S)
+    log.add("sync", "much later")
+    assert [event.id for event in log.read()] == [4], "an id is never given twice"
+
+
+def test_a_clock_that_goes_back_loses_nothing(log: EventLog, clock: Clock) -> None:
+    for text in ("now", "before"):
+        log.add("sync", text, topic="t", state=text, quiet_s=60)
+        clock.forward(-400 * DAY_S)
+    assert [event.text for event in log.read()] == ["before", "now"]
+
+
+def test_the_same_is_said_once_in_a_while(log: EventLog, clock: Clock) -> None:
+    def fail(state: str = "down", agent: str = "") -> None:
+        log.add("search-failed", state, topic="search", state=state, quiet_s=60, agent=agent)
+
+    fail()
+    fail()
+    assert len(log.read()) == 1
+    fail(agent="ops")
+    fail("other")
+    fail()
+    assert [event.text for event in log.read()] == ["down", "other", "down", "down"]
+    clock.forward(61)
+    fail()
+    assert len(log.read()) == 5
+    log.add("sync", "no topic")
+    log.add("sync", "no topic")
+    assert len(log.read()) == 7
+
+
+def test_how_a_topic_stands_and_since_when(log: EventLog, clock: Clock) -> None:
+    began = clock.now
+    for state in ("down", "worse", "well"):
+        log.add("fallback", "x", topic="t", state=state, agent="a")
+        stood = log.standing("t", well="well", agent="a")
+        assert stood is not None and stood.state == state
+        assert stood.since == (None if state == "well" else began)
+        clock.forward(5)
+    assert log.standing("t", well="well", agent="b") is None
+
+
+# -- trouble with the file ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda path: path.write_bytes(b"no database" * 500), "is damaged"),
+        (lambda path: sql(path, "PRAGMA user_version = 99"), "newer version"),
+        (lambda path: sql(path, "DROP TABLE events"), "is damaged"),
+    ],
+    ids=["no database", "newer", "no table"],
+)
+def test_a_file_that_cannot_be_used_stops_nothing(
+    log: EventLog, path: Path, spoil: Callable[[Path], None], told: str
+) -> None:
+    log.add("sync", "before")
+    log.close()
+    spoil(path)
+    before = path.read_bytes()
+    fresh = EventLog(path)
+    fresh.read()
+    assert fresh.standing("x", well="well") is None
+    fresh.add("sync", "after")
+    assert "after" in [event.text for event in fresh.read()]
+    assert fresh.note is not None and told in fresh.note.text and fresh.note.level == "info"
+    assert path.read_bytes() == before
+    fresh.close()
+
+
+@pytest.mark.parametrize("change", ["kind = 'nonsense'", "counts = '['", "counts = '[1]'", "at = 1e999"])
+def test_an_event_that_nobody_wrote_hides_no_other(log: EventLog, path: Path, change: str) -> None:
+    log.add("sync", "one", topic="t", state="x")
+    sql(path, f"UPDATE events SET {change}")
+    log.add("sync", "two")
+    assert [event.text for event in log.read()] == ["two"]
+    assert log.standing("t", well="well") is not None
+    assert log.note is None
+
+
+def test_without_a_file_nothing_is_said_about_it(clock: Clock) -> None:
+    log = EventLog(None, clock)
+    log.add("sync", "x")
+    assert len(log.read()) == 1 and log.note is None
+
+
+# -- threads and processes ------------------------------------------------------------------------------
+
+WRITE = """
+    import sys, time
+    from pathlib import Path
+    from openclaw_mem_engine.events import EventLog
+    log = EventLog(Path(sys.argv[1]))
+    for number in range(int(sys.argv[2])):
+        log.add("sync", f"{number}", agent=sys.argv[3])
+        log.add("fallback", "keywords answer", topic="provider x", state="keywords", quiet_s=float("inf"))
+        print(number, flush=True)
+"""
+
+
+def test_several_processes_and_threads_lose_nothing_and_say_once_what_is_one_thing(path: Path) -> None:
+    log = EventLog(path)
+    processes = [child(WRITE, path, 60, f"p{number}") for number in range(4)]
+
+    def write() -> None:
+        for turn in range(50):
+            log.add("watch", f"{turn}")
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for process in processes:
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    kinds = Counter(event.kind for event in log.read(10_000))
+    assert kinds == {"sync": 240, "watch": 200, "fallback": 1}
+    assert log.note is None
+    log.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGKILL")
+def test_what_was_acknowledged_survives_a_kill(path: Path) -> None:
+    for turn in range(5):
+        with child(WRITE, path, 100_000, f"turn {turn}") as process:
+            assert process.stdout is not None
+            told = [process.stdout.readline() for _ in range(20 + 13 * turn)]
+            process.send_signal(signal.SIGKILL)
+            told += process.stdout.readlines()
+            process.wait(10)
+        acknowledged = int([line for line in told if line.endswith("\n")][-1])
+        log = EventLog(path)
+        assert len(log.read(10**6, agent=f"turn {turn}")) >= min(acknowledged + 1, KEEP_EVENTS)
+        assert log.note is None
+        log.close()
+
+
+# -- what a memory writes -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_world(tmp_path)
+
+
+def told(world: World) -> list[Event]:
+    """What is in the log of a world, oldest first."""
+    log = EventLog(world.folder / "data" / EVENTS_FILE)
+    try:
+        return log.read(10_000)[::-1]
+    finally:
+        log.close()
+
+
+def use(world: World, server: Server, *lines: str, name: str = "openai") -> None:
+    world.configure(
+        f'name = "{name}"',
+        f'base_url = "{server.base_url}"',
+        f'api_key = "{SECRET}"',
+        'model = "hash-bow-256"',
+        *lines,
+    )
+
+
+def test_a_sync_that_did_something_is_written_down_and_no_other(world: World) -> None:
+    with world.memory() as memory:
+        memory.sync()
+        memory.sync()
+        memory.search("bicycle")
+        memory.status()
+        memory.freshness()
+    (event,) = told(world)
+    assert (event.kind, event.agent, event.workspace) == ("sync", "main", str(world.workspace))
+    assert event.text == "4 files new or changed, 0 gone; 4 texts embedded."
+    assert event.counts["changed"] == event.counts["files"] == 4 and event.counts["removed"] == 0
+    assert event.at == world.clock.now and event.seconds is not None and event.seconds > 0
+    world.write({"memory/new.md": "# New\n"})
+    (world.workspace / "MEMORY.md").unlink()
+    with world.memory() as memory:
+        memory.sync()
+    assert told(world)[-1].text.startswith("1 file new or changed, 1 gone")
+
+
+def test_a_rebuild_says_why(world: World) -> None:
+    with world.memory() as memory:
+        memory.sync()
+        memory.sync(force=True)
+    world.configure('name = "none"')
+    settings = world.settings()
+    changed = replace(settings, chunking=replace(settings.chunking, tokens=100, overlap=20))
+    with Memory.open(changed, clock=world.clock) as memory:
+        memory.sync()
+    kinds = [event.kind for event in told(world)]
+    assert kinds == ["sync", "rebuild", "rebuild"]
+    asked, needed = told(world)[1:]
+    assert asked.text == "Index rebuilt with 4 files." and asked.reason == ""
+    assert "Settings changed" in needed.reason
+
+
+def test_a_sync_that_fails_or_is_stopped(world: World) -> None:
+    stop = threading.Event()
+    stop.set()
+    with world.memory() as memory:
+        with pytest.raises(Cancelled):
+            memory.sync(cancel=stop)
+        memory.sync()
+        with pytest.raises(Cancelled):
+            memory.sync(cancel=stop, force=True)
+        (world.workspace / "MEMORY.md").unlink()
+        world.workspace.rename(world.folder / "away")
+        for _ in range(3):
+            with pytest.raises(WorkspaceError):
+                memory.sync()
+        world.clock.forward(601)
+        with pytest.raises(WorkspaceError):
+            memory.sync()
+    events = told(world)
+    assert [event.kind for event in events] == ["sync", "sync", "rebuild", "sync", "sync"]
+    assert events[0].text == "The sync was stopped: what was done before stays."
+    assert events[2].text == "The rebuild was stopped: the index is as it was."
+    assert events[3].text.startswith("The sync failed") and str(world.workspace) in events[3].reason
+
+
+def test_a_joined_sync_is_written_down_once(world: World) -> None:
+    with running_server() as server:
+        use(world, server)
+        go, started = threading.Event(), threading.Event()
+
+        def hold(_done: int, _total: int, _label: str) -> None:
+            started.set()
+            go.wait(10)
+
+        with world.memory() as memory:
+            first = threading.Thread(target=lambda: memory.sync(hold))
+            first.start()
+            assert started.wait(10)
+            second = threading.Thread(target=memory.sync)
+            second.start()
+            time.sleep(0.3)
+            go.set()
+            first.join(20)
+            second.join(20)
+    assert [event.kind for event in told(world)] == ["sync"]
+
+
+def test_a_sync_that_leaves_the_work_to_another_is_no_failure(world: World) -> None:
+    with world.memory() as memory:
+        with SyncLock(memory.settings.index_path).holding(), pytest.raises(SyncBusy):
+            memory.sync(wait_s=0)
+        assert told(world) == []
+
+
+def test_a_fallback_and_the_recovery_are_told_once_over_all_processes(world: World) -> None:
+    with running_server() as server:
+        use(world, server)
+        with world.memory() as memory:
+            memory.sync()
+            memory.search("bicycle")
+            server.forever = unauthorized()
+            memory.search("bicycle")
+            memory.search("something else")
+        with world.memory() as memory:
+            memory.search("bicycle")
+        assert [event.kind for event in told(world)] == ["sync", "fallback"]
+        # Another provider for one call is no recovery of this one.
+        use(world, server, name="none")
+        with world.memory() as memory:
+            memory.search("bicycle")
+        use(world, server)
+        server.forever = None
+        world.clock.forward(3600)
+        for _ in range(2):
+            with world.memory() as memory:
+                memory.search("bicycle")
+                memory.search("bicycle")
+    fallback, recovered = told(world)[1:]
+    assert fallback.text == "Keywords answer instead of openai."
+    assert "401" in fallback.reason and SECRET not in fallback.reason
+    assert (recovered.kind, recovered.text) == ("recovered", "openai answers again.")
+    assert recovered.seconds == 3600
+
+
+def test_another_fallback_is_news_and_the_outage_counts_from_its_begin(world: World) -> None:
+    with running_server() as server:
+        use(world, server, 'fallback = "static"')
+        with world.memory() as memory:
+            memory.sync()
+            server.forever = unauthorized()
+            memory.search("bicycle")
+        world.clock.forward(100)
+        use(world, server)
+        with world.memory() as memory:
+            memory.search("bicycle")
+        server.forever = None
+        world.clock.forward(3600)
+        with world.memory() as memory:
+            memory.search("bicycle")
+    assert [event.kind for event in told(world)] == ["sync", "fallback", "fallback", "recovered"]
+    assert told(world)[1].text.startswith("Vectors of static")
+    assert told(world)[-1].seconds == 3700
+
+
+def test_a_sync_without_its_vectors_says_so_once(world: World) -> None:
+    with running_server() as server:
+        use(world, server)
+        server.forever = unauthorized()
+        for _ in range(3):
+            with world.memory() as memory:
+                memory.sync()
+    (event,) = told(world)
+    assert event.text == "4 files new or changed, 0 gone; vectors are missing."
+    assert "Embedding failed" in event.reason
+
+
+def test_a_search_that_fails_is_told_without_its_query(world: World) -> None:
+    with world.memory() as memory:
+        memory.sync()
+        for query in ("", "   "):
+            with pytest.raises(UsageError):
+                memory.search(query)
+        stop = threading.Event()
+        stop.set()
+        with pytest.raises(Cancelled):
+            memory.search("bicycle", cancel=stop)
+        assert [event.kind for event in told(world)] == ["sync"]
+        sql(memory.settings.index_path, "DROP TABLE chunks")
+        for _ in range(3):
+            with pytest.raises(IndexUnavailable):
+                memory.search("a very private question about a bicycle")
+    event = told(world)[-1]
+    assert [event.kind for event in told(world)] == ["sync", "search-failed"]
+    assert event.text == "A search failed." and event.reason and "private" not in event.reason
+
+
+def test_an_index_that_cannot_be_opened(world: World) -> None:
+    path = world.settings().index_path
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"nothing of the kind" * 500)
+    for _ in range(2):
+        with pytest.raises(IndexDamaged):
+            world.memory()
+    (event,) = told(world)
+    assert event.kind == "search-failed" and "could not be opened" in event.text
+
+
+def test_faults_on_purpose_are_not_written_down(world: World) -> None:
+    with world.memory() as memory:
+        memory.sync()
+    with world.memory(["embeddings-401"]) as memory:
+        answer = memory.search("bicycle")
+        assert answer.pool.fallback is not None
+        assert "event-log" not in [note.code for note in memory.notes]
+    assert [event.kind for event in told(world)] == ["sync"]
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(world: World) -> None:
+    (world.folder / "data").mkdir()
+    (world.folder / "data" / EVENTS_FILE).write_bytes(b"nothing of the kind" * 500)
+    with world.memory() as memory:
+        memory.sync()
+        assert memory.search("bicycle").hits
+        (note,) = [note for note in memory.notes if note.code == "event-log"]
+    assert EVENTS_FILE in note.text and "rm" not in note.text and note.level == "info"
