@@ -29,7 +29,9 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.rank import rank
 from openclaw_mem_engine.ranking.trace import Trace
+from openclaw_mem_engine.sync.flight import WAIT_S
 from openclaw_mem_engine.sync.indexer import SyncReport, fingerprint_of, needs_rebuild
+from openclaw_mem_engine.sync.journal import Journal
 from openclaw_mem_engine.sync.plan import Plan, plan
 
 if TYPE_CHECKING:
@@ -202,18 +204,16 @@ class Memory:
         """
         check_faults(faults)
         knobs = configured_knobs(settings)
-        notes = []
-        if "sessions" in settings.sources:
-            told = "Session transcripts are not indexed by this release: memory files alone are searched."
-            notes.append(Note("no-sessions", told, "warning"))
         lineup = Lineup(settings, faults=faults, clock=clock)
-        store = SqliteIndex(
-            settings.index_path,
-            resident=resident and "no-sqlite-vec" not in faults,
-            extension=settings.vector_extension and "no-sqlite-vec" not in faults,
-            full_text="no-fts5" not in faults,
-        )
-        backend = BuiltinBackend(settings, store, lineup.embedders, clock, lambda: (*notes, *lineup.notes))
+        journal = Journal.of(settings, clock, kept=not faults)
+        with journal.opening():
+            store = SqliteIndex(
+                settings.index_path,
+                resident=resident and "no-sqlite-vec" not in faults,
+                extension=settings.vector_extension and "no-sqlite-vec" not in faults,
+                full_text="no-fts5" not in faults,
+            )
+        backend = BuiltinBackend(settings, store, lineup.embedders, clock, lambda: lineup.notes, journal)
         return cls(backend, lineup, knobs, compare=resident)
 
     def __enter__(self) -> Memory:
@@ -230,14 +230,20 @@ class Memory:
         cancel: CancelToken | None = None,
         *,
         force: bool = False,
+        verify: bool = False,
+        wait_s: float = WAIT_S,
         budget_s: float | None = None,
     ) -> SyncReport:
-        """Make the index match the files on disk; ``force`` rebuilds it aside and swaps it in; ``budget_s``
-        (see ``sync.indexer.sync``) is for callers who wait for an answer. Raises UsageError for a memory with
-        faults: what they make must not outlive the demonstration."""
+        """Make the index match the files on disk; ``force`` rebuilds it aside and swaps it in; ``verify``
+        reads every file to compare it; ``budget_s`` (see ``sync.indexer.sync``) is for callers who wait for
+        an answer. While another process syncs it is waited for, ``wait_s`` seconds at most; SyncBusy says
+        that it was not enough. Raises UsageError for a memory with faults: what they make must not outlive
+        the demonstration."""
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: sync it without them first.")
-        return self._backend.sync(progress, cancel, force=force, budget_s=budget_s)
+        return self._backend.sync(
+            progress, cancel, force=force, verify=verify, wait_s=wait_s, budget_s=budget_s
+        )
 
     def needs_rebuild(self, override: str | None) -> bool:
         """Whether a provider that was named for one call alone is another than the index was made with."""

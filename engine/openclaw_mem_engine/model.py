@@ -165,7 +165,7 @@ class Freshness:
 
     ``changed`` lists workspace-relative paths that are new, edited or gone since the last sync (a prefix
     of them when there are many; ``changed_count`` is exact). ``synced_at`` is epoch seconds, None before
-    the first sync.
+    the first sync; ``stale_since`` is when the first of the changes happened, None when nobody can tell.
     """
 
     state: Literal["fresh", "stale", "partial", "empty"]
@@ -174,12 +174,14 @@ class Freshness:
     changed: tuple[str, ...] = ()
     changed_count: int = 0
     skipped: tuple[SkippedFile, ...] = ()
+    stale_since: float | None = None
 
     def to_dict(self) -> dict[str, object]:
         return {
             "state": self.state,
             "generation": self.generation,
             "syncedAt": self.synced_at,
+            "staleSince": self.stale_since,
             "changed": list(self.changed),
             "changedCount": self.changed_count,
             "skipped": [skipped.to_dict() for skipped in self.skipped],

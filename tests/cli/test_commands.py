@@ -163,7 +163,8 @@ def test_status_tells_what_is_there_and_does_not_sync(call: Call, world: World) 
     assert (status["files"], status["vectors"], status["provider"]) == (4, 4, "static")
     assert status["freshness"]["state"] == "stale"
     said = call("status")
-    assert "stale, last brought up to date:" in said.out
+    assert "state      stale since " in said.out
+    assert ", last brought up to date:" in said.out
     assert "1 change: memory/new.md" in said.out
     assert "static (configured: auto)" in said.out
 

@@ -53,6 +53,8 @@ def loaded(world: World, *argv: str) -> set[str]:
         ["providers", "--probe"],
         ["cache", "stats"],
         ["cache", "prune"],
+        ["log"],
+        ["log", "--json", "--since", "2d"],
         ["status"],
         ["config"],
         ["get", "MEMORY.md"],

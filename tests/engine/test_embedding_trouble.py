@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
-from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
+from openclaw_mem_engine.errors import Cancelled, IndexChanged
 from openclaw_mem_engine.memory import Memory
 from support.embed_server import Fault, Server, hang, running_server, unauthorized, zero_vector
 from support.providers import NOTES, World, make_world
@@ -36,28 +37,32 @@ def test_a_sync_for_one_embedder_never_writes_into_the_index_of_another(world: W
         use(world, server)
         slow = world.memory()
         server.faults = [hang(1.5)]
-        raised: list[BaseException] = []
-
-        def sync() -> None:
-            try:
-                slow.sync()
-            except BaseException as error:  # noqa: BLE001 - looked at below
-                raised.append(error)
-
-        thread = threading.Thread(target=sync)
+        thread = threading.Thread(target=slow.sync)
         thread.start()
         while not server.requests:
             time.sleep(0.01)
         world.configure('name = "static"')
         with world.memory() as other:
-            other.sync()
+            assert other.sync().rebuilt, "it waits for its turn"
             expected = cosines(other, "red bicycle")
             thread.join(20)
-            assert len(raised) == 1 and isinstance(raised[0], IndexUnavailable)
-            assert "other settings" in str(raised[0])
             other.sync(force=True)
             assert cosines(other, "red bicycle") == pytest.approx(expected, abs=1e-6)
         slow.close()
+
+
+def test_what_was_prepared_for_another_index_is_not_written(world: World) -> None:
+    world.configure('name = "static"')
+    with world.memory() as memory:
+        memory.sync()
+        store = memory._backend.store
+        known = store.fingerprint()
+        assert known is not None
+        other = replace(known, model="another", provider_key="0" * 64)
+        with pytest.raises(IndexChanged, match="other settings"):
+            store.apply(built_with=other)
+        with pytest.raises(IndexChanged):
+            store.set_vectors({}, other)
 
 
 def test_a_fallback_of_the_space_that_the_index_was_built_with_ends(world: World) -> None:

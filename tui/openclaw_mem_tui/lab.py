@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
+from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_tui import format as fmt
 from openclaw_mem_tui.lines.status import Activity, Place
@@ -187,13 +188,16 @@ class Lab:
         if not settings.sync.watch:
             return
         try:
-            async for paths in self.service.changes():
+            async for paths in self.service.changes(self._watch_noted):
                 await self.sync(_names(paths, settings.workspace))
                 await self.refresh()
         except OpenClawMemError as error:
             self._activity(trouble=str(error))
         except (OSError, RuntimeError) as error:
             self._activity(trouble=f"Changes on disk are no longer noticed ({error}); r syncs.")
+
+    def _watch_noted(self, note: Note) -> None:
+        self._activity(noted=note.text)
 
     # -- searching ----------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.model import Excerpt, Freshness, Progress
+from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
 from openclaw_mem_tui.side import Side, Unexpected, call
@@ -212,11 +212,12 @@ class Service:
         if self._faulted is not None:
             self._faulted.forget_pools()
 
-    async def changes(self) -> AsyncIterator[frozenset[str]]:
-        """Groups of changed absolute paths, as the watcher sees them."""
+    async def changes(self, noted: Callable[[Note], None]) -> AsyncIterator[frozenset[str]]:
+        """Groups of changed absolute paths, as the watcher sees them; ``noted`` hears when it watches less
+        well than it could."""
         from openclaw_mem_engine.sync.watch import watch_notes
 
-        async for paths in watch_notes(self.settings, self._watch_stop):
+        async for paths in watch_notes(self.settings, self._watch_stop, noted):
             yield paths
 
 

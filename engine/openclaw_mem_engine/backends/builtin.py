@@ -17,7 +17,10 @@ from openclaw_mem_engine.model import CancelToken, Excerpt, Freshness, Note, Pro
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, Leg, LegRow, Pool, Signals
+from openclaw_mem_engine.sync.flight import WAIT_S, SingleFlight, sweep_unowned
 from openclaw_mem_engine.sync.indexer import SyncReport, fingerprint_of, needs_rebuild, scan, sync
+from openclaw_mem_engine.sync.journal import Journal
+from openclaw_mem_engine.sync.staleness import stale_since
 from openclaw_mem_engine.workspace.dates import note_date
 from openclaw_mem_engine.workspace.reading import get_excerpt
 
@@ -52,6 +55,7 @@ class BuiltinBackend:
         embedders: Embedders,
         clock: Callable[[], float],
         notes: Callable[[], tuple[Note, ...]] = tuple,
+        journal: Journal | None = None,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -61,11 +65,15 @@ class BuiltinBackend:
         self._freshness: Freshness | None = None
         self._vectors = QueryVectors(store, embedders)
         self._searching: dict[int, _Stop] = {}
+        self._journal = journal or Journal.of(settings, clock, kept=False)
+        self._flight = SingleFlight(store.path)
+        sweep_unowned(store.path)
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """What makes every answer less than it could be, at this moment."""
-        return (*self._more_notes(), *self.store.notes)
+        unkept = self._journal.note
+        return (*self._more_notes(), *self.store.notes, *((unkept,) if unkept else ()))
 
     # -- keeping up -------------------------------------------------------------------------------------
 
@@ -75,12 +83,35 @@ class BuiltinBackend:
         cancel: CancelToken | None = None,
         *,
         force: bool = False,
+        verify: bool = False,
+        wait_s: float = WAIT_S,
         budget_s: float | None = None,
     ) -> SyncReport:
-        """Bring the index up to date (see ``sync.indexer.sync``)."""
+        """Bring the index up to date (see ``sync.indexer.sync`` and ``sync.flight``). One at a time: a second
+        thread joins the sync that runs, another process is waited for, ``wait_s`` seconds at most. Raises
+        SyncBusy when it is not done by then."""
         self._freshness = None  # a sync that is stopped or fails leaves something that only a look can tell
-        report = sync(
-            self.settings, self.store, self.embedders, progress, cancel, force=force, budget_s=budget_s
+        report = self._flight.run(
+            # Inside: whoever joins this sync, or gives up waiting for it, has done nothing to write down.
+            lambda tell: self._journal.syncing(
+                lambda: sync(
+                    self.settings,
+                    self.store,
+                    self.embedders,
+                    tell,
+                    cancel,
+                    force=force,
+                    verify=verify,
+                    budget_s=budget_s,
+                ),
+                lambda: self._would_rebuild(force),
+            ),
+            # A sync that believed the times is not the one that was asked for.
+            lambda: not verify and not scan(self.settings, self.store)[0].paths,
+            progress,
+            cancel,
+            force=force,
+            wait_s=wait_s,
         )
         self._freshness = Freshness(
             _completeness(report.skipped),
@@ -89,6 +120,11 @@ class BuiltinBackend:
             skipped=tuple(report.skipped),
         )
         return report
+
+    def _would_rebuild(self, force: bool) -> bool:
+        present = self.store.fingerprint()
+        wanted = fingerprint_of(self.settings, self.embedders.primary)
+        return present is not None and (force or needs_rebuild(present, wanted))
 
     def freshness(self) -> Freshness:
         """Compare the index with the files on disk now: one stat a file. Raises WorkspaceError."""
@@ -114,6 +150,7 @@ class BuiltinBackend:
             paths[:_NAMED_CHANGES],
             len(paths),
             tuple(skipped),
+            stale_since(self.settings, changes, synced_at, time.time()) if paths else None,
         )
         return self._freshness
 
@@ -128,7 +165,8 @@ class BuiltinBackend:
         thread, stop = threading.get_ident(), _Stop(cancel)
         self._searching[thread] = stop
         try:
-            return self._retrieve(query, knobs, stop, compare)
+            with self._journal.searching():
+                return self._retrieve(query, knobs, stop, compare)
         finally:
             del self._searching[thread]
 
@@ -141,6 +179,9 @@ class BuiltinBackend:
         searched = self._vectors.of(
             query, notes, timings, cancel, counted=knobs.space_number, compare=compare
         )
+        primary = self.embedders.primary
+        own = primary is not None and any(space.embedder is primary for space in searched.spaces)
+        self._journal.answered(searched.fallback, primary.id if primary is not None and own else None)
         _stop_if_asked(cancel)
         # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
         # network, which both would have to wait for anyway.
@@ -270,9 +311,10 @@ class BuiltinBackend:
         self.store.interrupt(running)
 
     def close(self) -> None:
-        """Close index and embedders."""
+        """Close index, embedders and event log."""
         self.store.close()
         self.embedders.close()
+        self._journal.close()
 
 
 def _completeness(skipped: Sequence[SkippedFile]) -> Literal["fresh", "partial"]:

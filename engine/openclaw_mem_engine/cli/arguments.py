@@ -51,6 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
         dest="command", metavar="COMMAND", title="commands", parser_class=_Parser
     )
     _index(commands)
+    _watch(commands)
     _search(commands)
     _get(commands)
     _command(commands, "status", "what is indexed, with what, and whether it is up to date", "status")
@@ -62,6 +63,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _providers(commands)
     _cache(commands)
+    _doctor(commands)
+    _log(commands)
     _model(commands)
     _demo(commands)
     _tui(commands)
@@ -127,9 +130,25 @@ def _index(commands: _Commands[_Parser]) -> None:
     )
     parser.add_argument("--force", action="store_true", help="build it anew (searches go on meanwhile)")
     parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="read every file to compare it, also those whose time and size say they are the same",
+    )
+    parser.add_argument(
         "--dry-run",
         action="store_true",
         help="only tell what would be embedded, where its text would go, and what it would cost",
+    )
+
+
+def _watch(commands: _Commands[_Parser]) -> None:
+    _command(
+        commands,
+        "watch",
+        "keep the index up to date until it is stopped (Ctrl-C)",
+        "watch\n  openclaw-mem watch --json >> sync.jsonl",
+        " One line\nfor what happened; nothing when nothing did. It follows the files whatever sync.watch\n"
+        "says: sync.debounce_ms after the last change, and every sync.interval_minutes besides.",
     )
 
 
@@ -213,6 +232,47 @@ def _cache(commands: _Commands[_Parser]) -> None:
     parser.add_argument(
         "--max", metavar="N", help="prune: how many may stay (default: cache.max_entries of the settings)"
     )
+
+
+def _doctor(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "doctor",
+        "whether the index is whole, and what to do where it is not",
+        "doctor\n  openclaw-mem doctor --fix\n  openclaw-mem doctor --deep --json",
+        " Without --fix\nit only looks. Exit code 6 when there are errors (left).",
+    )
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="mend what can be mended from what is on this machine; notes are not touched, nothing is sent",
+    )
+    parser.add_argument(
+        "--deep",
+        action="store_true",
+        help="make every chunk again from the notes, and compare all of the index with it byte for byte",
+    )
+
+
+def _log(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "log",
+        "what happened to this memory: syncs, rebuilds, fallbacks, failures",
+        "log --since 2d\n  openclaw-mem log --kind fallback,recovered\n  openclaw-mem log --follow --json",
+        " The newest\nevent comes last. Queries and the text of notes are not in it.",
+    )
+    parser.add_argument("--limit", metavar="N", help="the last N events (default 50)")
+    parser.add_argument(
+        "--kind",
+        metavar="K",
+        action="append",
+        default=[],
+        help="only these, with commas: sync, rebuild, fallback, recovered, search-failed, doctor, watch",
+    )
+    parser.add_argument("--since", metavar="WHEN", help="30m, 12h, 2d, 1w ago, or a date: 2026-02-20")
+    parser.add_argument("--all", action="store_true", help="of every agent and workspace")
+    parser.add_argument("--follow", action="store_true", help="go on with what happens, until Ctrl-C")
 
 
 def _model(commands: _Commands[_Parser]) -> None:

@@ -12,8 +12,9 @@ from openclaw_mem_engine.cli.progress import ProgressLine, duration
 from openclaw_mem_engine.cli.stopping import stoppable
 from openclaw_mem_engine.cli.terminal import Style, one_line, out, say
 from openclaw_mem_engine.cli.words import count
-from openclaw_mem_engine.errors import IndexDamaged, ProviderError
+from openclaw_mem_engine.errors import IndexDamaged, ProviderError, UsageError
 from openclaw_mem_engine.index.aside import set_aside
+from openclaw_mem_engine.sync.lock import SyncLock
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
@@ -24,16 +25,19 @@ def run(arguments: Namespace) -> int:
     """Bring the index up to date and print what was done."""
     settings = settings_of(arguments)
     say_warnings(settings)
+    if arguments.dry_run and arguments.verify:
+        raise UsageError("--dry-run reads only what its time or size says has changed: leave --verify out.")
     if arguments.dry_run:
         return _dry_run(settings, arguments)
     try:
-        report = _sync(settings, force=arguments.force)
+        report = _sync(settings, force=arguments.force, verify=arguments.verify)
     except IndexDamaged as error:
         if not arguments.force:
             raise
-        damaged = set_aside(settings.index_path)
+        with SyncLock(settings.index_path, "setting a damaged index aside").holding():
+            damaged = set_aside(settings.index_path)
         say(f"{error} It is now {damaged.name}; a new index is built.")
-        report = _sync(settings, force=False)
+        report = _sync(settings, force=False, verify=False)
     if arguments.json:
         print_json(report.to_dict())
     else:
@@ -58,13 +62,13 @@ def _dry_run(settings: Settings, arguments: Namespace) -> int:
     return 0
 
 
-def _sync(settings: Settings, *, force: bool) -> SyncReport:
+def _sync(settings: Settings, *, force: bool, verify: bool) -> SyncReport:
     from openclaw_mem_engine.cli.planning import announce
 
     with open_memory(settings) as memory, stoppable() as token:
         announce(memory, token, force=force)
         with ProgressLine() as progress:
-            return memory.sync(progress, token, force=force)
+            return memory.sync(progress, token, force=force, verify=verify)
 
 
 def report_lines(report: SyncReport) -> list[str]:
@@ -80,6 +84,8 @@ def report_lines(report: SyncReport) -> list[str]:
         lines.append(
             f"  {count(report.embedded, 'text')} embedded, {report.cache_hits:,} taken from the cache"
         )
+    if report.verified:
+        lines.append(f"  {count(report.verified, 'file')} read and compared, whatever the times say")
     if report.beside:
         lines.append(f"  {count(report.beside, 'text')} embedded for vectors beside the primary's")
     # A failure is told on stderr, where whoever looks only there finds it.

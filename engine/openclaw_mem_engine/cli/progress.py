@@ -20,6 +20,8 @@ _CELLS = 24
 _CLEAR = "\r\x1b[K"
 #: In the labels of an embedder at work: "memory/x.md  embedded 120 of 256, 31/s, about $0.0021".
 _TEXTS = "  embedded "
+#: How a sync tells that another process is at work (``sync.flight``).
+_WAITING = "waiting for "
 
 
 class ProgressLine:
@@ -55,6 +57,9 @@ class ProgressLine:
         self._stream.flush()
 
     def _text(self, done: int, total: int, label: str, now: float) -> str:
+        if label.startswith(_WAITING):
+            self._began = now  # what another process did says nothing of our own pace
+            return one_line(label)
         if _TEXTS in label:
             return "  ".join([_bar(done, total), one_line(label)])
         return progress_text(done, total, label, now - self._began)

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.stopping import stoppable
 from openclaw_mem_engine.cli.terminal import Style, out, say, width
-from openclaw_mem_engine.errors import IndexUnavailable, OpenClawMemError, UsageError, WorkspaceError
+from openclaw_mem_engine.errors import (
+    IndexLocked,
+    IndexUnavailable,
+    OpenClawMemError,
+    UsageError,
+    WorkspaceError,
+)
 from openclaw_mem_engine.model import Freshness, Note, utf8
 
 if TYPE_CHECKING:
@@ -82,11 +88,19 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
     from openclaw_mem_engine.cli.planning import announce
     from openclaw_mem_engine.cli.progress import ProgressLine, duration
     from openclaw_mem_engine.cli.words import count
+    from openclaw_mem_engine.sync.flight import GRACE_S
+    from openclaw_mem_engine.sync.lock import SyncBusy
 
     try:
         announce(memory, token, force=False)
         with ProgressLine() as progress:
-            report = memory.sync(progress, token, budget_s=_EMBEDDING_S)
+            try:
+                report = memory.sync(progress, token, wait_s=GRACE_S, budget_s=_EMBEDDING_S)
+            except SyncBusy:
+                if memory.paths():
+                    raise
+                # Nothing to answer from yet: wait for it.
+                report = memory.sync(progress, token, budget_s=_EMBEDDING_S)
     except (WorkspaceError, IndexUnavailable) as error:
         if not memory.paths():
             raise
@@ -127,7 +141,8 @@ def outdated(answer: Answer, failure: OpenClawMemError) -> Answer:
     pool, trace = answer.pool, answer.trace
     # Where not even the workspace can be looked at, nobody knows what changed: unknown counts as stale.
     fresh = pool.freshness or Freshness("stale", 0, None)
-    note = Note("sync-failed", str(failure), "warning")
+    code = "sync-busy" if isinstance(failure, IndexLocked) else "sync-failed"
+    note = Note(code, str(failure), "warning")
     return dataclasses.replace(
         answer,
         pool=dataclasses.replace(pool, freshness=fresh),

@@ -13,7 +13,15 @@ from openclaw_mem_engine.cli.opening import looking, settings_of
 from openclaw_mem_engine.cli.progress import duration
 from openclaw_mem_engine.cli.providers import in_use
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
-from openclaw_mem_engine.cli.words import count, destination, dollars, failing, fallback_words, token_count
+from openclaw_mem_engine.cli.words import (
+    count,
+    destination,
+    dollars,
+    failing,
+    fallback_words,
+    moment,
+    token_count,
+)
 from openclaw_mem_engine.providers.spent import Spent, summed
 
 if TYPE_CHECKING:
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
 
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.memory import Status
+    from openclaw_mem_engine.model import Freshness
     from openclaw_mem_engine.providers.lineup import LinkState
 
 _NAMED = 3
@@ -59,7 +68,7 @@ def status_lines(status: Status, style: Style, now: float) -> list[str]:
         ("agent", one_line(status.agent)),
         ("workspace", one_line(status.workspace)),
         ("index", f"{one_line(status.index_path)} ({_size(status.index_bytes)})"),
-        ("state", f"{fresh.state}, last brought up to date: {synced}"),
+        ("state", f"{_state(fresh, now)}, last brought up to date: {synced}"),
         *([("", _changes(status))] if fresh.changed_count else []),
         ("files", f"{status.files:,}" + (f", {len(fresh.skipped):,} left out" if fresh.skipped else "")),
         ("chunks", f"{status.chunks:,}, {status.vectors:,} with a vector"),
@@ -111,6 +120,13 @@ def _spent(item: Spent) -> str:
     counts = f"{count(item.requests, 'request')}, {count(item.texts, 'text')}, {tokens} tokens"
     cost = "" if item.usd is None else f", {dollars(item.usd)}"
     return one_line(f"{item.provider} {item.model}: {counts}{cost}")
+
+
+def _state(fresh: Freshness, now: float) -> str:
+    """``stale since 08:31:05 (2 min ago)``; just the word where nothing tells since when."""
+    if fresh.state != "stale" or fresh.stale_since is None:
+        return fresh.state
+    return f"stale since {moment(fresh.stale_since, now)}"
 
 
 def _changes(status: Status) -> str:

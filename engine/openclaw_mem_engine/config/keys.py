@@ -42,15 +42,7 @@ QUERY_RULES: Mapping[str, Rule] = {
 }
 
 #: Keys that are read, checked and shown, but change nothing in this release.
-NOT_YET = frozenset(
-    {
-        "sync.on_session_start",
-        "sync.debounce_ms",
-        "sync.interval_minutes",
-        "sync.session_delta_bytes",
-        "sync.session_delta_messages",
-    }
-)
+NOT_YET: frozenset[str] = frozenset()
 
 #: Every key of ours outside of the ranking knobs.
 RULES: Mapping[str, Rule] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -39,10 +39,11 @@ from openclaw_mem_engine.sync.embedding import (
     fill_beside,
     probe,
 )
-from openclaw_mem_engine.sync.scan import Changes, compare
-from openclaw_mem_engine.workspace.listing import list_memory
+from openclaw_mem_engine.sync.scan import Changes, Reading
+from openclaw_mem_engine.sync.sources import changes_of
 from openclaw_mem_engine.workspace.opening import NoteRefused
-from openclaw_mem_engine.workspace.reading import read_note
+from openclaw_mem_engine.workspace.reading import NoteText, read_note
+from openclaw_mem_engine.workspace.transcripts import Transcript, read_transcript
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Embedder
@@ -51,13 +52,15 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class SyncReport:
     """What one sync did. ``embedded`` counts texts sent to the embedder, ``cache_hits`` those it was spared;
-    ``beside`` counts texts embedded for other than the primary space; ``seconds`` is wall time."""
+    ``beside`` counts texts embedded for other than the primary space; ``verified`` counts known files that
+    were read to compare them, when that was asked for; ``seconds`` is wall time."""
 
     files: int = 0
     chunks: int = 0
     embedded: int = 0
     cache_hits: int = 0
     beside: int = 0
+    verified: int = 0
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     skipped: list[SkippedFile] = field(default_factory=list)
@@ -73,6 +76,7 @@ class SyncReport:
             "embedded": self.embedded,
             "cacheHits": self.cache_hits,
             "beside": self.beside,
+            "verified": self.verified,
             "changed": list(self.changed),
             "removed": list(self.removed),
             "skipped": [skipped.to_dict() for skipped in self.skipped],
@@ -105,15 +109,16 @@ def needs_rebuild(present: Fingerprint, wanted: Fingerprint) -> bool:
     return present != wanted
 
 
-def scan(settings: Settings, store: IndexStore) -> tuple[Changes, list[SkippedFile]]:
-    """What a sync would do, and what it leaves out. Raises WorkspaceError for a workspace that cannot be
-    looked at."""
-    listing = list_memory(settings.workspace, settings.extra_paths, settings.max_file_bytes)
+def scan(
+    settings: Settings, store: IndexStore, *, verify: bool = False, reading: Reading | None = None
+) -> tuple[Changes, list[SkippedFile]]:
+    """What a sync would do, and what it leaves out. ``verify`` and ``reading``: see ``scan.compare``. Raises
+    WorkspaceError for a workspace that cannot be looked at."""
     known = store.files()
-    changes = compare(listing, known, root=str(settings.workspace), max_bytes=settings.max_file_bytes)
+    changes, left_out = changes_of(settings, known, verify=verify, reading=reading)
     refused = [SkippedFile(s.path, s.refusal) for s in known.values() if s.refusal]
     fresh = {file.path for file in changes.changed} | {state.path for state in changes.removed}
-    return changes, [*listing.skipped, *(s for s in refused if s.path not in fresh)]
+    return changes, [*left_out, *(s for s in refused if s.path not in fresh)]
 
 
 def sync(
@@ -124,9 +129,11 @@ def sync(
     cancel: CancelToken | None = None,
     *,
     force: bool = False,
+    verify: bool = False,
     budget_s: float | None = None,
 ) -> SyncReport:
     """Make the index match the files on disk. No file is ever half written; what is done stays done.
+    ``verify`` reads every file to compare it, whatever its time and size say.
 
     An index built with other settings (model, chunking, sources), or ``force``, is rebuilt aside and put in
     place in one step; but never for an embedder that does not answer, which would cost the vectors that are
@@ -154,7 +161,7 @@ def sync(
         embedding = Embedding(
             target, embedder, space, progress, cancel, group=group, budget_s=None if quick else budget_s
         )
-        _Sync(settings, target, embedding, limit, progress, cancel, report).run()
+        _Sync(settings, target, embedding, limit, progress, cancel, report).run(verify=verify)
         return embedding
 
     def rebuild() -> Embedding:
@@ -250,11 +257,16 @@ class _Sync:
         self._progress = progress
         self._cancel = cancel
         self._report = report
+        self._broken: dict[str, int] = {}
         self._built_with = store.fingerprint()
         self._space = embedding.space if embedding.space.provider != "none" else None
 
-    def run(self) -> None:
-        changes, skipped = scan(self._settings, self._store)
+    def run(self, *, verify: bool = False) -> None:
+        known = self._store.files() if verify else {}
+        reading = self._verifying(len(known)) if verify else None
+        changes, skipped = scan(self._settings, self._store, verify=verify, reading=reading)
+        if verify:
+            self._tell_of_silent_changes(changes, known)
         self._report.skipped = skipped
         done, total = 0, len(changes.changed)
         written: list[str] = []
@@ -276,6 +288,7 @@ class _Sync:
         if written or changes.removed or changes.touched or self._store.synced_at() is None:
             # A sync that found nothing writes nothing: it need not wait for another process that does.
             self._store.finish(time.time())
+        self._tell_of_broken_lines()
         counts = self._store.counts()
         self._report.files, self._report.chunks = counts.files, counts.chunks
         self._report.changed = tuple(written)
@@ -284,6 +297,34 @@ class _Sync:
     def _tell(self, done: int, total: int, label: str) -> None:
         if self._progress is not None:
             self._progress(done, total, label)
+
+    def _verifying(self, total: int) -> Reading:
+        def reading(path: str) -> None:
+            self._stop_if_asked()
+            self._tell(self._report.verified, total, path)
+            self._report.verified += 1
+
+        return reading
+
+    def _tell_of_silent_changes(self, changes: Changes, known: Mapping[str, FileState]) -> None:
+        """Files whose size, time and inode are as they were, and whose content is not."""
+        silent = [
+            file.path
+            for file in changes.changed
+            if (state := known.get(file.path)) is not None
+            and not state.refusal
+            and (state.size, state.mtime_ns, state.inode) == (file.size, file.mtime_ns, file.inode)
+        ]
+        if silent:
+            some = ", ".join(silent[:3]) + (f" and {len(silent) - 3:,} more" if len(silent) > 3 else "")
+            told = f"Changed although size and time say they are the same, and indexed anew: {some}."
+            self._report.notes.append(Note("silent-changes", told, "warning"))
+
+    def _tell_of_broken_lines(self) -> None:
+        if broken := sum(self._broken.values()):
+            some = ", ".join(list(self._broken)[:3]) + (" and others" if len(self._broken) > 3 else "")
+            told = f"Lines of transcripts that are no JSON were left out: {broken:,} in {some}."
+            self._report.notes.append(Note("broken-lines", told))
 
     def _stop_if_asked(self) -> None:
         if self._cancel is not None and self._cancel.is_set():
@@ -308,10 +349,12 @@ class _Sync:
 
     def _read(self, file: MemoryFile) -> tuple[FileState, list[StoredChunk]] | None:
         try:
-            return chunks_of(self._settings, file, self._space, self._max_input_bytes)
+            return chunks_of(self._settings, file, self._space, self._max_input_bytes, self._broken)
         except NoteRefused as refusal:
             self._report.skipped.append(SkippedFile(file.path, refusal.reason))
-            if refusal.kind not in ("binary", "not-utf8"):
+            # A conversation is known to hold too much only when it was read; of a note its size tells.
+            too_much = refusal.kind == "too-large" and file.source == "sessions"
+            if refusal.kind not in ("binary", "not-utf8") and not too_much:
                 return None  # it may be readable next time; what is indexed of it stays
             checked = time.time_ns()
             return FileState(
@@ -338,24 +381,37 @@ class _Sync:
 
 
 def chunks_of(
-    settings: Settings, file: MemoryFile, space: Space | None, max_input_bytes: int | None
+    settings: Settings,
+    file: MemoryFile,
+    space: Space | None,
+    max_input_bytes: int | None,
+    broken: dict[str, int] | None = None,
 ) -> tuple[FileState, list[StoredChunk]]:
-    """A file as the index would hold it. ``max_input_bytes``: see ``Embedder``. Raises NoteRefused."""
-    note = read_note(file.absolute, str(settings.workspace), settings.max_file_bytes)
+    """A file as the index would hold it. ``max_input_bytes``: see ``Embedder``. ``broken`` takes the number
+    of lines of a transcript that could not be read, by path. Raises NoteRefused."""
+    note: NoteText | Transcript
+    line_map: Sequence[int] | None = None
+    if file.source == "sessions":
+        note = talk = read_transcript(file.absolute, settings.max_file_bytes)
+        whole, line_map = talk.hash, talk.line_map
+        if talk.broken and broken is not None:
+            broken[file.path] = talk.broken
+    else:
+        note = read_note(file.absolute, str(settings.workspace), settings.max_file_bytes)
+        whole = text_hash(note.text)
     model = space.model if space else ""
     chunks = []
     spans = index_chunks(note.text, settings.chunking.tokens, settings.chunking.overlap)
     for span in _within(spans, max_input_bytes):
         content = text_hash(span.text)
-        chunk_id = chunk_id_of(file.source, file.path, span.start_line, span.end_line, content, model)
-        chunks.append(
-            StoredChunk(chunk_id, file.path, file.source, span.start_line, span.end_line, content, span.text)
-        )
+        first, last = span.start_line, span.end_line
+        if line_map is not None:
+            first, last = line_map[first - 1], line_map[last - 1]
+        chunk_id = chunk_id_of(file.source, file.path, first, last, content, model)
+        chunks.append(StoredChunk(chunk_id, file.path, file.source, first, last, content, span.text))
     # A file that changed while it was read keeps the older time, so that the next scan reads it again.
     checked = time.time_ns() if note.settled else 0
-    state = FileState(
-        file.path, file.source, text_hash(note.text), note.mtime_ns, note.size, note.inode, checked
-    )
+    state = FileState(file.path, file.source, whole, note.mtime_ns, note.size, note.inode, checked)
     return state, chunks
 
 

@@ -12,7 +12,7 @@ from openclaw_mem_engine.model import CancelToken, MemoryFile, SkippedFile, Spac
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
 from openclaw_mem_engine.sync.indexer import beside_of, chunks_of, fingerprint_of, needs_rebuild, scan
-from openclaw_mem_engine.workspace.listing import list_memory
+from openclaw_mem_engine.sync.sources import listed
 from openclaw_mem_engine.workspace.opening import NoteRefused
 
 
@@ -89,7 +89,7 @@ def plan(
     changes, skipped = scan(settings, store)
     files: list[MemoryFile] = list(changes.changed)
     if rebuild:
-        listing = list_memory(settings.workspace, settings.extra_paths, settings.max_file_bytes)
+        listing = listed(settings)
         files, skipped = list(listing.files), list(listing.skipped)
     texts: dict[str, str] = {}
     chunks = 0

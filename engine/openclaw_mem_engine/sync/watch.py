@@ -1,101 +1,357 @@
-"""Noticing that notes change on disk. Events are only hints: what really changed is for the scan to say."""
+"""Noticing that memory changes on disk. Events are only hints: what really changed is for the scan to say.
+
+On Linux every folder is watched by itself: one descriptor in all, one watch a folder, and none for what lies
+below ignored folders or behind links (watching a tree as a whole would follow them, out of the workspace).
+Other systems watch a tree at the price of one folder. Where watching is refused, or would miss what other
+machines write, files are looked at again and again instead.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, NOTE_SUFFIX, ROOT_FILES, is_ignored_folder
+from openclaw_mem_engine.errors import WorkspaceError
+from openclaw_mem_engine.model import CancelToken, Note
+from openclaw_mem_engine.sync.sources import listed
+from openclaw_mem_engine.sync.watched import MOST_FOLDERS, Places, TooManyFolders, network_place
+from openclaw_mem_engine.workspace.rules import NOTE_SUFFIX
+from openclaw_mem_engine.workspace.transcripts import TRANSCRIPT_SUFFIX
 
-#: Quiet time that ends a group of events, and the longest a group may last, milliseconds.
-QUIET_MS = 200
-LONGEST_MS = 1_000
+#: A group of changes ends after the configured quiet time, or when it has lasted this long, seconds: changes
+#: that never stop must not keep the index old.
+LONGEST_S = 10.0
+#: How often events are picked up, and a stop is noticed, seconds.
+STEP_S = 0.05
+#: Pauses between looks when events are not to be had, seconds. A look may cost a hundredth of the time.
+LEAST_PAUSE_S, MOST_PAUSE_S = 2.0, 60.0
+_SHARE = 100
+#: After what time of looking it is tried again to watch, seconds.
+RETRY_S = 600.0
+#: How often folders that vanish while they are to be watched are listed anew before it counts as a refusal.
+_TRIES = 20
+#: New folders are watched at once, but this costs no more than a tenth of the time.
+_AIM_SHARE = 10
+_MASS = 1_000
+
+Found = Callable[[frozenset[str]], None]
+Noted = Callable[[Note], None]
 
 
-async def watch_notes(settings: Settings, stop: asyncio.Event) -> AsyncIterator[frozenset[str]]:
-    """Groups of changed absolute paths, as long as ``stop`` is not set.
+class Eyes(Protocol):
+    """Something that sees events of folders."""
 
-    The workspace folder itself is watched without what lies below it (it may hold whole repositories);
-    ``memory/`` and the extra paths with it. A ``memory`` folder that comes later is taken in. A workspace
-    that does not exist gives nothing. Raises OSError or RuntimeError when the system refuses to watch.
+    def changed(self, milliseconds: int) -> set[str]:
+        """Paths that changed since the last call; waits for some, that long at most."""
+
+    def close(self) -> None: ...
+
+
+class _Refused(Exception):
+    """The system does not watch; the text says why."""
+
+
+class NotifyEyes:
+    """Events of the system: of ``alone`` folders by themselves, and of ``trees`` with all below them. Raises
+    OSError (FileNotFoundError for a folder that is gone) or RuntimeError."""
+
+    def __init__(self, alone: Sequence[str], trees: Sequence[str] = ()) -> None:
+        from watchfiles._rust_notify import RustNotify
+
+        self._notifiers: list[RustNotify] = []
+        try:
+            for folders, recursive in ((alone, False), (trees, True)):
+                if folders:
+                    # Permissions are not to be ignored: with that, a full table of watches would be, too.
+                    self._notifiers.append(RustNotify(list(folders), False, False, 2_000, recursive, False))
+        except BaseException:
+            self.close()
+            raise
+
+    def changed(self, milliseconds: int) -> set[str]:
+        found: set[str] = set()
+        step = max(1, milliseconds // len(self._notifiers))
+        for notifier in self._notifiers:
+            seen = notifier.watch(step, step, step, None)
+            if isinstance(seen, set):
+                found.update(path for _, path in seen)
+        return found
+
+    def close(self) -> None:
+        for notifier in self._notifiers:
+            notifier.close()
+
+
+class Watcher:
+    """Follows the places of memory until it is stopped. One thread runs it.
+
+    ``open_eyes`` stands for the system's events; ``whole_trees`` tells whether the system watches a tree at
+    the price of one folder; ``mounts`` lists the mounted file systems, as Linux does.
     """
-    root = Path(os.path.realpath(settings.workspace))
-    extras = [Path(os.path.realpath(root / Path(path).expanduser())) for path in settings.extra_paths]
-    memory = root / MEMORY_FOLDER
-    if not root.is_dir():
-        return
-    while not stop.is_set():
-        deep = [path for path in (memory, *extras) if path.exists()]
-        async for paths in _groups([root], deep, stop):
-            notes = frozenset(path for path in paths if _is_note(Path(path), root, extras))
-            if notes:
-                yield notes
-            if str(memory) in paths:
-                break  # it came or went: watch what is there now
+
+    def __init__(
+        self,
+        settings: Settings,
+        open_eyes: Callable[[Sequence[str], Sequence[str]], Eyes] = NotifyEyes,
+        *,
+        whole_trees: bool = sys.platform in ("darwin", "win32"),
+        mounts: Path = Path("/proc/self/mountinfo"),
+        most_folders: int = MOST_FOLDERS,
+    ) -> None:
+        self._settings = settings
+        self._open_eyes = open_eyes
+        self._whole_trees = whole_trees
+        self._mounts = mounts
+        self._most_folders = most_folders
+        self._quiet_s = settings.sync.debounce_ms / 1000
+        self._longest_s = max(LONGEST_S, 4 * self._quiet_s)
+        self._places = Places(settings)
+        self._folders: frozenset[str] = frozenset()
+        #: What was there under these names: a folder may go and another one take its place.
+        self._identities: dict[str, tuple[int, int] | None] = {}
+        self._seen: dict[str, object] = {}
+        #: Set when every change from now on is noticed.
+        self.ready = threading.Event()
+
+    def run(self, stop: CancelToken, found: Found, noted: Noted = lambda _: None) -> None:
+        """Tell groups of changed absolute paths until ``stop`` is set; and how well that goes, when it is not
+        as it should be. Never ends by itself."""
+        polling = False
+        while not stop.is_set():
+            try:
+                eyes = self._aim(None)
+                if polling:
+                    noted(Note("watching", "Changes are noticed at once again."))
+                    found(frozenset({self._places.root}))
+                polling = False
+                self._watch(eyes, stop, found)
+            except (_Refused, OSError, RuntimeError) as error:
+                if not polling:
+                    noted(_polling_note(_said(error)))
+                    self._seen = self._look()[0]
+                    if self.ready.is_set():
+                        found(frozenset({self._places.root}))  # what happened in between has no event
+                    self.ready.set()
+                polling = True
+                self._poll(stop, found)
+
+    # -- events -----------------------------------------------------------------------------------------
+
+    def _watch(self, eyes: Eyes, stop: CancelToken, found: Found) -> None:
+        """Gather events into groups. Raises _Refused when the system stops to watch."""
+        group: set[str] = set()
+        began = last = aim_again = 0.0
+        try:
+            while not stop.is_set():
+                seen = self._places.relevant(eyes.changed(round(STEP_S * 1000)), self._folders)
+                now = time.monotonic()
+                if seen:
+                    # What is reported has been quiet for a step already.
+                    last = now - STEP_S
+                    began = began if group else last
+                    group |= seen
+                ended = bool(group) and (now - last >= self._quiet_s or now - began >= self._longest_s)
+                if ended or (now >= aim_again and any(map(self._is_new_folder, seen))):
+                    # Watched before told: what is written into a new folder from now on has an event, and
+                    # what is there already is for the scan to find.
+                    if _may_move_folders(group):
+                        eyes = self._aim(eyes)
+                    aimed = time.monotonic()
+                    aim_again = aimed + _AIM_SHARE * (aimed - now)
+                if ended:
+                    found(frozenset(group))
+                    group.clear()
+        finally:
+            eyes.close()
+
+    def _is_new_folder(self, path: str) -> bool:
+        return path not in self._folders and os.path.isdir(path)  # noqa: PTH112
+
+    def _aim(self, eyes: Eyes | None) -> Eyes:
+        """Eyes for the folders that are there now: the same when nothing has changed. Raises _Refused."""
+        try:
+            if far := network_place(self._places, self._mounts):
+                raise _Refused(f"{far[0]} is on a network file system ({far[1]})")
+            refusal = ""
+            for _ in range(_TRIES):
+                alone, trees = self._folders_now()
+                there = {folder: _identity(folder) for folder in (*alone, *trees)}
+                if eyes is not None and there == self._identities:
+                    break
+                try:
+                    fresh = self._open_eyes(alone, trees)
+                except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+                    refusal = _said(error)  # it went away just now
+                    time.sleep(STEP_S)
+                    continue
+                except (OSError, RuntimeError) as error:
+                    if eyes is None:
+                        raise _Refused(_said(error)) from error
+                    # Old and new together may be too much: without the old ones for a moment. What happens
+                    # in it is found by the scan that follows.
+                    eyes.close()
+                    eyes = None
+                    time.sleep(STEP_S)
+                    continue
+                if eyes is not None:
+                    eyes.close()
+                eyes, self._identities, self._folders = fresh, there, frozenset(there)
+                # Once more: a folder that was made meanwhile has no watch yet.
+            if eyes is None:
+                raise _Refused(refusal)
+        except BaseException:
+            if eyes is not None:
+                eyes.close()
+            raise
+        self.ready.set()
+        return eyes
+
+    def _folders_now(self) -> tuple[list[str], list[str]]:
+        self._places = Places(self._settings)
+        if self._whole_trees:
+            return self._places.roots()
+        try:
+            return self._places.folders(self._most_folders), []
+        except TooManyFolders:
+            raise _Refused(f"there are more than {self._most_folders:,} folders") from None
+
+    # -- without events ---------------------------------------------------------------------------------
+
+    def _poll(self, stop: CancelToken, found: Found) -> None:
+        """Look at all files again and again, for ten minutes."""
+        until = time.monotonic() + RETRY_S
+        pause = LEAST_PAUSE_S
+        while time.monotonic() < until and not _stopped(stop, pause):
+            now, pause = self._look()
+            began, before = time.monotonic(), self._seen
+            while now != before and time.monotonic() - began < self._longest_s:
+                before = now
+                if _stopped(stop, self._quiet_s):
+                    return
+                now, pause = self._look()
+            changed = {path for path, _ in self._seen.items() ^ now.items()}
+            self._seen = now
+            if changed:
+                found(frozenset(changed))
+
+    def _look(self) -> tuple[dict[str, object], float]:
+        """Every file with what tells that it is another one, and the pause until the next look, seconds."""
+        start = time.perf_counter()
+        seen: dict[str, object] = {}
+        with suppress(WorkspaceError):
+            listing = listed(self._settings)
+            seen.update((file.absolute, (file.size, file.mtime_ns, file.inode)) for file in listing.files)
+            root = self._places.root
+            seen.update((os.path.join(root, file.path), file.reason) for file in listing.skipped)  # noqa: PTH118
+        spent = time.perf_counter() - start
+        return seen, min(MOST_PAUSE_S, max(LEAST_PAUSE_S, spent * _SHARE))
 
 
-def _is_note(path: Path, root: Path, extras: Sequence[Path]) -> bool:
-    """Whether a change of this path can change what is memory. A folder that comes or goes brings or takes
-    notes without an event of their own."""
-    if any(path.is_relative_to(extra) for extra in extras):
-        return path.name.endswith(NOTE_SUFFIX) or not path.suffix
-    if not path.is_relative_to(root):
-        return False
-    parts = path.relative_to(root).parts
-    if len(parts) == 1:
-        return parts[0] in ROOT_FILES or parts[0] == MEMORY_FOLDER
-    if not parts or parts[0] != MEMORY_FOLDER or any(is_ignored_folder(part) for part in parts[1:-1]):
-        return False
-    return path.name.endswith(NOTE_SUFFIX) or (not path.suffix and not is_ignored_folder(path.name))
+def _identity(folder: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(folder)  # noqa: PTH116
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
-async def _groups(
-    shallow: Sequence[Path], deep: Sequence[Path], stop: asyncio.Event
+def _may_move_folders(group: set[str]) -> bool:
+    """Whether folders may have come or gone. In a group that large an event may be missing: systems drop them
+    when they come too fast."""
+    return len(group) > _MASS or any(
+        not path.endswith((NOTE_SUFFIX, TRANSCRIPT_SUFFIX)) or os.path.isdir(path)  # noqa: PTH112
+        for path in group
+    )
+
+
+def _stopped(stop: CancelToken, seconds: float) -> bool:
+    """Wait; True when it was asked to stop meanwhile."""
+    until = time.monotonic() + seconds
+    while not stop.is_set() and (left := until - time.monotonic()) > 0:
+        time.sleep(min(STEP_S, left))
+    return stop.is_set()
+
+
+def _said(error: Exception) -> str:
+    """What the system said, without the lists that follow."""
+    return str(error).split(" about [")[0].strip().rstrip(".") or type(error).__name__
+
+
+def _polling_note(reason: str) -> Note:
+    told = (
+        f"Changes are noticed by looking at all files every few seconds, not by events: {reason}. "
+        "It is tried again later."
+    )
+    return Note("watch-polling", told, "warning")
+
+
+class _Either:
+    """Set when the caller's event is, or ours."""
+
+    def __init__(self, theirs: asyncio.Event) -> None:
+        self._theirs = theirs
+        self._ours = threading.Event()
+
+    def set(self) -> None:
+        self._ours.set()
+
+    def is_set(self) -> bool:
+        return self._ours.is_set() or self._theirs.is_set()
+
+
+async def watch_notes(
+    settings: Settings, stop: asyncio.Event, noted: Noted = lambda _: None
 ) -> AsyncIterator[frozenset[str]]:
-    """Changed paths of both watchers, merged, until ``stop`` is set or the caller has enough."""
-    found: asyncio.Queue[frozenset[str] | OSError | RuntimeError] = asyncio.Queue()
-    halt = asyncio.Event()
-    watchers = [asyncio.create_task(_watch(shallow, False, halt, found))]
-    if deep:
-        watchers.append(asyncio.create_task(_watch(deep, True, halt, found)))
-    stopping = asyncio.create_task(stop.wait())
+    """Groups of changed absolute paths, as long as ``stop`` is not set; groups that nobody has asked for yet
+    come as one. ``noted`` is called in this event loop, see ``Watcher.run``. A workspace that does not exist
+    gives nothing. A defect of the watcher is raised here."""
+    if not Path(settings.workspace).is_dir():
+        return
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Queue[frozenset[str] | Exception | None] = asyncio.Queue()
+    ended = _Either(stop)
+
+    def tell(item: frozenset[str] | Exception | None) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody listens
+            loop.call_soon_threadsafe(waiting.put_nowait, item)
+
+    def tell_note(note: Note) -> None:
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(noted, note)
+
+    def work() -> None:
+        try:
+            Watcher(settings).run(ended, tell, tell_note)
+        except Exception as error:  # noqa: BLE001 - raised again below
+            tell(error)
+        finally:
+            tell(None)
+
+    thread = threading.Thread(target=work, name="openclaw-mem-watch", daemon=True)
+    thread.start()
     try:
         while True:
-            next_group = asyncio.create_task(found.get())
-            await asyncio.wait({next_group, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not next_group.done():
-                next_group.cancel()
+            item = await waiting.get()
+            while isinstance(item, frozenset) and not waiting.empty():
+                more = waiting.get_nowait()
+                if not isinstance(more, frozenset):
+                    waiting.put_nowait(more)
+                    break
+                item |= more
+            if item is None:
                 return
-            group = next_group.result()
-            if isinstance(group, Exception):
-                raise group
-            yield group
+            if isinstance(item, Exception):
+                raise item
+            yield item
     finally:
-        halt.set()
-        stopping.cancel()
-        await asyncio.gather(*watchers, return_exceptions=True)
-
-
-async def _watch(
-    paths: Sequence[Path],
-    recursive: bool,
-    halt: asyncio.Event,
-    found: asyncio.Queue[frozenset[str] | OSError | RuntimeError],
-) -> None:
-    from watchfiles import awatch
-
-    try:
-        async for changes in awatch(
-            *paths,
-            watch_filter=None,
-            stop_event=halt,
-            step=QUIET_MS,
-            debounce=LONGEST_MS,
-            recursive=recursive,
-        ):
-            await found.put(frozenset(path for _, path in changes))
-    except (OSError, RuntimeError) as error:
-        await found.put(error)
+        ended.set()
+        # Joined, because a thread that still runs when the process ends may take it down.
+        await loop.run_in_executor(None, thread.join)

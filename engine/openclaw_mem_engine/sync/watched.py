@@ -1,0 +1,169 @@
+"""What of the disk is watched for one agent's memory, and which changes there can change what is memory."""
+
+# Paths are strings here: events come by the thousand.
+# ruff: noqa: PTH100, PTH112, PTH113, PTH114, PTH118, PTH120, PTH206
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.workspace.rules import (
+    MEMORY_FOLDER,
+    NOTE_SUFFIX,
+    ROOT_FILES,
+    Workspace,
+    below,
+    is_ignored_folder,
+    is_note_name,
+    resolve_extras,
+)
+from openclaw_mem_engine.workspace.transcripts import TRANSCRIPT_SUFFIX
+
+#: The most folders that are watched one by one; the systems that need that allow some ten thousand for all
+#: programs of a user together.
+MOST_FOLDERS = 10_000
+
+#: File systems whose changes by other machines, or by the other side, cause no event here.
+_ELSEWHERE = frozenset(
+    "nfs nfs4 cifs smb3 smbfs smb2 afs ceph glusterfs lustre gpfs beegfs ncpfs davfs 9p drvfs virtiofs "
+    "vboxsf prl_fs vmhgfs fakeowner grpcfuse fuse.sshfs fuse.rclone fuse.glusterfs fuse.s3fs fuse.gcsfuse "
+    "fuse.davfs2 fuse.vmhgfs-fuse fuse.osxfs fuse.grpcfuse".split()
+)
+
+
+class TooManyFolders(Exception):
+    """More folders than may be watched one by one."""
+
+
+class Places:
+    """The places of one agent's memory on disk, as they are configured; none of them need exist.
+
+    No link is followed, except that the workspace itself may be one. ``trees`` are folders that are memory
+    with everything below, ``talks`` is the folder of transcripts ("" when they are no source).
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        given = os.path.abspath(settings.workspace)
+        self.root = os.path.realpath(given)
+        self.trees: list[str] = []
+        self.talks = ""
+        exact = {self.root}
+        if "memory" in settings.sources:
+            self.trees.append(os.path.join(self.root, MEMORY_FOLDER))
+            exact.update(os.path.join(self.root, name) for name in ROOT_FILES)
+            for extra in resolve_extras(Workspace(given, self.root), settings.extra_paths):
+                place = extra.absolute
+                if extra.refusal or os.path.realpath(place) != place:
+                    continue
+                if os.path.isfile(place) or (is_note_name(place) and not os.path.isdir(place)):
+                    exact.add(place)
+                else:
+                    self.trees.append(place)
+        if "sessions" in settings.sources and not os.path.islink(settings.openclaw.sessions_dir):
+            self.talks = os.path.realpath(settings.openclaw.sessions_dir)
+            exact.add(self.talks)
+        exact.update(self.trees)
+        #: What comes, goes or is replaced by name: it is seen from the folder that holds it.
+        self.exact = frozenset(exact)
+        self._above = frozenset(above for place in exact for above in _ancestors(place))
+
+    def folders(self, most: int = MOST_FOLDERS) -> list[str]:
+        """Every folder to be watched, without what lies below it: the trees with all that is memory by its
+        place, and of each configured place the nearest folder above it that exists. Raises TooManyFolders."""
+        found: dict[str, None] = {}
+        for place in sorted(self.exact):
+            found.setdefault(_nearest(os.path.dirname(place)))
+        for place in (self.root, self.talks):
+            if place and _is_open_folder(place):
+                found.setdefault(place)
+        for tree in self.trees:
+            pending = [tree] if not os.path.islink(tree) else []
+            while pending:
+                folder = pending.pop()
+                with suppress(OSError), os.scandir(folder) as entries:
+                    found.setdefault(folder)
+                    pending += [
+                        entry.path
+                        for entry in entries
+                        if not is_ignored_folder(entry.name) and entry.is_dir(follow_symlinks=False)
+                    ]
+                if len(found) > most:
+                    raise TooManyFolders
+        return list(found)
+
+    def roots(self) -> tuple[list[str], list[str]]:
+        """For systems that watch a whole tree at the price of one folder: the folders to be watched alone,
+        and those with all below them."""
+        alone = dict.fromkeys(_nearest(os.path.dirname(place)) for place in sorted(self.exact))
+        alone.update((place, None) for place in (self.root, self.talks) if place and _is_open_folder(place))
+        return list(alone), [tree for tree in self.trees if os.path.isdir(tree) and not os.path.islink(tree)]
+
+    def relevant(self, paths: Iterable[str], watched: frozenset[str]) -> frozenset[str]:
+        """Of changed paths those that can change what is memory; ``watched`` are folders known before."""
+        return frozenset(path for path in paths if self._matters(path, watched))
+
+    def _matters(self, path: str, watched: frozenset[str]) -> bool:
+        if path in self.exact:
+            return True
+        if path in self._above:
+            return path not in watched or not os.path.isdir(path)  # it came or went; else it is just busy
+        if self.talks and os.path.dirname(path) == self.talks:
+            return path.endswith(TRANSCRIPT_SUFFIX)
+        return any(_in_tree(rest, path, watched) for tree in self.trees if (rest := below(tree, path)))
+
+
+def _in_tree(rest: str, path: str, watched: frozenset[str]) -> bool:
+    """Whether a path below a tree counts. A folder that comes or goes brings or takes notes without an event
+    of their own; of what is gone nobody can tell any more whether it was one."""
+    *folders, name = rest.split(os.sep)
+    if any(is_ignored_folder(folder) for folder in folders):
+        return False
+    if name.endswith(NOTE_SUFFIX):
+        return True
+    return not is_ignored_folder(name) and (
+        path in watched or os.path.isdir(path) or not os.path.lexists(path)
+    )
+
+
+def network_place(places: Places, mounts: Path = Path("/proc/self/mountinfo")) -> tuple[str, str] | None:
+    """A place of memory on a file system whose changes need not cause events, and the type of that file
+    system; None when there is none, or where the system does not tell (only Linux does)."""
+    kinds: dict[str, str] = {}
+    with suppress(OSError):
+        for line in mounts.read_text("utf-8", "surrogateescape").splitlines():
+            before, _, after = line.partition(" - ")
+            fields, more = before.split(" "), after.split(" ")
+            if len(fields) > 4 and more[0]:
+                kinds[_unescaped(fields[4])] = more[0]  # of several mounts at one place the last is seen
+    for place in sorted(places.exact):
+        for folder in (place, *_ancestors(place)):
+            if folder in kinds:
+                if kinds[folder] in _ELSEWHERE:
+                    return place, kinds[folder]
+                break
+    return None
+
+
+def _unescaped(text: str) -> str:
+    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, char)
+    return text
+
+
+def _ancestors(path: str) -> list[str]:
+    return [str(parent) for parent in Path(path).parents]
+
+
+def _nearest(folder: str) -> str:
+    """The folder itself, or the nearest one above it that exists and may be watched."""
+    while not _is_open_folder(folder) and folder != (above := os.path.dirname(folder)):
+        folder = above
+    return folder
+
+
+def _is_open_folder(path: str) -> bool:
+    return os.path.isdir(path) and os.access(path, os.R_OK)

@@ -1,0 +1,372 @@
+"""The watcher itself: what it notices, what it costs, and what it does when the system does not watch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from queue import Empty, Queue
+
+import pytest
+
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.sync.watch import Eyes, NotifyEyes, Watcher
+from openclaw_mem_engine.sync.watched import Places, network_place
+from support.memories import settings_for, write_notes
+
+#: Far more than it takes; a lost event fails the test instead of hanging it.
+_PATIENCE_S = 15.0
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux's /proc and inotify")
+
+
+class Heard:
+    """What a running watcher has told."""
+
+    def __init__(self) -> None:
+        self.groups: Queue[frozenset[str]] = Queue()
+        self.notes: Queue[Note] = Queue()
+
+    def group(self, patience_s: float = _PATIENCE_S) -> frozenset[str]:
+        return self.groups.get(timeout=patience_s)
+
+    def until(self, path: Path, patience_s: float = _PATIENCE_S) -> None:
+        """Wait for a group that tells of a path, or of a folder above it."""
+        end = time.monotonic() + patience_s
+        while not any(path.is_relative_to(told) for told in self.group(max(0.01, end - time.monotonic()))):
+            pass
+
+    def nothing(self, seconds: float = 1.0) -> bool:
+        try:
+            return not self.groups.get(timeout=seconds)
+        except Empty:
+            return True
+
+
+def settings_with(workspace: Path, home: Path, quiet_ms: int = 200, **changes: object) -> Settings:
+    found = settings_for(workspace, home)
+    sync = replace(found.sync, debounce_ms=quiet_ms)
+    return replace(found, sync=sync, **changes)  # type: ignore[arg-type]
+
+
+@contextmanager
+def watching(watcher: Watcher) -> Iterator[Heard]:
+    """A watcher that runs in a thread of its own and is ready."""
+    heard, stop = Heard(), threading.Event()
+    thread = threading.Thread(target=watcher.run, args=(stop, heard.groups.put, heard.notes.put))
+    thread.start()
+    try:
+        assert watcher.ready.wait(_PATIENCE_S)
+        yield heard
+    finally:
+        stop.set()
+        thread.join(_PATIENCE_S)
+        assert not thread.is_alive(), "it does not stop"
+
+
+@pytest.fixture(params=[False, True], ids=["folder by folder", "whole trees"])
+def watcher_of(request: pytest.FixtureRequest) -> Callable[[Settings], Watcher]:
+    """Both ways of watching, whatever this system does by itself."""
+    return lambda settings: Watcher(settings, whole_trees=request.param)
+
+
+def test_an_editor_that_replaces_the_file(tmp_path: Path, watcher_of: Callable[[Settings], Watcher]) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "one\n", "memory/a.md": "one\n"})
+    with watching(watcher_of(settings_with(workspace, tmp_path / "home"))) as heard:
+        for number, note in enumerate((workspace / "MEMORY.md", workspace / "memory" / "a.md") * 2):
+            beside = note.with_name(f".{note.name}.swp")
+            beside.write_text(f"{number}\n")
+            beside.replace(note)
+            assert str(note) in heard.group()
+
+
+def test_a_folder_renamed_and_edited_under_its_new_name(
+    tmp_path: Path, watcher_of: Callable[[Settings], Watcher]
+) -> None:
+    workspace = write_notes(tmp_path / "ws", {"memory/old/deep/a.md": "one\n"})
+    old, new = workspace / "memory" / "old", workspace / "memory" / "new"
+    with watching(watcher_of(settings_with(workspace, tmp_path / "home"))) as heard:
+        old.rename(new)
+        assert {str(old), str(new)} <= heard.group()
+        (new / "deep" / "a.md").write_text("two\n")
+        heard.until(new / "deep" / "a.md")
+
+
+def test_a_folder_that_comes_with_files_and_gets_more(
+    tmp_path: Path, watcher_of: Callable[[Settings], Watcher]
+) -> None:
+    workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
+    aside = write_notes(tmp_path / "aside", {"x/y/z.md": "one\n", "x/b.md": "two\n"})
+    with watching(watcher_of(settings_with(workspace, tmp_path / "home"))) as heard:
+        (aside / "x").rename(workspace / "memory" / "x")
+        heard.until(workspace / "memory" / "x")
+        late = workspace / "memory" / "x" / "y" / "late.md"
+        late.write_text("three\n")
+        heard.until(late)
+        shutil.rmtree(workspace / "memory" / "x")
+        heard.until(workspace / "memory" / "x")
+
+
+def test_a_folder_that_another_one_replaced(tmp_path: Path) -> None:
+    """The names are the same afterwards; what was watched is not."""
+    workspace = write_notes(tmp_path / "ws", {"memory/d/a.md": "one\n", "aside/a.md": "two\n"})
+    folder = workspace / "memory" / "d"
+    with watching(Watcher(settings_with(workspace, tmp_path / "home"))) as heard:
+        shutil.rmtree(folder)
+        (workspace / "aside").rename(folder)
+        heard.until(folder)
+        (folder / "a.md").write_text("three\n")
+        heard.until(folder / "a.md")
+
+
+def test_nothing_is_lost_while_folders_are_made_and_filled_fast(tmp_path: Path) -> None:
+    """Every file written is told by itself or by a folder above it that was told after it was there."""
+    workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
+    watcher = Watcher(settings_with(workspace, tmp_path / "home", quiet_ms=100))
+    with watching(watcher) as heard:
+        for number in range(300):
+            write_notes(workspace, {f"memory/d{number % 60}/e{number}/n.md": "x\n"})
+        time.sleep(1.5)
+        last = workspace / "memory" / "d59" / "e299" / "n.md"
+        while not heard.nothing(0.3):
+            pass
+        last.write_text("again\n")
+        heard.until(last, 3.0)
+
+
+def test_a_mass_change_is_one_group(tmp_path: Path) -> None:
+    notes = {f"memory/d{n % 40}/n{n}.md": "one\n" for n in range(5_000)}
+    workspace = write_notes(tmp_path / "ws", notes)
+    with watching(Watcher(settings_with(workspace, tmp_path / "home", quiet_ms=700))) as heard:
+        for number, path in enumerate(notes):
+            note = workspace / path
+            if number % 3:
+                note.write_text(f"{number}\n")
+            else:
+                note.unlink()
+        assert len(heard.group()) > 1_000
+        assert heard.nothing(1.5)
+
+
+def test_changes_that_never_stop_are_told_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openclaw_mem_engine.sync.watch.LONGEST_S", 1.0)
+    workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
+    note = workspace / "memory" / "a.md"
+    with watching(Watcher(settings_with(workspace, tmp_path / "home", quiet_ms=400))) as heard:
+        began = time.monotonic()
+        while heard.groups.empty() and time.monotonic() - began < _PATIENCE_S:
+            note.write_text(f"{time.monotonic()}\n")
+            time.sleep(0.05)
+        assert 0.9 < time.monotonic() - began < 4
+
+
+def test_the_quiet_time_is_the_configured_one(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
+    with watching(Watcher(settings_with(workspace, tmp_path / "home", quiet_ms=1_500))) as heard:
+        began = time.monotonic()
+        (workspace / "memory" / "a.md").write_text("two\n")
+        heard.group()
+        assert 1.4 < time.monotonic() - began < 3
+
+
+@linux
+def test_ignored_folders_and_links_cost_no_watches(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n", "memory/sub/b.md": "x"})
+    write_notes(workspace, {f"memory/node_modules/p{n}/readme.md": "x" for n in range(50)})
+    write_notes(workspace, {f"memory/.git/o{n}/readme.md": "x" for n in range(50)})
+    write_notes(workspace, {f"memory/.venv/o{n}/readme.md": "x" for n in range(50)})
+    far = write_notes(tmp_path / "far", {f"d{n}/c.md": "x" for n in range(50)})
+    (workspace / "memory" / "link").symlink_to(far)
+    before = _watches()
+    with watching(Watcher(settings_with(workspace, tmp_path / "home"))) as heard:
+        # The workspace, the folder above it, memory and its one folder.
+        assert _watches() - before == 4
+        write_notes(workspace, {"memory/node_modules/p1/readme.md": "y", "memory/.git/new/a.md": "y"})
+        write_notes(far, {"d1/c.md": "y"})
+        assert heard.nothing(0.8)
+
+
+def test_extra_paths_and_transcripts(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
+    write_notes(tmp_path / "extra", {"deep/x.md": "one\n"})
+    write_notes(tmp_path / "single", {"note.md": "one\n", "other.md": "one\n"})
+    talks = tmp_path / "state" / "agents" / "main" / "sessions"
+    settings = settings_with(workspace, tmp_path / "home")
+    settings = replace(
+        settings,
+        sources=("memory", "sessions"),
+        extra_paths=(str(tmp_path / "extra"), str(tmp_path / "single" / "note.md"), str(tmp_path / "later")),
+        openclaw=replace(settings.openclaw, sessions_dir=talks),
+    )
+    with watching(Watcher(settings)) as heard:
+        (tmp_path / "extra" / "deep" / "x.md").write_text("two\n")
+        assert heard.group() == {str(tmp_path / "extra" / "deep" / "x.md")}
+        (tmp_path / "single" / "other.md").write_text("two\n")
+        assert heard.nothing(0.6)
+        fresh = tmp_path / "single" / ".note.tmp"
+        fresh.write_text("two\n")
+        fresh.replace(tmp_path / "single" / "note.md")
+        assert heard.group() == {str(tmp_path / "single" / "note.md")}
+        write_notes(tmp_path / "later", {"y.md": "one\n"})
+        heard.until(tmp_path / "later" / "y.md")
+        talks.mkdir(parents=True)  # the agent has its first conversation
+        (talks / "s1.jsonl").write_text("{}\n")
+        heard.until(talks / "s1.jsonl")
+        (talks / "sessions.json").write_text("{}\n")
+        with (talks / "s1.jsonl").open("a") as file:
+            file.write("{}\n")
+        heard.until(talks / "s1.jsonl")
+
+
+def test_a_workspace_that_goes_and_comes_back(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
+    with watching(Watcher(settings_with(workspace, tmp_path / "home"))) as heard:
+        workspace.rename(tmp_path / "elsewhere")
+        heard.until(workspace)
+        write_notes(workspace, {"memory/b.md": "two\n"})
+        heard.until(workspace / "memory" / "b.md")
+        (workspace / "memory" / "b.md").write_text("three\n")
+        heard.until(workspace / "memory" / "b.md")
+
+
+# -- when the system does not watch -------------------------------------------------------------------------
+
+
+def _refusing(alone: Sequence[str], trees: Sequence[str]) -> Eyes:
+    raise OSError('OS file watch limit reached. about ["/some/folder"]')
+
+
+def test_a_refusal_is_told_and_files_are_looked_at(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
+    with watching(Watcher(settings_with(workspace, tmp_path / "home"), _refusing)) as heard:
+        note = heard.notes.get(timeout=_PATIENCE_S)
+        assert (note.code, note.level) == ("watch-polling", "warning")
+        assert "OS file watch limit reached. It is" in note.text
+        write_notes(workspace, {"memory/new/b.md": "two\n"})
+        assert heard.group() == {str(workspace / "memory" / "new" / "b.md")}
+        (workspace / "memory" / "a.md").unlink()
+        assert heard.group() == {str(workspace / "memory" / "a.md")}
+        assert heard.nothing(2.5)
+
+
+def test_watching_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openclaw_mem_engine.sync.watch.RETRY_S", 1.0)
+    workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
+    refusals = [OSError("no more"), RuntimeError("still no more")]
+
+    def sometimes(alone: Sequence[str], trees: Sequence[str]) -> Eyes:
+        if refusals:
+            raise refusals.pop(0)
+        return NotifyEyes(alone, trees)
+
+    with watching(Watcher(settings_with(workspace, tmp_path / "home"), sometimes)) as heard:
+        assert heard.notes.get(timeout=_PATIENCE_S).code == "watch-polling"
+        assert heard.notes.get(timeout=_PATIENCE_S).code == "watching"
+        heard.group()  # what happened in between is for a scan
+        (workspace / "memory" / "a.md").write_text("two\n")
+        heard.until(workspace / "memory" / "a.md", 1.5)
+
+
+def test_eyes_that_go_blind(tmp_path: Path) -> None:
+    """The system may stop to watch in the middle of it."""
+    workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
+
+    class Blind(NotifyEyes):
+        calls = 0
+
+        def changed(self, milliseconds: int) -> set[str]:
+            self.calls += 1
+            if self.calls > 5:
+                raise RuntimeError("the queue is gone")
+            return super().changed(milliseconds)
+
+    with watching(Watcher(settings_with(workspace, tmp_path / "home"), Blind)) as heard:
+        assert "the queue is gone" in heard.notes.get(timeout=_PATIENCE_S).text
+        assert heard.group() == {str(workspace)}, "what came in between is for a scan"
+        (workspace / "memory" / "a.md").write_text("two\n")
+        heard.until(workspace / "memory" / "a.md")
+
+
+def test_too_many_folders(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {f"memory/d{n}/a.md": "one\n" for n in range(30)})
+    settings = settings_with(workspace, tmp_path / "home")
+    with watching(Watcher(settings, whole_trees=False, most_folders=20)) as heard:
+        assert "more than 20 folders" in heard.notes.get(timeout=_PATIENCE_S).text
+
+
+def test_a_network_file_system_is_looked_at(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "my ws", {"memory/a.md": "one\n"})
+    escaped = str(workspace).replace(" ", "\\040")
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
+        f"28 27 0:50 / {escaped} rw,relatime shared:1 - nfs4 server:/notes rw\n"
+    )
+    settings = settings_with(workspace, tmp_path / "home")
+    assert network_place(Places(settings), mounts) == (str(workspace), "nfs4")
+    assert network_place(Places(settings), tmp_path / "no such file") is None
+    with watching(Watcher(settings, mounts=mounts)) as heard:
+        assert "network file system (nfs4)" in heard.notes.get(timeout=_PATIENCE_S).text
+        (workspace / "memory" / "a.md").write_text("longer\n")
+        heard.until(workspace / "memory" / "a.md")
+
+
+_LIMITED = """
+import sys, threading
+from pathlib import Path
+from support.memories import settings_for
+from openclaw_mem_engine.sync.watch import Watcher
+Path("/proc/sys/user/max_inotify_" + sys.argv[3]).write_text(sys.argv[4])
+stop = threading.Event()
+def noted(note):
+    print(note.text, flush=True)
+    stop.set()
+threading.Timer(10, stop.set).start()
+Watcher(settings_for(Path(sys.argv[1]), Path(sys.argv[2]))).run(stop, print, noted)
+"""
+
+
+@linux
+@pytest.mark.parametrize(("kind", "limit"), [("watches", 3), ("instances", 0)])
+def test_a_system_without_watches_left(tmp_path: Path, kind: str, limit: int) -> None:
+    """The real limit, in a user namespace of its own."""
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run(
+            ["unshare", "-Ur", "test", "-w", "/proc/sys/user/max_inotify_watches"], check=False
+        ).returncode
+    ):
+        pytest.skip("no user namespace may be made here")
+    workspace = write_notes(tmp_path / "ws", {f"memory/d{n}/a.md": "one\n" for n in range(10)})
+    arguments = [str(workspace), str(tmp_path / "home"), kind, str(limit)]
+    done = subprocess.run(
+        ["unshare", "-Ur", sys.executable, "-c", _LIMITED, *arguments],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.startswith("Changes are noticed by looking at all files every few seconds"), (
+        done.stderr
+    )
+
+
+def _watches() -> int:
+    """How many folders this process watches."""
+    count = 0
+    for info in Path("/proc/self/fdinfo").iterdir():
+        try:
+            count += info.read_text().count("inotify wd")
+        except OSError:
+            continue
+    return count
