@@ -340,6 +340,13 @@ class Memory:
         served = "nobody" if serving is None else serving.space or serving.name
         return Fallback(primary.name, primary.why, served, primary.since, primary.next_retry)
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The hosts that note text may be sent to; empty when it stays on this machine."""
+        embedders = self._backend.embedders
+        asked = (embedders.primary, embedders.fallback, *embedders.also)
+        return tuple(embedder.place for embedder in asked if embedder is not None and embedder.place)
+
     def chain(self) -> tuple[LinkState, ...]:
         """Every provider of the chain and how it stands, keywords at the end."""
         store = self._backend.store

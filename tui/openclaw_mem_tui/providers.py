@@ -47,11 +47,6 @@ def key_of(link: LinkState) -> LinkKey:
     return link.name, link.role, link.model
 
 
-def can_be_asked(link: LinkState) -> bool:
-    """Whether there is a provider behind a link, and it is in use."""
-    return link.role not in ("skipped", "keywords")
-
-
 class Desk:
     """Holds the present ``look``; ``publish`` is called after each change. Errors become ``trouble``."""
 

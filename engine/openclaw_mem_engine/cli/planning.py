@@ -6,7 +6,6 @@ import threading
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import looking
-from openclaw_mem_engine.cli.providers import in_use
 from openclaw_mem_engine.cli.stopping import stoppable
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, say
 from openclaw_mem_engine.cli.words import count, destination, dollars
@@ -60,7 +59,10 @@ def plan_lines(plan: Plan, style: Style) -> list[str]:
 def announce(memory: Memory, token: threading.Event, *, force: bool) -> None:
     """Say on stderr, before the first request, which text will leave this process and for whom. Costs
     nothing unless an embedder in use is reached by an address."""
-    links = [link for link in in_use(memory.chain()) if link.state != "failed" or link.next_retry is not None]
+    if not memory.places:
+        return
+    chain = [link for link in memory.chain() if link.in_use]
+    links = [link for link in chain if link.state != "failed" or link.next_retry is not None]
     if not any(link.place for link in links):
         return
     plan = memory.plan(token, force=force)

@@ -48,7 +48,7 @@ def run(arguments: Namespace) -> int:
         for note in memory.notes:
             if note.code == "provider-records" and note.level == "warning":
                 say(note.text)
-        spent = summed(memory.usage(USAGE_DAYS), in_use(chain))
+        spent = summed(memory.usage(USAGE_DAYS), [link for link in chain if link.in_use])
     if arguments.json:
         print_json(
             {
@@ -68,14 +68,9 @@ def run(arguments: Namespace) -> int:
     return ProviderError.exit_code if failed else 0
 
 
-def in_use(chain: Sequence[LinkState]) -> list[LinkState]:
-    """The links that are embedders and take part."""
-    return [link for link in chain if link.role not in ("skipped", "keywords") and link.state != "skipped"]
-
-
 def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
     """Ask, one after the other. Raises UsageError for a name that is not in use."""
-    links = in_use(memory.chain())
+    links = [link for link in memory.chain() if link.in_use]
     named = [link for link in links if wanted in ("", link.name, link.role)]
     if wanted and not named:
         known = ", ".join(dict.fromkeys(link.name for link in links)) or "none"
@@ -122,7 +117,7 @@ def _lines(
         yield style.strong("asked just now")
         asked = [(p.name, p.role, one_line(p.error) or _milliseconds(p.ms)) for p in probes]
         yield from (f"  {line}" for line in aligned(asked))
-    used = in_use(chain)
+    used = [link for link in chain if link.in_use]
     if used:
         yield ""
         yield style.strong("where text goes")
@@ -146,7 +141,7 @@ def _table(chain: Sequence[LinkState], probes: Sequence[Probe], style: Style) ->
     asked = {(probe.name, probe.role): probe.ms for probe in probes if probe.ms is not None}
     rows = [("provider", "role", "state", "vectors", "latency", "why")]
     for link in chain:
-        embeds = link in in_use(chain)
+        embeds = link.in_use
         vectors = f"{link.vectors:,} of {link.chunks:,}" if embeds else ""
         latency = _milliseconds(asked.get((link.name, link.role), link.last_ms)) if embeds else ""
         why = "see below" if link.state == "failed" else one_line(link.why)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import looking, settings_of
 from openclaw_mem_engine.cli.progress import duration
-from openclaw_mem_engine.cli.providers import in_use
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
 from openclaw_mem_engine.cli.words import (
     count,
@@ -83,7 +82,7 @@ def status_lines(status: Status, style: Style, now: float) -> list[str]:
     if status.fallback is not None:
         rows.append(("fallback", f"from {status.fallback.origin}: {one_line(status.fallback.reason)}"))
         rows.append(("", fallback_words(status.fallback, now)))
-    rows += _headed("in use", (_link(link, now) for link in in_use(status.chain)))
+    rows += _headed("in use", (_link(link, now) for link in [link for link in status.chain if link.in_use]))
     rows += _headed("used today", (_spent(item) for item in _today(status, now)))
     lines = aligned(rows)
     lines += [f"{style.mark(note.level)}: {one_line(note.text)}" for note in status.notes]
@@ -112,7 +111,7 @@ def _link(link: LinkState, now: float) -> str:
 
 def _today(status: Status, now: float) -> list[Spent]:
     day = time.strftime("%Y-%m-%d", time.localtime(now))
-    return summed(status.usage, in_use(status.chain), since=day)
+    return summed(status.usage, [link for link in status.chain if link.in_use], since=day)
 
 
 def _spent(item: Spent) -> str:

@@ -55,6 +55,11 @@ class LinkState:
     last_ok: float | None = None
     last_ms: float | None = None
 
+    @property
+    def in_use(self) -> bool:
+        """Whether this is an embedder that takes part."""
+        return self.role not in ("skipped", "keywords") and self.state != "skipped"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for ``openclaw-mem providers --json``."""
         return {

@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
-from openclaw_mem_engine.events import EVENTS_FILE, EventKind, EventLog
+from openclaw_mem_engine.events import EVENTS_FILE, EventLog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +37,7 @@ class Journal:
         self.log = log
         self._agent = settings.agent
         self._workspace = str(settings.workspace)
+        self._add = partial(log.add, agent=self._agent, workspace=self._workspace)
         self._guard = threading.Lock()
         #: How each provider stood when this process last looked; saves a look into the file per search.
         self._standing: dict[str, str] = {}
@@ -229,31 +231,6 @@ class Journal:
     def close(self) -> None:
         """Close the log. May be called twice."""
         self.log.close()
-
-    def _add(
-        self,
-        kind: EventKind,
-        text: str,
-        *,
-        seconds: float | None = None,
-        counts: Mapping[str, int] | None = None,
-        reason: str = "",
-        topic: str = "",
-        state: str = "",
-        quiet_s: float = 0.0,
-    ) -> None:
-        self.log.add(
-            kind,
-            text,
-            seconds=seconds,
-            counts=counts,
-            reason=reason,
-            agent=self._agent,
-            workspace=self._workspace,
-            topic=topic,
-            state=state,
-            quiet_s=quiet_s,
-        )
 
 
 def _reason(error: Exception) -> str:

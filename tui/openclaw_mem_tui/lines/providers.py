@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_tui import format as fmt
 from openclaw_mem_tui.lines.status import Activity
-from openclaw_mem_tui.providers import Look, can_be_asked, key_of
+from openclaw_mem_tui.providers import Look, key_of
 from openclaw_mem_tui.spans import Line, Span, labelled, line, spread, width
 from openclaw_mem_tui.state import View
 
@@ -73,7 +73,7 @@ def detail(link: LinkState | None, look: Look, cells: int) -> list[Line]:
         return made
     if link.model:
         say("model", fmt.inert(link.model))
-    if can_be_asked(link):
+    if link.in_use:
         say("place", *_place(link))
     elif link.place:
         say("place", fmt.inert(link.place))
@@ -81,7 +81,7 @@ def detail(link: LinkState | None, look: Look, cells: int) -> list[Line]:
         say("key", fmt.inert(link.key_origin))
     if link.price:
         say("price", fmt.inert(link.price))
-    if not can_be_asked(link):
+    if not link.in_use:
         return made
     full = link.vectors >= link.chunks
     told = f"{link.vectors:,} of {fmt.count(link.chunks, 'passage')}"

@@ -17,7 +17,7 @@ from openclaw_mem_tui.lab import Lab
 from openclaw_mem_tui.lines import faults as fault_lines
 from openclaw_mem_tui.lines import providers as chain_lines
 from openclaw_mem_tui.lines import status
-from openclaw_mem_tui.providers import Desk, can_be_asked
+from openclaw_mem_tui.providers import Desk
 from openclaw_mem_tui.screens.help import READING_CHAIN, HelpScreen
 from openclaw_mem_tui.widgets.banner import Banner
 from openclaw_mem_tui.widgets.cursor_list import CursorList, Rows
@@ -257,7 +257,7 @@ class ProvidersScreen(Screen[None]):
         link = self.selected
         if link is None:
             return
-        if not can_be_asked(link):
+        if not link.in_use:
             told = "keywords need no provider" if link.role == "keywords" else f"{link.name} is not in use"
             self.desk.say(told)
             return
