@@ -116,18 +116,11 @@ def demo_memory(root: Path, kind: type[Memory] = SteadyMemory) -> Callable[[froz
     """A factory for a memory over the demo written into ``root``, at the frozen date."""
 
     def factory(faults: frozenset[str] = frozenset()) -> Memory:
-        from openclaw_mem_engine.config.load import load_settings
+        from openclaw_mem_engine.cli.demo import demo_settings
 
         # Written once: a second memory, with faults, must not look like an edit to the watcher.
         workspace = root / "demo" / "workspace" if faults else write_demo(root / "demo", TODAY)
-        settings = load_settings(
-            workspace=workspace,
-            agent="main",
-            provider="static",
-            environ={"OPENCLAW_MEM_HOME": str(root / "data"), "OPENCLAW_STATE_DIR": str(root / "demo")},
-            home=root,
-            cwd=root,
-        )
+        settings = demo_settings(workspace, root / "data")
         return kind.open(settings, clock=lambda: NOW, resident=True, faults=faults)
 
     return factory

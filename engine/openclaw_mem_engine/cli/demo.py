@@ -8,6 +8,7 @@ import sys
 import threading
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,13 +81,16 @@ def demo_settings(workspace: Path, data_dir: Path) -> Settings:
     """Settings of the demo: built-in embedder, no network, nothing of the user's configuration. The demo's
     folder stands for home and for OpenClaw's state, so that its sessions are found and nothing else is."""
     from openclaw_mem_engine.config.load import load_settings
+    from openclaw_mem_engine.config.settings import Origin
 
     target = workspace.parent
     environ = {name: value for name in _HEARD if (value := os.environ.get(name))}
     environ |= {"OPENCLAW_MEM_HOME": str(data_dir), "OPENCLAW_STATE_DIR": str(target)}
-    return load_settings(
+    settings = load_settings(
         workspace=workspace, agent="main", provider="static", environ=environ, home=target, cwd=target
     )
+    # Nobody typed the flag: the screens must not say so.
+    return replace(settings, origins={**settings.origins, "provider.name": Origin("flag", "the demo")})
 
 
 def _run_lessons(
