@@ -1,8 +1,9 @@
 """What happened to the memories of this machine: syncs, rebuilds, fallbacks, failures; with time and reason.
 
 One small SQLite file, made at the first write, for all agents and workspaces. It is bounded: the oldest
-events go. It holds counts and redacted messages, never a query and never the text of a note. Nothing here may
-stop a search: when the file cannot be used, everything goes on in memory, and ``EventLog.note`` tells why.
+events go when they are too many, and old ones when they are not among the newest. It holds counts and
+redacted messages, never a query and never the text of a note. Nothing here may stop a search: when the file
+cannot be used, everything goes on in memory, and ``EventLog.note`` tells why.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from openclaw_mem_engine.inert import visible
 from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.redact import redact
-from openclaw_mem_engine.side_file import Layout, Row, SideFile
+from openclaw_mem_engine.side_file import Row, SideFile
+from openclaw_mem_engine.side_layout import Layout
 
 if TYPE_CHECKING:
     import apsw
@@ -34,6 +36,8 @@ EVENTS_FILE = "events.sqlite"
 #: What is kept at most.
 KEEP_EVENTS = 10_000
 KEEP_DAYS = 90
+#: The newest ones are kept whatever their age: a clock that is wrong for a minute must not cost the history.
+KEEP_NEWEST = 1_000
 #: Written as SQLite's user_version.
 SCHEMA_VERSION = 1
 #: Text and reason are messages for people; a page of text that a server sends does not fill the file.
@@ -53,7 +57,8 @@ CREATE TABLE events(
 ) STRICT;
 CREATE INDEX events_topic ON events(topic, agent, workspace, id);
 """
-_LAYOUT = Layout(
+#: The tables of the file.
+LAYOUT = Layout(
     SCHEMA_VERSION,
     _SCHEMA,
     {"events": 11},
@@ -124,12 +129,18 @@ class EventLog:
 
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
         self._kept = path is not None
-        self._file = _EventsFile(path, _LAYOUT, clock)
+        self._file = _EventsFile(path, LAYOUT, clock)
 
     @property
     def note(self) -> Note | None:
         """Why the file cannot be used and what to do; None as long as it can."""
         return self._file.note if self._kept else None
+
+    @property
+    def identity(self) -> tuple[int, int] | None:
+        """Device and inode of the file that was last read or written, None without one: another file counts
+        its events from the start."""
+        return self._file.identity
 
     def now(self) -> float:
         """Epoch seconds."""
@@ -222,10 +233,13 @@ class EventLog:
 
 
 class _EventsFile(SideFile):
+    WAITS_FOR_ROOM = True
+
     def tidy(self, connection: apsw.Connection, *, new_day: bool) -> None:
-        connection.execute("DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", (KEEP_EVENTS,))
+        beyond = "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?"
+        connection.execute(beyond, (KEEP_EVENTS,))
         if new_day:
-            connection.execute("DELETE FROM events WHERE at < ?", (self.now() - KEEP_DAYS * 86_400,))
+            connection.execute(f"{beyond} AND at < ?", (KEEP_NEWEST, self.now() - KEEP_DAYS * 86_400))
 
 
 def printable(text: str) -> str:

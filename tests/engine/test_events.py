@@ -19,7 +19,15 @@ import apsw
 import pytest
 
 from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable, UsageError, WorkspaceError
-from openclaw_mem_engine.events import EVENTS_FILE, KEEP_DAYS, KEEP_EVENTS, KINDS, Event, EventLog
+from openclaw_mem_engine.events import (
+    EVENTS_FILE,
+    KEEP_DAYS,
+    KEEP_EVENTS,
+    KEEP_NEWEST,
+    KINDS,
+    Event,
+    EventLog,
+)
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
 from support.embed_server import Server, running_server, unauthorized
@@ -51,6 +59,16 @@ def sql(path: Path, text: str) -> None:
     connection = apsw.Connection(str(path))
     connection.execute(text)
     connection.close()
+
+
+def fill(path: Path, number: int, at: float) -> None:
+    """So many events, quicker than by writing each."""
+    sql(
+        path,
+        "INSERT INTO events(at, kind, text, counts, reason, agent, workspace, topic, state) "
+        f"WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {number}) "
+        f"SELECT {at}, 'watch', i, '{{}}', '', '', '', '', '' FROM n",
+    )
 
 
 def child(code: str, *arguments: object) -> subprocess.Popen[str]:
@@ -117,28 +135,36 @@ def test_figures_that_cannot_be_stored_are_left_out(log: EventLog) -> None:
 
 def test_it_is_bounded_by_number(log: EventLog, path: Path) -> None:
     log.add("sync", "the first")
-    sql(
-        path,
-        "INSERT INTO events(at, kind, text, counts, reason, agent, workspace, topic, state) "
-        f"WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {KEEP_EVENTS + 500}) "
-        f"SELECT {Clock.now}, 'watch', i, '{{}}', '', '', '', '', '' FROM n",
-    )
+    fill(path, KEEP_EVENTS + 500, Clock.now)
     log.add("sync", "the last")
     events = log.read(10**6)
     assert len(events) == KEEP_EVENTS
     assert events[0].text == "the last" and events[-1].text == "502"
 
 
-def test_it_is_bounded_by_age_also_in_a_process_that_goes_on(log: EventLog, clock: Clock) -> None:
+def test_it_is_bounded_by_age_also_in_a_process_that_goes_on(log: EventLog, path: Path, clock: Clock) -> None:
     log.add("sync", "old")
     clock.forward(DAY_S)
     log.add("sync", "a day later")
+    fill(path, KEEP_NEWEST, clock.now)
     clock.forward((KEEP_DAYS - 0.5) * DAY_S)
     log.add("sync", "new")
-    assert [event.text for event in log.read()] == ["new", "a day later"]
+    texts = [event.text for event in log.read(10**6)]
+    assert (len(texts), texts[0], texts[-1]) == (KEEP_NEWEST + 2, "new", "a day later")
     clock.forward(1000 * DAY_S)
     log.add("sync", "much later")
-    assert [event.id for event in log.read()] == [4], "an id is never given twice"
+    ids = [event.id for event in log.read(10**6)]
+    assert ids == list(range(KEEP_NEWEST + 4, 4, -1)), "an id is never given twice"
+
+
+def test_a_clock_that_is_wrong_for_a_minute_does_not_cost_the_history(log: EventLog, clock: Clock) -> None:
+    for number in range(20):
+        log.add("sync", f"{number}")
+    for days in (20_000, -20_000):
+        clock.forward(days * DAY_S)
+        log.add("sync", "x")
+    assert [event.text for event in log.read()][:3] == ["x", "x", "19"]
+    assert len(log.read()) == 22
 
 
 def test_a_clock_that_goes_back_loses_nothing(log: EventLog, clock: Clock) -> None:
@@ -357,7 +383,9 @@ def test_a_sync_that_fails_or_is_stopped(world: World) -> None:
     events = told(world)
     assert [event.kind for event in events] == ["sync", "sync", "rebuild", "sync", "sync"]
     assert events[0].text == "The sync was stopped: what was done before stays."
+    assert events[0].reason == "Indexing was stopped; what was finished before is in the index."
     assert events[2].text == "The rebuild was stopped: the index is as it was."
+    assert events[2].reason == "The rebuild was stopped; the index is as it was."
     assert events[3].text.startswith("The sync failed") and str(world.workspace) in events[3].reason
 
 

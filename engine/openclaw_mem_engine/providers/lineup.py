@@ -85,7 +85,9 @@ class Lineup:
     """Makes the embedders that ``settings`` ask for. Nothing is loaded or sent here.
 
     ``faults`` (names of ``faults.FAULTS``) spoil the primary on purpose; nothing of what follows from them is
-    written down. ``clock`` gives epoch seconds. Raises ConfigError for settings that cannot be used.
+    written down. ``clock`` gives epoch seconds. ``read_only``: the embedders are asked for what they are,
+    never for a vector, and the file of the records stays as it is. Raises ConfigError for settings that
+    cannot be used.
     """
 
     def __init__(
@@ -95,11 +97,13 @@ class Lineup:
         faults: frozenset[str] = frozenset(),
         clock: Callable[[], float] = time.time,
         random: Callable[[], float] = random.random,
+        read_only: bool = False,
     ) -> None:
         self._settings = settings
         self._clock, self._random = clock, random
         self.faults = faults
-        self.records = ProviderRecords(None if faults else settings.data_dir / RECORDS_FILE, clock)
+        path = None if faults else settings.data_dir / RECORDS_FILE
+        self.records = ProviderRecords(path, clock, read_only=read_only)
         self._links = chain(settings)
         self._guards: dict[str, list[GuardedEmbedder]] = {}
         fallback = fallback_spec(settings)

@@ -78,10 +78,13 @@ class StoredJob:
 
 class ProviderRecords:
     """The file ``path``; without a path everything stays in memory. Safe to call from several threads, and
-    several processes may use one file. No method raises because of the file: see ``note``."""
+    several processes may use one file. No method raises because of the file: see ``note``. ``read_only`` is
+    for looking at the file as it is: nothing may be added, changed or dropped."""
 
-    def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
-        self._file = RecordsFile(path, clock)
+    def __init__(
+        self, path: Path | None, clock: Callable[[], float] = time.time, *, read_only: bool = False
+    ) -> None:
+        self._file = RecordsFile(path, clock, read_only=read_only)
 
     @property
     def note(self) -> Note | None:

@@ -8,12 +8,13 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.side_file import Layout, Row, SideFile
+from openclaw_mem_engine.side_file import Row, SideFile
+from openclaw_mem_engine.side_layout import Layout
 
 if TYPE_CHECKING:
     import apsw
 
-__all__ = ["KEEP_DAYS", "KEEP_JOBS_DAYS", "SCHEMA_VERSION", "RecordsFile", "Row"]
+__all__ = ["KEEP_DAYS", "KEEP_JOBS_DAYS", "LAYOUT", "SCHEMA_VERSION", "RecordsFile", "Row"]
 
 #: Written as SQLite's user_version.
 SCHEMA_VERSION = 1
@@ -38,7 +39,8 @@ CREATE TABLE jobs(
   submitted_at REAL NOT NULL, texts TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 """
-_LAYOUT = Layout(
+#: The tables of the file.
+LAYOUT = Layout(
     SCHEMA_VERSION,
     _SCHEMA,
     {"meta": 2, "usage": 7, "health": 9, "item_caps": 3, "jobs": 6},
@@ -53,10 +55,11 @@ class RecordsFile(SideFile):
     """Tables in the file ``path``, or in memory without one (see ``SideFile``). ``clock`` is in seconds since
     1970."""
 
-    def __init__(self, path: Path | None, clock: Callable[[], float]) -> None:
+    def __init__(self, path: Path | None, clock: Callable[[], float], *, read_only: bool = False) -> None:
         #: Goes into a file that this process makes; what a file holds is in its table ``meta``.
         self.salt = token_hex(16)
-        super().__init__(path, _LAYOUT, clock, ("INSERT INTO meta VALUES('salt', ?)", (self.salt,)))
+        first = "INSERT INTO meta VALUES('salt', ?)", (self.salt,)
+        super().__init__(path, LAYOUT, clock, first, read_only=read_only)
 
     def tidy(self, connection: apsw.Connection, *, new_day: bool) -> None:
         if not new_day:
