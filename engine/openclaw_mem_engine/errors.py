@@ -52,8 +52,8 @@ class IndexLocked(IndexUnavailable):
 
 
 class IndexChanged(IndexUnavailable):
-    """Another process has rebuilt the index with other settings meanwhile: what was prepared for the old one
-    does not fit and was not written."""
+    """Another process has rebuilt the index with other settings meanwhile, or has taken it away: what was
+    prepared for the old one does not fit, or would be found by nobody."""
 
 
 class ProviderError(OpenClawMemError):

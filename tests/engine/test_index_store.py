@@ -128,6 +128,17 @@ def test_a_cached_text_without_embedding_is_known_as_such(store: SqliteIndex) ->
     assert store.cached_vectors([]) == {}
 
 
+def test_a_vector_that_was_forgotten_before_its_chunk_came_is_cached_again(store: SqliteIndex) -> None:
+    change = change_of("memory/c.md", ["gamma", "delta"], [V[0], None])
+    gamma, delta = (chunk.hash for chunk in change.chunks)
+    store.cache_vectors({gamma: V[0]})
+    assert store.prune_cache(0) == 1
+    store.apply(change, built_with=store.fingerprint())
+    assert store.cached_vectors([gamma, delta]).keys() == {gamma}
+    assert store.prune_cache(0) == 0
+    assert store.covered() == len(store.vector(V[0], 10))
+
+
 def test_vectors_that_are_awaited_are_found_out_and_said(store: SqliteIndex) -> None:
     assert store.chunks_without_vector(10) == []
     store.apply(replace(change_of("memory/c.md", ["gamma", "delta"]), awaits_vectors=True))

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
-from openclaw_mem_engine.backends.query_vectors import AskedSpace, QueryVectors
+from openclaw_mem_engine.backends.legs import Legs
+from openclaw_mem_engine.backends.query_vectors import QueryVectors
+from openclaw_mem_engine.backends.standing import Standing, note_staleness
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import Cancelled, UsageError
+from openclaw_mem_engine.errors import Cancelled, IndexChanged, UsageError
+from openclaw_mem_engine.index.place import make_folder
 from openclaw_mem_engine.index.protocol import IndexStore, StoredChunk
 from openclaw_mem_engine.index.words import LexicalQuery, build_keyword_query, build_query
 from openclaw_mem_engine.model import CancelToken, Excerpt, Freshness, Note, Progress, SkippedFile
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, Leg, LegRow, Pool, Signals
-from openclaw_mem_engine.sync.flight import WAIT_S, SingleFlight, sweep_unowned
-from openclaw_mem_engine.sync.indexer import SyncReport, fingerprint_of, needs_rebuild, scan, sync
+from openclaw_mem_engine.ranking.pool import Candidate, Pool
+from openclaw_mem_engine.sync.flight import WAIT_S, SingleFlight, Wishes, sweep_unowned
+from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild, sync
 from openclaw_mem_engine.sync.journal import Journal
-from openclaw_mem_engine.sync.staleness import stale_since
+from openclaw_mem_engine.sync.lock import SyncLock
+from openclaw_mem_engine.sync.report import SyncReport
+from openclaw_mem_engine.sync.scan import Changes
+from openclaw_mem_engine.sync.sources import scan
 from openclaw_mem_engine.workspace.dates import note_date
 from openclaw_mem_engine.workspace.reading import get_excerpt
 
-#: How many changed paths an answer names; the count is always exact.
-_NAMED_CHANGES = 50
+#: How long pruning the cache waits for a sync, seconds.
+PRUNE_WAIT_S = 10.0
 
 
 class _Stop:
@@ -62,17 +66,17 @@ class BuiltinBackend:
         self.embedders = embedders
         self._more_notes = notes
         self._clock = clock
-        self._freshness: Freshness | None = None
+        self._standing = Standing(settings, store, embedders)
         self._vectors = QueryVectors(store, embedders)
         self._searching: dict[int, _Stop] = {}
-        self._journal = journal or Journal.of(settings, clock, kept=False)
-        self._flight = SingleFlight(store.path)
-        sweep_unowned(store.path)
+        self.journal = journal or Journal.of(settings, clock, kept=False)
+        self._flight = SingleFlight(store.path, killed=self.journal.killed)
+        sweep_unowned(store.path, self.journal.killed)
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """What makes every answer less than it could be, at this moment."""
-        unkept = self._journal.note
+        unkept = self.journal.note
         return (*self._more_notes(), *self.store.notes, *((unkept,) if unkept else ()))
 
     # -- keeping up -------------------------------------------------------------------------------------
@@ -84,42 +88,78 @@ class BuiltinBackend:
         *,
         force: bool = False,
         verify: bool = False,
+        tails: bool = False,
         wait_s: float = WAIT_S,
         budget_s: float | None = None,
+        files_s: float | None = None,
     ) -> SyncReport:
         """Bring the index up to date (see ``sync.indexer.sync`` and ``sync.flight``). One at a time: a second
-        thread joins the sync that runs, another process is waited for, ``wait_s`` seconds at most. Raises
-        SyncBusy when it is not done by then."""
-        self._freshness = None  # a sync that is stopped or fails leaves something that only a look can tell
-        report = self._flight.run(
-            # Inside: whoever joins this sync, or gives up waiting for it, has done nothing to write down.
-            lambda tell: self._journal.syncing(
-                lambda: sync(
-                    self.settings,
-                    self.store,
-                    self.embedders,
-                    tell,
-                    cancel,
-                    force=force,
-                    verify=verify,
-                    budget_s=budget_s,
-                ),
-                lambda: self._would_rebuild(force),
-            ),
-            # A sync that believed the times is not the one that was asked for.
-            lambda: not verify and not scan(self.settings, self.store)[0].paths,
-            progress,
-            cancel,
-            force=force,
-            wait_s=wait_s,
-        )
-        self._freshness = Freshness(
-            _completeness(report.skipped),
-            self.store.generation(),
-            self.store.synced_at(),
-            skipped=tuple(report.skipped),
-        )
+        thread joins a sync that does all that it asks for, another process is waited for, ``wait_s`` seconds
+        at most. An index that was set aside or removed meanwhile is made anew. Raises SyncBusy when it is
+        not done by then, IndexChanged when the index was taken away while it was at work."""
+        done = SyncReport()
+        make_folder(self.store.path)  # that of the lock, too: all of it may have been removed
+
+        def work(tell: Progress, stop: CancelToken) -> SyncReport:
+            opened = self.store.follow()
+            sync(
+                self.settings,
+                self.store,
+                self.embedders,
+                tell,
+                stop,
+                force=force,
+                verify=verify,
+                tails=tails,
+                budget_s=budget_s,
+                files_s=files_s,
+                clock=self._clock,
+                report=done,
+            )
+            if self.store.follow() != opened:
+                raise IndexChanged(
+                    f"The index {self.store.path} was set aside or removed while it was brought up to date: "
+                    "run it again."
+                )
+            return done
+
+        def alone(tell: Progress, stop: CancelToken) -> SyncReport:
+            # Here: whoever joins this sync, or gives up waiting for it, has done nothing to write down.
+            self._standing.began()
+            report = None
+            try:
+                report = self.journal.syncing(
+                    lambda: work(tell, stop), lambda: self._would_rebuild(force), done
+                )
+                return report
+            finally:
+                self._standing.ended(report)
+
+        try:
+            report = self._flight.run(
+                alone,
+                lambda: not scan(self.settings, self.store, tails=tails)[0].paths,
+                progress,
+                cancel,
+                Wishes(force, verify, tails, budget_s, files_s, wait_s),
+            )
+        except BaseException:
+            self._standing.forget()  # it leaves something that only a look can tell
+            raise
+        if report.waiting:
+            self.look()  # it was not all done
         return report
+
+    def prune_cache(
+        self, most: int, cancel: CancelToken | None = None, *, wait_s: float = PRUNE_WAIT_S
+    ) -> int:
+        """Forget the oldest cached embeddings beyond ``most``, never one that a passage needs; how many. Not
+        beside a sync, whose new vectors belong to no passage yet: it is waited for, ``wait_s`` seconds at
+        most. Raises SyncBusy when that was not enough, Cancelled, IndexUnavailable."""
+        lock = SyncLock(self.store.path, "pruning the cache", killed=self.journal.killed)
+        with lock.holding(wait_s, cancel):
+            self._standing.follow()
+            return self.store.prune_cache(most)
 
     def _would_rebuild(self, force: bool) -> bool:
         present = self.store.fingerprint()
@@ -128,31 +168,11 @@ class BuiltinBackend:
 
     def freshness(self) -> Freshness:
         """Compare the index with the files on disk now: one stat a file. Raises WorkspaceError."""
-        synced_at = self.store.synced_at()
-        changes, skipped = scan(self.settings, self.store)
-        paths = changes.paths
-        present = self.store.fingerprint()
-        state: Literal["fresh", "stale", "partial", "empty"]
-        if synced_at is None and self.store.counts().files == 0:
-            state = "empty"
-        elif (
-            paths
-            or present is None
-            or needs_rebuild(present, fingerprint_of(self.settings, self.embedders.primary))
-        ):
-            state = "stale"
-        else:
-            state = _completeness(skipped)
-        self._freshness = Freshness(
-            state,
-            self.store.generation(),
-            synced_at,
-            paths[:_NAMED_CHANGES],
-            len(paths),
-            tuple(skipped),
-            stale_since(self.settings, changes, synced_at, time.time()) if paths else None,
-        )
-        return self._freshness
+        return self.look()[0]
+
+    def look(self) -> tuple[Freshness, Changes, list[SkippedFile]]:
+        """The same, with every file that differs, and every one that was left out."""
+        return self._standing.look()
 
     # -- searching --------------------------------------------------------------------------------------
 
@@ -160,12 +180,13 @@ class BuiltinBackend:
         self, query: str, knobs: Knobs, cancel: CancelToken | None = None, *, compare: bool = False
     ) -> Pool:
         """Both legs, over-fetched, with every signal that these knobs need; with ``compare`` also the legs of
-        vector spaces that are not counted and cost time. Raises UsageError for a blank query,
-        IndexUnavailable, Cancelled."""
+        vector spaces that are not counted and cost time. A leg that the index is too damaged for is left out
+        with a note. Raises UsageError for a blank query, IndexUnavailable when damage leaves no leg or the
+        passages themselves cannot be read, Cancelled."""
         thread, stop = threading.get_ident(), _Stop(cancel)
         self._searching[thread] = stop
         try:
-            with self._journal.searching():
+            with self.journal.searching():
                 return self._retrieve(query, knobs, stop, compare)
         finally:
             del self._searching[thread]
@@ -174,37 +195,38 @@ class BuiltinBackend:
         query = query.strip()
         if not query:
             raise UsageError("A query is required.")
+        self._standing.follow()
         notes: list[Note] = [*self.notes]
         timings: dict[str, float] = {}
-        searched = self._vectors.of(
-            query, notes, timings, cancel, counted=knobs.space_number, compare=compare
-        )
         primary = self.embedders.primary
-        own = primary is not None and any(space.embedder is primary for space in searched.spaces)
-        self._journal.answered(searched.fallback, primary.id if primary is not None and own else None)
+        legs = Legs(self.store, self._vectors, primary, notes, timings)
+        spaces = legs.ask(query, cancel, counted=knobs.space_number, compare=compare)
         _stop_if_asked(cancel)
         # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
         # network, which both would have to wait for anyway.
-        lexical = self._lexical_query(query, knobs, notes, vectors=bool(searched.spaces))
-        legs = []
-        for asked in searched.spaces:
-            legs.append(self._vector_leg(query, asked, timings))
+        lexical = self._lexical_query(query, knobs, notes, vectors=bool(spaces))
+        for asked in spaces:
+            legs.search_vectors(query, asked)
             _stop_if_asked(cancel)
         if lexical is not None:
-            legs.append(self._lexical_leg(lexical, timings))
+            legs.search_words(lexical)
         _stop_if_asked(cancel)
-        fused = next((space for space in searched.spaces if space.number == knobs.space_number), None)
-        ids = list(dict.fromkeys(row.chunk_id for leg in legs for row in leg.rows))
+        legs.check()
+        self.journal.answered(
+            legs.fallback, primary.id if primary is not None and legs.primary_answered else None
+        )
+        ids = list(dict.fromkeys(row.chunk_id for leg in legs.found for row in leg.rows))
         chunks = self.store.fetch(ids)
         candidates = {chunk_id: _candidate(chunks[chunk_id]) for chunk_id in ids if chunk_id in chunks}
         # A chunk may vanish between two reads when another process syncs: it is then in no leg either.
         kept = tuple(
-            replace(leg, rows=tuple(row for row in leg.rows if row.chunk_id in candidates)) for leg in legs
+            replace(leg, rows=tuple(row for row in leg.rows if row.chunk_id in candidates))
+            for leg in legs.found
         )
-        signals = self._signals(lexical, fused, kept, candidates, knobs, timings)
+        signals = legs.signals(kept, candidates, knobs)
         _stop_if_asked(cancel)
-        freshness = self._known_freshness()
-        _note_staleness(freshness, notes)
+        freshness = self._standing.known
+        note_staleness(freshness, notes)
         return Pool(
             query,
             kept,
@@ -213,7 +235,7 @@ class BuiltinBackend:
             signals,
             *space_of(self.embedders.primary)[:2],
             self.name,
-            searched.fallback,
+            legs.fallback,
             freshness,
             tuple(notes),
             timings,
@@ -235,62 +257,6 @@ class BuiltinBackend:
         if built is None:
             notes.append(Note("no-words", "The query holds no word to look for: no keyword search."))
         return built
-
-    def _vector_leg(self, query: str, asked: AskedSpace, timings: dict[str, float]) -> Leg:
-        start = time.perf_counter()
-        rows = self.store.vector(asked.vector, OVERFETCH, space=asked.space)
-        spent = (time.perf_counter() - start) * 1000
-        timings["vector"] = timings.get("vector", 0.0) + spent
-        name = f"vector:{asked.shown}" if asked.number else "vector"
-        found = tuple(LegRow(*row) for row in rows)
-        return Leg(name, "vector", query, found, spent, number=asked.number, space=asked.shown)
-
-    def _lexical_leg(self, lexical: LexicalQuery, timings: dict[str, float]) -> Leg:
-        start = time.perf_counter()
-        rows = tuple(LegRow(*row) for row in self.store.lexical(lexical, OVERFETCH))
-        timings["bm25"] = (time.perf_counter() - start) * 1000
-        return Leg("bm25", "lexical", lexical.expression(), rows, timings["bm25"], lexical.words)
-
-    def _signals(
-        self,
-        lexical: LexicalQuery | None,
-        fused: AskedSpace | None,
-        legs: Sequence[Leg],
-        candidates: dict[str, Candidate],
-        knobs: Knobs,
-        timings: dict[str, float],
-    ) -> dict[str, Signals]:
-        """True scores on both sides, and those of the best line, for the rows that these knobs let into the
-        pool. Empty for profiles that need neither."""
-        lines = knobs.line_text > 0 or knobs.line_vector > 0
-        if not lines and not knobs.fill_missing:
-            return {}
-        start = time.perf_counter()
-        legs = [leg for leg in legs if leg.kind == "lexical" or leg.number == knobs.space_number]
-        members = list(dict.fromkeys(row.chunk_id for leg in legs for row in leg.rows[: knobs.candidates]))
-        by_kind = {leg.kind: {row.chunk_id: row.raw for row in leg.rows} for leg in legs}
-        bm25, cosine = dict(by_kind.get("lexical", {})), dict(by_kind.get("vector", {}))
-        if knobs.fill_missing and lexical is not None:
-            bm25.update(self.store.lexical_scores(lexical, [i for i in members if i not in bm25]))
-        if knobs.fill_missing and fused is not None:
-            unknown = [i for i in members if i not in cosine]
-            cosine.update(self.store.cosines(fused.vector, unknown, fused.space))
-        line_bm25: dict[str, float] = {}
-        line_cosine: dict[str, float] = {}
-        if knobs.line_text > 0 and lexical is not None:
-            line_bm25 = self.store.line_scores(lexical, {i: candidates[i].text for i in members})
-        if knobs.line_vector > 0 and fused is not None:
-            texts = {i: candidates[i].text for i in members}
-            line_cosine = self._vectors.best_line_cosines(fused, texts)
-        timings["lines"] = (time.perf_counter() - start) * 1000
-        return {i: Signals(bm25.get(i), cosine.get(i), line_bm25.get(i), line_cosine.get(i)) for i in members}
-
-    def _known_freshness(self) -> Freshness | None:
-        """What the last look or sync found. An index that nobody has looked at, and that holds nothing, is
-        known to be empty: "nothing found" would be a lie there."""
-        if self._freshness is None and self.store.synced_at() is None and not self.store.counts().files:
-            return Freshness("empty", self.store.generation(), None)
-        return self._freshness
 
     def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
         """Lines of a memory file (see ``workspace.reading.get_excerpt``). Raises PathRefused."""
@@ -314,12 +280,7 @@ class BuiltinBackend:
         """Close index, embedders and event log."""
         self.store.close()
         self.embedders.close()
-        self._journal.close()
-
-
-def _completeness(skipped: Sequence[SkippedFile]) -> Literal["fresh", "partial"]:
-    """Partial when something that should be searched cannot be; what is no memory by rule does not count."""
-    return "fresh" if all(file.by_rule for file in skipped) else "partial"
+        self.journal.close()
 
 
 def _candidate(chunk: StoredChunk) -> Candidate:
@@ -342,15 +303,3 @@ def _candidate(chunk: StoredChunk) -> Candidate:
 def _stop_if_asked(cancel: CancelToken | None) -> None:
     if cancel is not None and cancel.is_set():
         raise Cancelled("The search was stopped.")
-
-
-def _note_staleness(known: Freshness | None, notes: list[Note]) -> None:
-    if known is None:
-        return
-    if known.state == "empty":
-        notes.append(Note("empty-index", "Nothing is indexed yet: run `openclaw-mem index`.", "warning"))
-    elif known.state == "stale":
-        some = ", ".join(known.changed[:3]) or "the settings"
-        more = f" and {known.changed_count - 3} more" if known.changed_count > 3 else ""
-        told = f"The index is older than {some}{more}: run `openclaw-mem index`."
-        notes.append(Note("stale", told, "warning"))

@@ -12,10 +12,13 @@ from pathlib import Path
 from secrets import token_hex
 
 from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.processes import is_running
 
 #: A rebuild needs room for the new index beside the old one, and for the log through which it moves in.
 _ROOM_FACTOR = 2
 _MB = 1_000_000
+#: A SQLite file and its companions.
+_ENDINGS = ("", "-wal", "-shm", "-journal")
 
 
 def aside_path(index: Path) -> Path:
@@ -25,7 +28,7 @@ def aside_path(index: Path) -> Path:
 
 def remove(aside: Path) -> None:
     """Remove a rebuild's file and its companions."""
-    for ending in ("", "-wal", "-shm", "-journal"):
+    for ending in _ENDINGS:
         aside.with_name(aside.name + ending).unlink(missing_ok=True)
 
 
@@ -33,25 +36,44 @@ def set_aside(index: Path) -> Path:
     """Move a damaged index (with its companions) to ``NAME.damaged``, over an older one; returns it."""
     damaged = index.with_name(f"{index.name}.damaged")
     remove(damaged)
-    for ending in ("", "-wal", "-shm", "-journal"):
+    for ending in _ENDINGS:
         companion = index.with_name(index.name + ending)
         with suppress(FileNotFoundError):
             companion.replace(damaged.with_name(damaged.name + ending))
     return damaged
 
 
-def sweep(index: Path, *, of_all: bool = False) -> None:
+def set_aside_files(index: Path) -> list[Path]:
+    """The damaged index that ``set_aside`` has moved away, with its companions; none when there is none."""
+    names = (f"{index.name}.damaged{ending}" for ending in _ENDINGS)
+    with suppress(OSError):
+        return [path for path in map(index.with_name, names) if path.exists()]
+    return []
+
+
+def sweep(index: Path, *, of_all: bool = False) -> int:
     """Remove what rebuilds that were killed have left: that of processes which are gone, or ``of_all``, for
-    a caller who keeps all others from rebuilding (a number may have been given to another process since)."""
-    for left, owner in _left(index):
-        if of_all or not _is_running(owner):
+    a caller who keeps all others from rebuilding (a number may have been given to another process since).
+    Returns how many files went."""
+    gone = 0
+    for left, owner in list(_left(index)):
+        # On Windows, where nobody can be asked, the file system knows: it does not remove an open file.
+        if of_all or not is_running(owner):
             with suppress(OSError):  # in use after all, or just gone
                 left.unlink()
+                gone += 1
+    return gone
+
+
+def leftovers(index: Path) -> list[Path]:
+    """Files of rebuilds, sorted: of one that is at work, or of those that were killed. A file of somebody
+    else's is none of them, however it begins."""
+    return sorted(left for left, _ in _left(index))
 
 
 def has_leftovers(index: Path) -> bool:
     """Whether a rebuild is at work, or one was killed."""
-    return any(True for _ in _left(index))
+    return bool(leftovers(index))
 
 
 def _left(index: Path) -> Iterator[tuple[Path, int]]:
@@ -77,17 +99,3 @@ def check_room(index: Path, size: int) -> None:
             f"{needed / _MB:,.1f} MB are needed (twice its size). The index keeps its old content; free some "
             "space and run `openclaw-mem index` again."
         )
-
-
-def _is_running(pid: int) -> bool:
-    """Whether a process of this machine has this number. On Windows, where asking would end it, the file
-    system knows better: an open file cannot be removed there."""
-    if os.name == "nt":
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True

@@ -6,13 +6,24 @@ Each takes a snapshot and an outcome to write into. What is derived from the chu
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 
 import apsw
 
-from openclaw_mem_engine.index.findings import FIX, INDEX, REBUILD, Outcome, counted
+from openclaw_mem_engine.index.findings import (
+    FIX,
+    INDEX,
+    REBUILD,
+    UPGRADE,
+    Outcome,
+    counted,
+    counted_are,
+    counted_have,
+)
 from openclaw_mem_engine.index.identity import chunk_id_of
+from openclaw_mem_engine.index.meta import generation_of
 from openclaw_mem_engine.index.protocol import SCHEMA_VERSION
 from openclaw_mem_engine.index.schema import FULL_TEXT_TABLES
 from openclaw_mem_engine.index.snapshot import Snapshot
@@ -77,12 +88,16 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
     meta, chunks = snap.meta, snap.number("SELECT count(*) FROM chunks")
     generation = meta.get("generation")
     out.detail = f"generation {generation or 'unknown'}"
-    if (generation is None and chunks) or (generation is not None and not generation.isdecimal()):
-        told = "is missing" if generation is None else "is no number"
+    told = "is missing" if generation is None and chunks else ""
+    try:
+        generation_of(generation)
+    except ValueError:
+        told = "cannot be read"
+    if told:
         text = f"The generation of the index {told}: what is kept in memory of it can go stale unseen."
         out.add("generation", "error", text, repair=FIX, fixable=True)
     if "synced_at" in meta and snap.synced_at is None:
-        out.add("synced-at", "error", "The time of the last sync is no number.", repair=FIX, fixable=True)
+        out.add("synced-at", "error", "The time of the last sync cannot be read.", repair=FIX, fixable=True)
     elif snap.synced_at is None and chunks:
         text = "No sync was ever completed: some notes may not be in the index."
         out.add("never-synced", "warning", text, repair=INDEX)
@@ -92,19 +107,28 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
             told = "The index does not say what it was built with, so nothing in it can be trusted."
             out.add("no-fingerprint", "error", told, repair=REBUILD)
         return
+    schema = _schema_of(text)
+    out.detail += f", schema {schema or 'unknown'}"
+    if schema > SCHEMA_VERSION:
+        told = f"A newer program wrote this index (schema {schema}; this one knows {SCHEMA_VERSION})."
+        out.add("newer-schema", "error", told, repair=UPGRADE)
+        return
     try:
-        known = snap.fingerprint()
+        snap.fingerprint()
     except (ValueError, TypeError, KeyError) as error:
         told = f"What the index was built with cannot be read ({type(error).__name__})."
-        out.add("fingerprint-unreadable", "error", told, repair=REBUILD)
-        return
-    assert known is not None
-    out.detail += f", schema {known.schema}"
-    if known.schema > SCHEMA_VERSION:
-        told = f"A newer program wrote this index (schema {known.schema}; this one knows {SCHEMA_VERSION})."
-        out.add(
-            "newer-schema", "error", told, repair="python -m pip install --upgrade openclaw-mem-workbench"
-        )
+        # Forgotten first: an index that names nobody can be rebuilt, and keeps its embeddings then. Not "&&":
+        # what is left is an error until it was rebuilt.
+        repair = f"{FIX}; {REBUILD}"
+        out.add("fingerprint-unreadable", "error", told, repair=repair, fixable=True)
+
+
+def _schema_of(fingerprint: str) -> int:
+    """The schema that a fingerprint names, whatever else a newer program has put there; 0 for none."""
+    try:
+        return int(json.loads(fingerprint)["schema"])
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
+        return 0
 
 
 def check_chunks(snap: Snapshot, out: Outcome) -> None:
@@ -126,11 +150,11 @@ def check_chunks(snap: Snapshot, out: Outcome) -> None:
             wrong.append(place)
     out.detail = f"{counted(total, 'chunk')}, each as its id and hash say"
     if wrong:
-        text = f"Text or place does not match hash and id: {counted(len(wrong), 'chunk')}."
+        text = f"{counted_are(len(wrong), 'chunk')} altered: text or place do not match hash and id."
         out.add("altered-chunks", "error", text, wrong, REBUILD)
         out.detail = f"{counted(total, 'chunk')}, {len(wrong):,} of them not as their ids and hashes say"
     if twice:
-        text = f"With the same id as another one: {counted(len(twice), 'chunk')}."
+        text = f"{counted_have(len(twice), 'chunk')} the same id as another one."
         out.add("duplicate-ids", "error", text, twice, REBUILD)
     _check_models(snap, out, models)
     _check_owners(snap, out)
@@ -158,5 +182,5 @@ def _check_owners(snap: Snapshot, out: Outcome) -> None:
     )
     if stray:
         total = sum(row[1] for row in stray)
-        text = f"Of no file that the index knows, so that they would never go: {counted(total, 'chunk')}."
+        text = f"{counted_are(total, 'chunk')} of no file that the index knows, and would never go."
         out.add("chunks-without-file", "error", text, (str(row[0]) for row in stray), FIX, fixable=True)

@@ -12,7 +12,9 @@ from typing import Any
 
 import apsw
 
-from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.index.place import make_folder
+from openclaw_mem_engine.transaction import immediate
 
 #: How long a writer waits for another process before it says so, milliseconds.
 BUSY_TIMEOUT_MS = 5_000
@@ -77,7 +79,9 @@ def _named(error: apsw.Error, path: Path) -> IndexUnavailable:
             f"The index {path} cannot be opened for writing ({error}). Check its permissions, or set "
             "OPENCLAW_MEM_HOME to a folder of yours."
         )
-    return IndexUnavailable(f"The index {path} could not be used: {error}.")
+    return IndexUnavailable(
+        f"The index {path} could not be used: {error}. `openclaw-mem doctor` looks for what is wrong with it."
+    )
 
 
 def _damaged(error: Exception, path: Path) -> IndexDamaged:
@@ -126,13 +130,7 @@ class Database:
         self._readers: dict[int, apsw.Connection] = {}
         self._closed = False
         self._write_lock = threading.RLock()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            raise IndexUnavailable(
-                f"The folder {path.parent} for the index cannot be made ({error.strerror}). Set "
-                "OPENCLAW_MEM_HOME to a folder of yours."
-            ) from error
+        make_folder(path)
         with explained(path):
             self._writer = self._connect()
             # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
@@ -140,10 +138,29 @@ class Database:
             self._become_wal(self._writer)
             self._writer.pragma("synchronous", "normal")
             self._writer.pragma("wal_autocheckpoint", 20_000)
+        self._identity = self._on_disk()
         # Notes are private, and so is what was made of them; a file of somebody else stays as it is.
         with suppress(OSError):
             if path.stat().st_mode & 0o077:
                 path.chmod(0o600)
+
+    def _on_disk(self) -> tuple[int, int] | None:
+        """Device and inode of what stands at ``path`` now; None when nothing can be seen there."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def is_at_its_path(self, *, or_nothing: bool = False) -> bool:
+        """Whether the file that was opened is still the one at ``path``; with ``or_nothing`` also when there
+        is none at all. Costs one stat."""
+        now = self._on_disk()
+        return now == self._identity or (or_nothing and now is None)
 
     def _become_wal(self, connection: apsw.Connection) -> None:
         """While one process makes a new file WAL, SQLite refuses another at once, without waiting."""
@@ -183,6 +200,11 @@ class Database:
         if connection is None:
             if self._closed:
                 raise IndexUnavailable(f"The index {self.path} is closed: open the memory again.")
+            if not self.is_at_its_path():  # another connection would see another file, or make one
+                raise IndexChanged(
+                    f"The index {self.path} was set aside or removed just now. Try again, or run "
+                    "`openclaw-mem index` when there is none."
+                )
             with explained(self.path):
                 connection = self._connect()
                 connection.pragma("query_only", True)
@@ -196,20 +218,20 @@ class Database:
         with explained(self.path):
             return rows(self.reader(), sql, bound)
 
+    def read_scores(self, sql: str, bound: Bound = ()) -> list[tuple[str, float]]:
+        """All rows of a query for chunk ids and scores. Raises IndexDamaged when one is neither: a score that
+        cannot be computed, as of a vector of zeros, is NULL."""
+        found = self.read(sql, bound)
+        with decoding(self.path):
+            if not all(isinstance(chunk_id, str) and isinstance(score, float) for chunk_id, score in found):
+                raise ValueError("a row that is searched has no score")
+        return found
+
     @contextmanager
     def transaction(self) -> Iterator[apsw.Connection]:
         """The writing connection inside BEGIN IMMEDIATE … COMMIT; rolled back when the body raises."""
-        with self._write_lock, explained(self.path):
-            connection = self._writer
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                # A full disk rolls back by itself; a second ROLLBACK would hide the first error.
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+        with self._write_lock, explained(self.path), immediate(self._writer):
+            yield self._writer
 
     @contextmanager
     def exclusive_writer(self) -> Iterator[apsw.Connection]:

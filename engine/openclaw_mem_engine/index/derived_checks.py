@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import apsw
 
 from openclaw_mem_engine.index.database import Bound, rows
-from openclaw_mem_engine.index.findings import FIX, INDEX, Outcome, counted
+from openclaw_mem_engine.index.findings import FIX, INDEX, Outcome, counted, counted_are, counted_have
 from openclaw_mem_engine.index.schema import FULL_TEXT, FULL_TEXT_TABLES
 from openclaw_mem_engine.index.snapshot import Snapshot
 from openclaw_mem_engine.index.words import segment
@@ -44,35 +44,38 @@ BadVector = Literal["cache-length", "cache-values", "cache-dims", "cache-names"]
 
 def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
     """Both full-text tables have exactly the chunks, and a chunk is found by its own words. ``deep``
-    tokenises every chunk again and compares the words of all."""
+    tokenises every chunk again and compares every word and its place with what the tables hold."""
     if snap.meta.get("fts_behind") == "yes":
         out.detail = "written by a process without FTS5"
         text = "The full-text tables wait for being filled: a process without FTS5 has written to the index."
         out.add("full-text-behind", "warning", text, repair=FIX, fixable=True)
         return
     chunks = {row[0] for row in snap.rows("SELECT seq FROM chunks")}
-    told = []
+    told, compared = [], []
     for form, table in FULL_TEXT_TABLES.items():
         if table not in snap.tables:
             continue  # the check of the tables says so
         held = {row[0] for row in snap.rows(f"SELECT rowid FROM {table}")}
         told.append(f"{len(held):,} {form}")
         if missing := chunks - held:
-            text = f"Not in {table}, so that no keyword finds them: {counted(len(missing), 'chunk')}."
+            text = f"{counted_are(len(missing), 'chunk')} invisible to keyword search: not in {table}."
             out.add("full-text-missing", "error", text, _places(snap, missing), FIX, fixable=True)
         if orphans := held - chunks:
-            text = f"Rows of {table} that belong to no chunk: {len(orphans):,}."
+            text = f"{counted(len(orphans), 'row')} of {table} without a chunk."
             out.add("full-text-orphans", "error", text, _numbers(orphans), FIX, fixable=True)
         lost = [seq for seq in _sample(sorted(chunks & held)) if not _finds(snap, table, seq)]
         if lost:
-            text = f"Not found by their own words in {table}: {counted(len(lost), 'chunk')} of a sample."
+            text = f"{counted_are(len(lost), 'chunk')} of a sample not found by their own words in {table}."
             out.add("full-text-lost", "error", text, _places(snap, lost), FIX, fixable=True)
-        if deep and not (missing or orphans or lost) and not _same_words(snap, table):
+        if not deep or missing or orphans or lost:
+            continue
+        compared.append(form)
+        if not _same_words(snap, table):
             text = f"The words in the full-text table {table} are not those of the chunks."
             out.add("full-text-differs", "error", text, (), FIX, fixable=True)
     out.detail = f"{counted(len(chunks), 'chunk')}; rows: {', '.join(told) or 'none'}"
-    if deep:
-        out.detail += "; every word compared"
+    if compared:
+        out.detail += f"; every word and its place compared in {' and '.join(compared)}"
 
 
 def _finds(snap: Snapshot, table: str, seq: int) -> bool:
@@ -88,7 +91,8 @@ def _finds(snap: Snapshot, table: str, seq: int) -> bool:
 
 
 def _same_words(snap: Snapshot, table: str) -> bool:
-    """Whether a table made anew from the chunks would hold the same words, in as many chunks as often."""
+    """Whether a table made anew from the chunks would hold the same words, each at the same places of the
+    same chunks."""
     made_with = next(statement for statement in FULL_TEXT if f"EXISTS {table} " in statement)
     cut = segment if table == FULL_TEXT_TABLES["stemmed"] else str
     with closing(apsw.Connection(":memory:")) as fresh:
@@ -97,8 +101,10 @@ def _same_words(snap: Snapshot, table: str) -> bool:
             f"INSERT INTO {table}(rowid, text) VALUES(?, ?)",
             ((seq, cut(text)) for seq, text in snap.each("SELECT seq, text FROM chunks")),
         )
-        fresh.execute(f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab(main, {table}, row)")
-        sql = f"SELECT term, doc, cnt FROM temp.{table}_words"
+        fresh.execute(f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab(main, {table}, instance)")
+        # Words, chunks and places come in this order. A row for each word is half the work of one for each
+        # of its places.
+        sql = f"SELECT term, group_concat(doc || ':' || offset) FROM temp.{table}_words GROUP BY term"
         return all(mine == theirs for mine, theirs in zip_longest(snap.each(sql), fresh.execute(sql)))
 
 
@@ -133,14 +139,14 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
         return
     held = {row[0] for row in snap.rows("SELECT rowid FROM chunks_vec")}
     if missing := wanted - held:
-        text = f"With a vector that the vec0 table lacks: {counted(len(missing), 'chunk')}."
+        text = f"{counted_have(len(missing), 'chunk')} a vector that the vec0 table lacks: vectors miss them."
         out.add("vectors-missing", "error", text, _places(snap, missing), FIX, fixable=True)
     if orphans := held - wanted:
-        text = f"Rows of the vec0 table that belong to no chunk with a vector: {len(orphans):,}."
+        text = f"{counted(len(orphans), 'row')} of the vec0 table without a chunk that has a vector."
         out.add("vector-orphans", "error", text, _numbers(orphans), FIX, fixable=True)
     looked_at = sorted(wanted & held) if deep else _sample(sorted(wanted & held))
     if differing := [seq for seq in looked_at if vector_differs(snap.connection, space, seq)]:
-        text = f"Vectors of the vec0 table that are not those of the cache: {len(differing):,}."
+        text = f"{counted_are(len(differing), 'vector')} another in the vec0 table than in the cache."
         places = _places(snap, differing)
         out.add("vectors-differ", "error", text, places, f"{FIX} && {INDEX}", fixable=True)
     out.detail += f", {len(held):,} rows of {dims} dimensions, {len(looked_at):,} compared"
@@ -149,7 +155,7 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
 def _check_awaited(snap: Snapshot, out: Outcome, without: set[int]) -> None:
     if not without:
         return
-    text = f"Without a vector as yet: {counted(len(without), 'chunk')}"
+    text = f"{counted_have(len(without), 'chunk')} no vector as yet: keywords alone find them"
     if snap.meta.get("vectors_awaited") == "yes":
         out.add("vectors-awaited", "warning", f"{text}.", _places(snap, without), INDEX)
     else:
@@ -196,23 +202,23 @@ def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> N
         "cache-names": "under names that are no text",
     }
     for code, bad in bad_vectors(snap.connection).items():
-        text = f"In the cache, {told[code]}: {counted(len(bad), 'vector')}."
+        text = f"{counted(len(bad), 'vector')} of the cache: {told[code]}."
         out.add(code, "error", text, _numbers(bad), f"{FIX} && {INDEX}", fixable=True)
     primary = snap.space()
     sizes = snap.rows(
-        f"""SELECT {_NAMES}, count(*), sum(coalesce(length(embedding), 0))
-        FROM embedding_cache GROUP BY 1, 2, 3 ORDER BY 4 DESC"""
+        f"""SELECT {_NAMES}, count(*), sum(coalesce(length(embedding), 0)),
+        sum(hash NOT IN (SELECT hash FROM chunks)) FROM embedding_cache GROUP BY 1, 2, 3 ORDER BY 4 DESC"""
     )
     named = [(Space(*(name.decode("utf-8", "replace") for name in row[:3])), *row[3:]) for row in sizes]
     dead = [row for row in named if row[0] not in (primary, *in_use)]
     if dead:
-        number, size = sum(row[1] for row in dead), sum(row[2] for row in dead)
+        number, size, gone = (sum(row[column] for row in dead) for column in (1, 2, 3))
         text = (
-            f"Of models that are not in use now: {counted(number, 'cached vector')}, {size / 1e6:.1f} MB. "
-            "They make a change back free of charge; pruning takes those whose text is gone."
+            f"{counted_are(number, 'cached vector')} of models not in use now ({size / 1e6:.1f} MB). "
+            f"They make a change back free of charge; of {gone:,} the text is gone, and pruning takes those."
         )
-        some = (f"{space.label}: {entries:,}" for space, entries, _ in dead)
-        out.add("dead-spaces", "info", text, some, "openclaw-mem cache prune --max 0")
+        some = (f"{row[0].label}: {row[1]:,}" for row in dead)
+        out.add("dead-spaces", "info", text, some, "openclaw-mem cache prune --max 0" if gone else "")
 
 
 def _is_text(name: bytes) -> bool:

@@ -21,7 +21,9 @@ _EVIDENCE_CHARS = 200
 #: The commands that a finding may name.
 INDEX = "openclaw-mem index"
 REBUILD = "openclaw-mem index --force"
+VERIFY = "openclaw-mem index --verify"
 FIX = "openclaw-mem doctor --fix"
+UPGRADE = "python -m pip install --upgrade openclaw-mem-workbench"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +121,13 @@ class Outcome:
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """``1 chunk``, ``1,904 chunks``"""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def counted_are(number: int, noun: str, plural: str | None = None) -> str:
+    """The same as a subject with its verb: ``1 chunk is``, ``1,904 chunks are``"""
+    return f"{counted(number, noun, plural)} {'is' if number == 1 else 'are'}"
+
+
+def counted_have(number: int, noun: str, plural: str | None = None) -> str:
+    """``1 chunk has``, ``1,904 chunks have``"""
+    return f"{counted(number, noun, plural)} {'has' if number == 1 else 'have'}"

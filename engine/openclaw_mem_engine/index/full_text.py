@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import apsw
 
 from openclaw_mem_engine.index.database import Bound, Database
 from openclaw_mem_engine.index.lines import Stemmer, best_line_scores, document_frequencies
 from openclaw_mem_engine.index.protocol import Scored
-from openclaw_mem_engine.index.schema import FULL_TEXT_TABLES
+from openclaw_mem_engine.index.schema import FULL_TEXT, FULL_TEXT_TABLES
 from openclaw_mem_engine.index.words import LexicalQuery, segment
 from openclaw_mem_engine.model import Source
+
+#: Opens every table and reads no row.
+_OPEN_ALL = f"SELECT 1 FROM {', '.join(FULL_TEXT_TABLES.values())} LIMIT 0"
 
 _LINE_WORD = re.compile(r"[^\W_]+")
 
@@ -26,6 +29,12 @@ class FullTextRows:
     def __init__(self, database: Database) -> None:
         self._db = database
         self._stemmer: Stemmer | None = None
+
+    def holding(self, ids: Iterable[str]) -> set[str]:
+        """Those of these chunks that have a row in every full-text table."""
+        rows = "".join(f" JOIN {table} ON {table}.rowid = c.seq" for table in FULL_TEXT_TABLES.values())
+        sql = f"SELECT c.id FROM json_each(?) wanted JOIN chunks c ON c.id = wanted.value{rows}"
+        return {row[0] for row in self._db.read(sql, (json.dumps(list(ids)),))}
 
     def search(
         self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
@@ -54,20 +63,20 @@ class FullTextRows:
                 WHERE {table} MATCH ? AND c.source IN (SELECT value FROM json_each(?))
                 ORDER BY bm25({table}) LIMIT ?"""
             bound = (expression, json.dumps(list(sources)), limit)
-        hits = [Scored(chunk_id, -score) for chunk_id, score in self._db.read(sql, bound)]
+        hits = [Scored(chunk_id, -score) for chunk_id, score in self._db.read_scores(sql, bound)]
         hits.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
         return hits
 
     def scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         """Negated bm25 of these chunks; those that do not match are absent."""
         table = FULL_TEXT_TABLES[query.index]
-        found = self._db.read(
+        found = self._db.read_scores(
             f"""SELECT c.id, -bm25({table}) FROM {table} JOIN chunks c ON c.seq = {table}.rowid
                 WHERE {table} MATCH ? AND {table}.rowid IN (
                     SELECT seq FROM chunks WHERE id IN (SELECT value FROM json_each(?)))""",
             (query.expression(), json.dumps(list(ids))),
         )
-        return {row[0]: row[1] for row in found}
+        return dict(found)
 
     def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
         """BM25 of the best line of each text (see ``lines.py``)."""
@@ -110,6 +119,15 @@ class FullTextRows:
 
     def insert(self, connection: apsw.Connection, added: Sequence[Bound]) -> None:
         """Index (seq, text) rows in both tables."""
+        try:
+            self._insert(connection, added)
+        except apsw.ConstraintError:
+            # Rows that outlived their chunk, whose number was given again: damage from outside.
+            self.delete(connection, [(seq,) for seq, _ in added])
+            self._insert(connection, added)
+
+    @staticmethod
+    def _insert(connection: apsw.Connection, added: Sequence[Bound]) -> None:
         connection.executemany("INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)", added)
         connection.executemany(
             "INSERT INTO chunks_fts_stemmed(rowid, text) VALUES(?, ?)",
@@ -120,6 +138,26 @@ class FullTextRows:
         """Remove rows by (seq,)."""
         for table in FULL_TEXT_TABLES.values():
             connection.executemany(f"DELETE FROM {table} WHERE rowid = ?", seqs)
+
+    @staticmethod
+    def make(connection: apsw.Connection) -> apsw.Error | None:
+        """Make the tables that are missing; what kept it from that."""
+        try:
+            for statement in FULL_TEXT:
+                connection.execute(statement)
+        except (apsw.SQLError, apsw.CorruptError) as error:
+            return error
+        return None
+
+    @staticmethod
+    def trouble(connection: apsw.Connection) -> apsw.Error | None:
+        """Why the tables cannot be used as they stand in the file; None when they can, as far as opening them
+        tells. Raises apsw.Error for what is no matter of theirs, like a lock."""
+        try:
+            connection.execute(_OPEN_ALL).fetchall()
+        except (apsw.SQLError, apsw.CorruptError) as error:
+            return error
+        return None
 
     def clear(self, connection: apsw.Connection) -> None:
         """Remove all rows."""

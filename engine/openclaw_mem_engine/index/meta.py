@@ -2,16 +2,55 @@
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Literal
 
 import apsw
 
-from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable
+from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.index.database import Database, rows
 from openclaw_mem_engine.index.protocol import SCHEMA_VERSION, Fingerprint
 
 #: Work that a process could not do and that the next one that can does.
 Behind = Literal["fts_behind", "vectors_behind", "vectors_awaited"]
+
+#: In the year 5138; every clock and calendar can do with less.
+_LATEST_S = 1e11
+
+
+def generation_of(value: str | None) -> int:
+    """A stored generation; 0 where none is. Raises ValueError for what was never counted up from 1."""
+    if value is None:
+        return 0
+    if re.fullmatch("[0-9]{1,18}", value) is None:  # more digits would not fit into SQLite's integers
+        raise ValueError(f"{value[:40]!r} is no generation")
+    return int(value)
+
+
+def time_of(value: str) -> float:
+    """A stored time in epoch seconds. Raises ValueError for what is no number, or beyond any calendar."""
+    with suppress(ValueError):
+        moment = float(value)
+        if abs(moment) < _LATEST_S:  # which that of NaN is not
+            return moment
+    raise ValueError(f"{value[:40]!r} is no time")
+
+
+def new_generation() -> int:
+    """For an index whose own cannot be read: above any that a reader may have seen, which was counted up
+    from 1."""
+    return time.time_ns() // 1_000_000
+
+
+def generation_after(value: str | None) -> int:
+    """What follows a stored generation, or takes the place of one that cannot be read."""
+    try:
+        return generation_of(value) + 1
+    except (TypeError, ValueError):
+        return new_generation()
 
 
 class Meta:
@@ -23,6 +62,11 @@ class Meta:
     def all(self) -> dict[str, str]:
         """Every row, in one read."""
         return {row[0]: row[1] for row in self._db.read("SELECT key, value FROM meta")}
+
+    @staticmethod
+    def seen_by(connection: apsw.Connection) -> dict[str, str]:
+        """Every row, as seen by a transaction."""
+        return {row[0]: row[1] for row in rows(connection, "SELECT key, value FROM meta")}
 
     def fingerprint(self) -> Fingerprint | None:
         """What the content was built with; None for an index that was never begun. Raises IndexUnavailable
@@ -42,13 +86,28 @@ class Meta:
             ) from error
 
     def generation(self) -> int:
-        """Grows with every change; two equal values mean equal content."""
-        return int(self.all().get("generation", "0"))
+        """Grows with every change; two equal values mean equal content. Raises IndexDamaged when what is
+        stored is no generation."""
+        with self._readable("generation"):
+            return generation_of(self.all().get("generation"))
 
     def synced_at(self) -> float | None:
-        """Epoch seconds of the last completed sync."""
+        """Epoch seconds of the last completed sync, None before the first. Raises IndexDamaged when what is
+        stored is no time."""
         value = self.all().get("synced_at")
-        return float(value) if value else None
+        with self._readable("time of the last sync"):
+            return None if value is None else time_of(value)
+
+    @contextmanager
+    def _readable(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (TypeError, ValueError) as error:
+            raise IndexDamaged(
+                f"The index {self._db.path} is damaged: its {what} cannot be read ({error}). Your notes are "
+                "not touched: `openclaw-mem doctor --fix` mends it, and `openclaw-mem index --force` builds "
+                "the index anew."
+            ) from error
 
     def is_behind(self, what: Behind) -> bool:
         """Whether such work is waiting."""
@@ -64,11 +123,9 @@ class Meta:
 
     @staticmethod
     def bump(connection: apsw.Connection, counter: Literal["generation", "touches"] = "generation") -> None:
-        connection.execute(
-            """INSERT INTO meta(key, value) VALUES(?, '1')
-            ON CONFLICT(key) DO UPDATE SET value = CAST(value AS INTEGER) + 1""",
-            (counter,),
-        )
+        """Count up; from a value that cannot be read, to one that nobody has seen."""
+        found = rows(connection, "SELECT value FROM meta WHERE key = ?", (counter,))
+        Meta.put(connection, counter, str(generation_after(found[0][0] if found else None)))
 
     def expect(self, connection: apsw.Connection, built_with: Fingerprint | None) -> None:
         """Raises IndexChanged when a transaction sees another index than the one that ``built_with`` names;

@@ -72,7 +72,8 @@ class Fingerprint:
 
 
 class FileState(NamedTuple):
-    """What the index knows of a file. ``checked_ns`` is when its content was last compared with ``hash``.
+    """What the index knows of a file. ``checked_ns`` is when its content was last compared with ``hash``;
+    that of a transcript also tells whether it was cut (see ``workspace.transcripts.cut_at``).
 
     A file that holds no text for us (binary, not UTF-8) is remembered too, so that it is not read again and
     again: its ``refusal`` says why and it has no chunks. A named tuple, because every rescan reads them all.
@@ -157,6 +158,9 @@ class IndexStore(Protocol):
 
     All methods raise IndexUnavailable (IndexLocked when another process holds the write lock) on trouble;
     what was committed before stays whole.
+
+    ``follow`` goes on with what is at ``path`` when that is not what was opened any more, and returns a
+    number that is another one from then on. ``make`` False keeps what is opened as long as nothing is there.
     """
 
     path: Path
@@ -180,6 +184,14 @@ class IndexStore(Protocol):
     def vector_dims(self, space: Space | None = None) -> int | None: ...
 
     def files(self) -> Mapping[str, FileState]: ...
+
+    def is_hollow(self) -> bool: ...
+
+    def chunk_counts(self) -> dict[str, int]: ...
+
+    def chunks_of(self, path: str) -> list[StoredChunk]: ...
+
+    def in_full_text(self, ids: Iterable[str]) -> set[str]: ...
 
     def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]: ...
 
@@ -217,8 +229,6 @@ class IndexStore(Protocol):
 
     def cache_vectors(self, vectors: Mapping[str, Vector | None], space: Space | None = None) -> None: ...
 
-    def forget_space(self, space: Space) -> None: ...
-
     def cache_sizes(self) -> list[CacheSize]: ...
 
     def prune_cache(self, most: int) -> int: ...
@@ -230,8 +240,15 @@ class IndexStore(Protocol):
     def vectors_complete(self) -> None: ...
 
     def rebuild(
-        self, fingerprint: Fingerprint, fill: Callable[[IndexStore], None], cancel: CancelToken | None = None
+        self,
+        fingerprint: Fingerprint,
+        fill: Callable[[IndexStore], None],
+        cancel: CancelToken | None = None,
+        *,
+        without: Space | None = None,
     ) -> None: ...
+
+    def follow(self, *, make: bool = True) -> int: ...
 
     def bytes_on_disk(self) -> int: ...
 

@@ -5,7 +5,6 @@ Notes are not touched, and nothing is embedded: what is missing afterwards is ma
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
@@ -16,14 +15,14 @@ from openclaw_mem_engine.index.database import Database, rows
 from openclaw_mem_engine.index.derived_checks import bad_vectors, vector_differs
 from openclaw_mem_engine.index.findings import counted
 from openclaw_mem_engine.index.full_text import FullTextRows
-from openclaw_mem_engine.index.meta import Meta
+from openclaw_mem_engine.index.meta import Meta, new_generation
 from openclaw_mem_engine.index.protocol import Fingerprint
 from openclaw_mem_engine.index.schema import FULL_TEXT, FULL_TEXT_TABLES
 from openclaw_mem_engine.index.vectors import VectorRows
 from openclaw_mem_engine.model import Space
 
-_FULL_TEXT = {"tables", "damaged", "missing", "orphans", "lost", "differs", "behind"}
-FULL_TEXT_CODES = frozenset(f"full-text-{what}" for what in _FULL_TEXT)
+_FULL_TEXT_TROUBLE = {"tables", "damaged", "missing", "orphans", "lost", "differs", "behind"}
+FULL_TEXT_CODES = frozenset(f"full-text-{what}" for what in _FULL_TEXT_TROUBLE)
 CACHE_CODES = frozenset({"cache-length", "cache-values", "cache-dims", "cache-names"})
 VECTOR_CODES = frozenset(
     {"vectors-missing", "vectors-differ", "vectors-behind", "vector-orphans", "vector-dims", "recall"}
@@ -36,6 +35,7 @@ INDEX_CODES = (
     | CACHE_CODES
     | VECTOR_CODES
     | {"chunks-without-file", "file-without-chunks", "vectors-forgotten", "generation", "synced-at"}
+    | {"fingerprint-unreadable"}
 )
 
 
@@ -75,13 +75,13 @@ class _Repair:
             (stray or bool(asked & (VECTOR_CODES | CACHE_CODES)), self._refill_vectors),
             ("vectors-forgotten" in asked, self._await_vectors),
             ("synced-at" in asked, self._forget_sync),
+            ("fingerprint-unreadable" in asked, self._forget_fingerprint),
         ]
         for wanted, step in steps:
             if wanted:
                 step()
         if "generation" in asked:
-            # Above any that a reader may have seen, which was counted up from 1.
-            Meta.put(self._connection, "generation", str(time.time_ns() // 1_000_000))
+            Meta.put(self._connection, "generation", str(new_generation()))
             self._done.append("the generation of the index was set anew")
         else:
             Meta.bump(self._connection)
@@ -161,3 +161,7 @@ class _Repair:
     def _forget_sync(self) -> None:
         self._connection.execute("DELETE FROM meta WHERE key = 'synced_at'")
         self._done.append("the time of the last sync was forgotten")
+
+    def _forget_fingerprint(self) -> None:
+        self._connection.execute("DELETE FROM meta WHERE key = 'fingerprint'")
+        self._done.append("what the index was built with was forgotten; a rebuild writes it anew")

@@ -18,6 +18,7 @@ from openclaw_mem_engine.index.database import (
     extension_path,
     rows,
 )
+from openclaw_mem_engine.index.meta import time_of
 from openclaw_mem_engine.index.protocol import FileState, Fingerprint
 from openclaw_mem_engine.index.schema import FULL_TEXT_TABLES
 from openclaw_mem_engine.model import CancelToken, Space
@@ -70,7 +71,7 @@ class Snapshot:
             for table in FULL_TEXT_TABLES.values():
                 with suppress(apsw.SQLError):  # no FTS5
                     connection.execute(
-                        f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab(main, {table}, row)"
+                        f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab(main, {table}, instance)"
                     )
             connection.pragma("query_only", True)
         if cancel is not None:
@@ -124,7 +125,7 @@ class Snapshot:
     def synced_at(self) -> float | None:
         """Epoch seconds of the last completed sync, None when there was none or it is no number."""
         with suppress(ValueError, KeyError):
-            return min(float(self.meta["synced_at"]), time.time() + 1e9)
+            return min(time_of(self.meta["synced_at"]), time.time() + 1e9)
         return None
 
     def close(self) -> None:

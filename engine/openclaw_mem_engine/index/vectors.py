@@ -58,13 +58,18 @@ class VectorRows:
         if limit < 1:
             return []
         if self._in_memory or not primary:
-            return self._resident(space, generation).nearest(vector, limit, sources)
+            resident = self._resident(space, generation)
+            with decoding(self._db.path):
+                return resident.nearest(vector, limit, sources)
         with explained(self._db.path):
             if not self._has_table(self._db.reader()):
                 return []
         found: list[Scored] = []
         for source in (None,) if sources is None else sources:
             found.extend(self._near(vector, limit, source))
+        if not found and sources is None and self.has_rows():
+            with decoding(self._db.path):
+                raise ValueError("the vec0 table has rows and finds none of them")
         found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
         return found[:limit]
 
@@ -75,7 +80,7 @@ class VectorRows:
         wanted = limit + 8
         while True:
             depth = min(_MAX_K, wanted)
-            near = self._db.read(
+            near = self._db.read_scores(
                 f"""SELECT c.id, near.distance FROM (
                     SELECT rowid AS seq, distance FROM chunks_vec
                     WHERE embedding MATCH ? AND k = ?{condition}) near
@@ -99,9 +104,7 @@ class VectorRows:
             return loaded
 
     def cosines(self, space: Space, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        import numpy as np
-
-        from openclaw_mem_engine.index.resident import products
+        from openclaw_mem_engine.index.resident import matrix_of, products
 
         found = self._db.read(
             f"SELECT c.id, e.embedding FROM {_JOIN} WHERE c.id IN (SELECT value FROM json_each(?4))",
@@ -110,8 +113,7 @@ class VectorRows:
         if not found:
             return {}
         with decoding(self._db.path):
-            blobs = b"".join(row[1] for row in found)
-            matrix = np.frombuffer(blobs, dtype=np.float32).reshape(len(found), len(vector))
+            matrix = matrix_of([row[1] for row in found], len(vector))
         return {row[0]: float(score) for row, score in zip(found, products(matrix, vector), strict=True)}
 
     def count(self, space: Space) -> int:
@@ -125,7 +127,8 @@ class VectorRows:
             AND embedding IS NOT NULL LIMIT 1""",
             space,
         )
-        return int(found[0][0]) if found else None
+        with decoding(self._db.path):
+            return int(found[0][0]) if found else None
 
     def spaces(self) -> list[SpaceSize]:
         """Every space that some chunk has a vector of."""
@@ -142,6 +145,17 @@ class VectorRows:
     def _has_table(connection: apsw.Connection) -> bool:
         return bool(rows(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'chunks_vec'"))
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether vectors of every space are compared in memory, from the cache."""
+        return self._in_memory
+
+    def has_rows(self) -> bool:
+        """Whether there is a vec0 table that holds something."""
+        with explained(self._db.path):
+            held = self._has_table(self._db.reader())
+        return held and bool(self._db.read("SELECT rowid FROM chunks_vec LIMIT 1"))
+
     def insert(self, connection: apsw.Connection, added: Sequence[tuple[int, str, Vector]]) -> bool:
         """Add (seq, source, vector) rows; False when sqlite-vec is missing and they could not be written."""
         if not added:
@@ -150,10 +164,16 @@ class VectorRows:
             return False
         # Asked for every time: whoever made the table may have been rolled back, or replaced by a rebuild.
         connection.execute(vector_table(len(added[0][2])))
-        connection.executemany(
-            "INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)",
-            [(seq, source, vector.tobytes()) for seq, source, vector in added],
-        )
+        sql = "INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)"
+        values = [(seq, source, vector.tobytes()) for seq, source, vector in added]
+        try:
+            connection.executemany(sql, values)
+        except apsw.SQLError as error:
+            if "UNIQUE" not in str(error):  # vec0 knows no code for it
+                raise
+            # Rows that outlived their chunk, whose number was given again: damage from outside.
+            self.delete(connection, [(seq,) for seq, _, _ in added])
+            connection.executemany(sql, values)
         return True
 
     def delete(self, connection: apsw.Connection, seqs: Sequence[tuple[int, ...]]) -> bool:
@@ -202,6 +222,23 @@ class VectorRows:
                 for text_hash, v in vectors.items()
             ],
         )
+
+    @classmethod
+    def cache_missing(
+        cls, connection: apsw.Connection, space: Space, vectors: Mapping[str, Vector | None]
+    ) -> None:
+        """Cache what is not in the cache, as seen by a transaction."""
+        if not vectors:
+            return
+        held = rows(
+            connection,
+            """SELECT hash FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?
+            AND hash IN (SELECT value FROM json_each(?))""",
+            (*space, json.dumps(list(vectors))),
+        )
+        known = {row[0] for row in held}
+        if missing := {key: vector for key, vector in vectors.items() if key not in known}:
+            cls.cache(connection, space, missing)
 
     def cache_sizes(self) -> list[CacheSize]:
         """The cache, space by space."""

@@ -17,7 +17,16 @@ OVERFETCH = 200
 
 #: Codes of notes that say why a leg did not run.
 MISSING_LEG_NOTES = frozenset(
-    {"keywords-only", "other-vectors", "embedding-failed", "no-embedding", "no-full-text", "no-words"}
+    {
+        "keywords-only",
+        "other-vectors",
+        "embedding-failed",
+        "no-embedding",
+        "no-full-text",
+        "no-words",
+        "vectors-damaged",
+        "words-damaged",
+    }
 )
 
 LegKind = Literal["lexical", "vector"]

@@ -1,0 +1,252 @@
+"""A damaged leg costs the answer that leg, said aloud; damage that leaves nobody to answer has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
+from openclaw_mem_engine.index.sqlite import SqliteIndex
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.ranking.knobs import DOCUMENTED, WORKBENCH
+from openclaw_mem_engine.sync.doctor import fix
+from support.damage import alter, indexed, looked, raw
+from support.stores import new_store, put, unit
+
+DIMS = 8
+FIX = "`openclaw-mem doctor --fix`"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return indexed(tmp_path)
+
+
+def zero_first_vector(settings: Settings) -> None:
+    """What a zeroed overflow page makes of the vec0 table: the first vector has no direction."""
+    with raw(settings) as connection:
+        ((row, blob, size),) = connection.execute(
+            """SELECT rowid, vectors, (SELECT dims * 4 FROM embedding_cache WHERE dims LIMIT 1)
+            FROM chunks_vec_vector_chunks00 LIMIT 1"""
+        )
+        connection.execute(
+            "UPDATE chunks_vec_vector_chunks00 SET vectors = ? WHERE rowid = ?",
+            (bytes(size) + blob[size:], row),
+        )
+
+
+def codes(answer: Any) -> set[str]:
+    return {note.code for note in answer.trace.notes}
+
+
+def mended(settings: Settings) -> None:
+    """What the notes tell to do: the doctor, then a sync."""
+    fix(settings, looked(settings))
+    with Memory.open(settings) as memory:
+        memory.sync()
+        answer = memory.search("heron pond")
+        assert (answer.warnings, answer.pool.fallback) == ((), None)
+        assert [leg.kind for leg in answer.pool.legs] == ["vector", "lexical"]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "bm25", "vector"])
+def test_a_zeroed_vector_costs_the_vectors_and_no_more(settings: Settings, mode: str) -> None:
+    zero_first_vector(settings)
+    with Memory.open(settings) as memory:
+        answer = memory.search("heron pond", DOCUMENTED.set({"mode": mode}))
+        (told,) = [note for note in answer.trace.notes if note.code == "vectors-damaged"]
+        assert (told.level, FIX in told.text) == ("warning", True)
+        assert [leg.kind for leg in answer.pool.legs] == ["lexical"]
+        assert answer.pool.fallback is not None
+        assert (answer.pool.fallback.origin, answer.pool.fallback.served) == ("static", "keywords")
+        if mode != "vector":
+            assert answer.hits[0].path == "memory/animals/heron.md"
+        (event,) = [event for event in memory.health.events(5) if event.kind == "fallback"]
+        assert "cannot all be read" in event.reason
+    mended(settings)
+
+
+#: Damage to what is derived for one leg, the note, and the leg that is left.
+DAMAGE = {
+    "vec0 rows without their blocks": ("DELETE FROM chunks_vec_chunks", "vectors-damaged", "lexical"),
+    "vec0 without a shadow table": ("DROP TABLE chunks_vec_vector_chunks00", "vectors-damaged", "lexical"),
+    "dimensions that are none": ("UPDATE embedding_cache SET dims = 'x'", "vectors-damaged", "lexical"),
+    "full text without its blocks": ("DROP TABLE chunks_fts_stemmed_data", "words-damaged", "vector"),
+    "no full-text table": ("DROP TABLE chunks_fts_stemmed", "words-damaged", "vector"),
+}
+
+
+@pytest.mark.parametrize("statement, code, left", DAMAGE.values(), ids=DAMAGE)
+def test_the_other_leg_answers(settings: Settings, statement: str, code: str, left: str) -> None:
+    alter(settings, statement)
+    for knobs in (DOCUMENTED, WORKBENCH):
+        with Memory.open(settings) as memory:
+            answer = memory.search("heron pond", knobs)
+            assert code in codes(answer)
+            assert FIX in " ".join(answer.warnings)
+            assert [leg.kind for leg in answer.pool.legs] == [left]
+            assert any(row.chunk_id for leg in answer.pool.legs for row in leg.rows)
+
+
+def test_without_any_leg_the_damage_is_told(settings: Settings) -> None:
+    zero_first_vector(settings)
+    alter(settings, "DROP TABLE chunks_fts_stemmed_data")
+    with Memory.open(settings) as memory:
+        with pytest.raises(IndexDamaged):
+            memory.search("heron pond")
+        (event,) = [event for event in memory.health.events(5) if event.kind == "search-failed"]
+        assert "is damaged" in event.reason
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE chunks SET text = x'ff'",
+        "UPDATE chunks SET start_line = 'x'",
+        "UPDATE chunks SET path = x'00'",
+    ],
+)
+def test_passages_that_are_none_are_damage(settings: Settings, statement: str) -> None:
+    alter(settings, statement)
+    with Memory.open(settings) as memory, pytest.raises(IndexDamaged):
+        memory.search("heron pond")
+
+
+@pytest.mark.parametrize("column", ["mtime_ns", "size", "checked_ns"])
+def test_numbers_of_a_file_that_are_none_are_read_anew(settings: Settings, column: str) -> None:
+    alter(settings, f"UPDATE files SET {column} = 'x'")
+    with Memory.open(settings) as memory:
+        assert memory.search("heron pond").hits
+        memory.sync()
+        assert memory.freshness().state == "fresh"
+    assert looked(settings).findings == ()
+
+
+# -- vectors that are compared in memory --------------------------------------------------------------------
+
+
+def damaged_blob(kind: str) -> bytes:
+    good = unit([1.0] * DIMS)
+    if kind == "nan":
+        good[3] = np.nan
+    return {
+        "short": good.tobytes()[:-4],
+        "long": good.tobytes() + bytes(4),
+        "odd": good.tobytes()[:-3],
+        "zeros": bytes(4 * DIMS),
+        "nan": good.tobytes(),
+        "infinite": np.full(DIMS, np.inf, np.float32).tobytes(),
+    }[kind]
+
+
+@pytest.fixture
+def store_path(tmp_path: Path) -> Path:
+    path = tmp_path / "i.sqlite"
+    store = new_store(path)
+    for number in range(4):
+        put(store, f"memory/{number}.md", [f"note {number}"], [unit(np.eye(DIMS)[number])])
+    store.close()
+    return path
+
+
+@pytest.fixture(params=[{"resident": True}, {"extension": False}], ids=["resident", "no sqlite-vec"])
+def in_memory(request: pytest.FixtureRequest, store_path: Path) -> Iterator[SqliteIndex]:
+    store = SqliteIndex(store_path, **request.param)
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("kind", ["short", "long", "odd", "zeros", "nan", "infinite"])
+def test_a_damaged_blob_is_never_compared(in_memory: SqliteIndex, kind: str) -> None:
+    query = unit([1.0] * DIMS)
+    with in_memory._db.transaction() as connection:
+        connection.execute(
+            "UPDATE embedding_cache SET embedding = ? WHERE hash = (SELECT hash FROM chunks WHERE seq = 2)",
+            (damaged_blob(kind),),
+        )
+    ids = [row[0] for row in in_memory._db.read("SELECT id FROM chunks ORDER BY seq")]
+    with pytest.raises(IndexDamaged):
+        in_memory.vector(query, 3)
+    with pytest.raises(IndexDamaged):
+        in_memory.cosines(query, ids)
+    assert list(in_memory.cosines(query, ids[:1])) == ids[:1]
+
+
+def test_blobs_whose_lengths_make_up_for_each_other_are_damage(in_memory: SqliteIndex) -> None:
+    """Joined, they are as long as whole ones, and each row would belong to another chunk."""
+    with in_memory._db.transaction() as connection:
+        for seq, kind in ((2, "short"), (3, "long")):
+            connection.execute(
+                """UPDATE embedding_cache SET embedding = ?
+                WHERE hash = (SELECT hash FROM chunks WHERE seq = ?)""",
+                (damaged_blob(kind), seq),
+            )
+    with pytest.raises(IndexDamaged):
+        in_memory.vector(unit([1.0] * DIMS), 3)
+
+
+def test_a_query_of_other_dimensions_is_no_crash(in_memory: SqliteIndex) -> None:
+    for dims in (1, DIMS + 1):
+        with pytest.raises(IndexUnavailable):
+            in_memory.vector(unit([1.0] * dims), 3)
+
+
+def test_a_damaged_cache_costs_the_workbench_its_vectors(settings: Settings) -> None:
+    alter(settings, "UPDATE embedding_cache SET embedding = zeroblob(1024) WHERE rowid = 3")
+    with Memory.open(settings, resident=True) as memory:
+        answer = memory.search("heron pond", WORKBENCH)
+        assert "vectors-damaged" in codes(answer)
+        assert answer.hits[0].path == "memory/animals/heron.md"
+    mended(settings)
+
+
+def test_true_scores_that_cannot_be_read_do_not_cost_the_vector_leg(tmp_path: Path) -> None:
+    """The vec0 table is whole, and the cache, which gives the cosines of what only words found, is not."""
+    herons = {f"memory/{n}.md": f"The heron number {n} flies over the pond.\n" for n in range(250)}
+    settings = indexed(tmp_path, herons | {"memory/budget.md": "Quarterly tax budget 7712 and invoices.\n"})
+    alter(settings, "UPDATE embedding_cache SET embedding = zeroblob(1024)")
+    with Memory.open(settings) as memory:
+        answer = memory.search("herons flying over a pond 7712", WORKBENCH)
+        assert [leg.kind for leg in answer.pool.legs] == ["vector", "lexical"]
+        (told,) = answer.warnings
+        assert told.startswith("Vectors in part: ")
+        assert (answer.pool.fallback, answer.hits[0].path) == (None, "memory/budget.md")
+
+
+# -- rows that are missing ----------------------------------------------------------------------------------
+
+MISSING = {
+    "no vec0 table": ("DROP TABLE chunks_vec", "vectors-missing"),
+    "no rows in it": ("DELETE FROM chunks_vec", "vectors-missing"),
+    "no words": ("DELETE FROM chunks_fts_stemmed", "full-text-missing"),
+    "no plain words": ("DELETE FROM chunks_fts", "full-text-missing"),
+}
+
+
+@pytest.mark.parametrize("statement, code", MISSING.values(), ids=MISSING)
+def test_rows_that_are_gone_are_told_in_every_answer(settings: Settings, statement: str, code: str) -> None:
+    alter(settings, statement)
+    with Memory.open(settings) as memory:
+        assert code in codes(memory.search("heron pond"))
+        assert code in {note.code for note in memory.status().notes}
+        fix(settings, looked(settings))
+        assert memory.search("heron pond").warnings == (), "the same process sees that it was mended"
+    mended(settings)
+
+
+def test_what_is_not_searched_is_not_missed(settings: Settings, tmp_path: Path) -> None:
+    alter(settings, "DROP TABLE chunks_vec")
+    with Memory.open(settings, resident=True) as memory:
+        answer = memory.search("heron pond")
+        assert answer.warnings == (), "vectors are compared in memory"
+        assert answer.pool.legs[0].rows
+    plain = indexed(tmp_path / "plain", provider="none")
+    with Memory.open(plain) as memory:
+        assert memory.search("heron pond").warnings == ()
+    with Memory.open(indexed(tmp_path / "empty", {"MEMORY.md": ""})) as memory:
+        assert "vectors-missing" not in {note.code for note in memory.notes}

@@ -1,0 +1,132 @@
+"""An index that is set aside or removed while somebody has it open: nobody goes on with the old file."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable
+from openclaw_mem_engine.index.aside import set_aside
+from openclaw_mem_engine.memory import Memory
+from support.damage import NOTES, codes, indexed, looked, type_in
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return indexed(tmp_path)
+
+
+def write(settings: Settings, name: str, text: str) -> None:
+    (settings.workspace / "memory" / f"{name}.md").write_text(text, "utf-8")
+
+
+def first(memory: Memory, query: str) -> str:
+    return memory.search(query).hits[0].path
+
+
+@pytest.mark.parametrize("resident", [False, True])
+def test_an_open_memory_goes_on_with_the_new_index(settings: Settings, resident: bool) -> None:
+    with Memory.open(settings, resident=resident) as memory:
+        assert first(memory, "heron") == "memory/animals/heron.md"
+        set_aside(settings.index_path)
+        write(settings, "zeppelin", "A zeppelin was seen.\n")
+        type_in(settings, "openclaw-mem index")
+        assert first(memory, "zeppelin") == "memory/zeppelin.md", "a search sees what is there now"
+        write(settings, "walrus", "The walrus sleeps.\n")
+        assert memory.sync().changed == ("memory/walrus.md",)
+        with Memory.open(settings) as other:
+            assert other.freshness().state == "fresh"
+            assert first(other, "walrus") == first(memory, "walrus") == "memory/walrus.md"
+    assert codes(looked(settings, deep=True)) == {"damaged-aside"}
+
+
+def test_a_look_is_one_at_the_new_index(settings: Settings) -> None:
+    with Memory.open(settings) as memory:
+        assert memory.freshness().state == "fresh"
+        set_aside(settings.index_path)
+        with Memory.open(settings) as other:
+            assert (memory.freshness().state, other.freshness().state) == ("empty", "empty")
+            other.sync()
+        assert memory.freshness().state == "fresh"
+
+
+def test_a_search_waits_for_the_new_index_and_makes_none(settings: Settings) -> None:
+    """Whoever sets it aside is still moving files: one made now would get into the way."""
+    with Memory.open(settings) as memory:
+        set_aside(settings.index_path)
+        assert first(memory, "heron") == "memory/animals/heron.md"
+        with ThreadPoolExecutor(1) as threads, pytest.raises(IndexChanged, match="Try again"):
+            threads.submit(memory.search, "heron").result()
+        assert not settings.index_path.exists()
+
+
+@pytest.mark.parametrize("what", ["the file", "the folder"])
+def test_a_sync_makes_an_index_that_was_removed(settings: Settings, what: str) -> None:
+    with Memory.open(settings) as memory:
+        if what == "the file":
+            set_aside(settings.index_path)
+        else:
+            shutil.rmtree(settings.index_path.parent)
+        assert memory.sync().files == len(NOTES)
+        assert first(memory, "heron") == "memory/animals/heron.md"
+    assert looked(settings, deep=True).errors == 0
+
+
+def test_an_index_that_goes_during_a_sync_is_no_success(settings: Settings) -> None:
+    write(settings, "zeppelin", "A zeppelin was seen.\n")
+    gone: list[Path] = []
+
+    def take_away(*_: object) -> None:
+        if not gone:
+            gone.append(set_aside(settings.index_path))
+
+    with Memory.open(settings) as memory:
+        with pytest.raises(IndexChanged, match="run it again"):
+            memory.sync(take_away)
+        assert memory.sync().files == len(NOTES) + 1
+        assert memory.freshness().state == "fresh"
+
+
+def test_a_new_index_that_cannot_be_used_is_told_and_the_next_one_is_followed(settings: Settings) -> None:
+    with Memory.open(settings) as memory:
+        damaged = set_aside(settings.index_path)
+        settings.index_path.write_bytes(b"no index at all " * 400)
+        with pytest.raises(IndexUnavailable):
+            memory.search("heron")
+        settings.index_path.unlink()
+        assert first(memory, "heron") == "memory/animals/heron.md"
+        shutil.copy(damaged, settings.index_path)
+        assert first(memory, "heron") == "memory/animals/heron.md"
+
+
+def test_searches_in_other_threads_go_on(settings: Settings) -> None:
+    stop, both = threading.Event(), threading.Barrier(4)
+    wrong: list[Exception] = []
+
+    def search(memory: Memory) -> None:
+        memory.search("heron pond")
+        both.wait()
+        while not stop.is_set():
+            try:
+                memory.search("heron pond")
+            except Exception as error:  # noqa: BLE001 - told by the main thread
+                wrong.append(error)
+
+    with Memory.open(settings) as memory:
+        threads = [threading.Thread(target=search, args=(memory,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        both.wait()
+        set_aside(settings.index_path)
+        with Memory.open(settings) as other:
+            other.sync()
+        assert first(memory, "heron") == "memory/animals/heron.md"
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert wrong == []

@@ -1,0 +1,175 @@
+"""Full-text tables that cannot be read, or lag behind: a state of the file, not of who met it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.index.sqlite import SqliteIndex
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.ranking.knobs import DOCUMENTED
+from openclaw_mem_engine.sync.doctor import fix
+from support.damage import alter, codes, indexed, looked, type_in
+from support.stores import found, new_store, put, unit
+
+#: Searches the table that is damaged here.
+PLAIN = DOCUMENTED.set({"lexical_index": "plain"})
+
+#: What a damaged page of the schema takes away, and the command that helps.
+DROPPED = ("DROP TABLE chunks_fts",)
+LOST = ("PRAGMA writable_schema = ON", "DELETE FROM sqlite_schema WHERE name = 'chunks_fts_config'")
+DAMAGE = {
+    "dropped": (DROPPED, "openclaw-mem doctor --fix"),
+    "lost from the schema": (LOST, "openclaw-mem index --force"),
+}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return indexed(tmp_path)
+
+
+@pytest.fixture
+def damaged(settings: Settings) -> Iterator[Memory]:
+    """Opened when the table was gone already."""
+    alter(settings, *DROPPED)
+    with Memory.open(settings) as memory:
+        yield memory
+
+
+def write(settings: Settings, text: str) -> None:
+    (settings.workspace / "memory" / "new.md").write_text(text, "utf-8")
+
+
+def words(memory: Memory, query: str) -> list[str]:
+    """Paths that the keyword leg finds in the table that was damaged."""
+    pool = memory.retrieve(query, PLAIN)
+    (leg,) = [leg for leg in pool.legs if leg.kind == "lexical"]
+    return [pool.candidates[row.chunk_id].path for row in leg.rows]
+
+
+def notes_of(memory: Memory) -> set[str]:
+    return {note.code for note in memory.notes}
+
+
+@pytest.mark.parametrize("statements, command", DAMAGE.values(), ids=DAMAGE)
+def test_the_note_names_the_command_that_helps(
+    settings: Settings, statements: tuple[str, ...], command: str
+) -> None:
+    alter(settings, *statements)
+    with Memory.open(settings) as memory:
+        answer = memory.search("heron pond", PLAIN)
+        assert [leg.kind for leg in answer.pool.legs] == ["vector"]
+        told = {note.code: note.text for note in answer.trace.notes}
+        assert f"`{command}`" in told["words-damaged"] and "no-full-text" not in told
+        assert memory.status().full_text, "this SQLite has full-text search, whatever the file is like"
+        assert "words-damaged" in {note.code for note in memory.status().notes}
+        type_in(settings, command)
+        answer = memory.search("heron pond", PLAIN)
+        assert answer.warnings == () and notes_of(memory) == set()
+        assert words(memory, "heron") == ["memory/animals/heron.md"]
+
+
+def test_the_process_that_mends_searches_what_it_mended(damaged: Memory) -> None:
+    assert "words-damaged" in notes_of(damaged)
+    damaged.health.mend(damaged.health.examine())
+    assert words(damaged, "heron") == ["memory/animals/heron.md"]
+    assert damaged.search("heron", PLAIN).warnings == ()
+
+
+@pytest.mark.parametrize("statements, _", DAMAGE.values(), ids=DAMAGE)
+def test_a_rebuild_from_a_damaged_index_has_all_its_tables(
+    settings: Settings, statements: tuple[str, ...], _: str
+) -> None:
+    alter(settings, *statements)
+    with Memory.open(settings) as memory:
+        assert memory.sync(force=True).rebuilt
+        assert words(memory, "heron") == ["memory/animals/heron.md"]
+    assert looked(settings, deep=True).findings == ()
+
+
+def test_who_met_the_damage_starves_nobody_after_the_repair(settings: Settings, damaged: Memory) -> None:
+    fix(settings, looked(settings))
+    with Memory.open(settings) as other:
+        write(settings, "A zeppelin was seen.\n")
+        damaged.sync()
+        assert words(other, "zeppelin") == ["memory/new.md"]
+        assert other.search("zeppelin", PLAIN).warnings == ()
+
+
+def test_what_is_synced_into_damage_comes_back_with_the_repair(settings: Settings, damaged: Memory) -> None:
+    """Vectors find the new text meanwhile; another open process has nothing to do for it."""
+    with Memory.open(settings) as other:
+        write(settings, "A zeppelin was seen.\n")
+        assert damaged.sync().changed == ("memory/new.md",)
+        assert "words-damaged" in notes_of(other)
+        assert damaged.search("zeppelin", PLAIN).hits[0].path == "memory/new.md"
+        fix(settings, looked(settings))
+        for memory in (damaged, other):
+            assert words(memory, "zeppelin") == ["memory/new.md"]
+    assert codes(looked(settings, deep=True)) == set()
+
+
+@pytest.mark.parametrize("statements, command", DAMAGE.values(), ids=DAMAGE)
+def test_keywords_alone_and_none_to_be_had_is_an_error(
+    tmp_path: Path, statements: tuple[str, ...], command: str
+) -> None:
+    settings = indexed(tmp_path, provider="none")
+    alter(settings, *statements)
+    with Memory.open(settings) as memory, pytest.raises(IndexUnavailable, match="doctor"):
+        memory.search("heron pond", PLAIN)
+    type_in(settings, command)
+    with Memory.open(settings) as memory:
+        assert words(memory, "heron") == ["memory/animals/heron.md"]
+
+
+# -- rows that another process could not write --------------------------------------------------------------
+
+V = [unit([1, 0, 0, 0]), unit([0, 1, 0, 0]), unit([0, 0, 1, 0])]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "main.sqlite"
+    with closing(new_store(path)) as store:
+        put(store, "memory/a.md", ["alpha"], [V[0]])
+        put(store, "memory/b.md", ["beta"], [V[1]])
+    return path
+
+
+def finds(store: SqliteIndex, number: int, text: str) -> bool:
+    nearest = store.fetch(hit.chunk_id for hit in store.vector(V[number], 1))
+    return found(store, text) == {text} == {chunk.text for chunk in nearest.values()}
+
+
+@pytest.mark.parametrize("missing", ["extension", "full_text"])
+def test_an_open_process_refills_what_a_lesser_one_left_out(path: Path, missing: str) -> None:
+    options: Any = {missing: False}
+    with closing(SqliteIndex(path)) as whole, closing(SqliteIndex(path, **options)) as lesser:
+        assert whole.notes == ()
+        put(lesser, "memory/b.md", ["gamma"], [V[2]])
+        assert whole.notes == () and finds(whole, 2, "gamma") and found(whole, "beta") == set()
+        # The row of the last chunk is free for the next one, and what was derived from it is still there.
+        lesser.remove("memory/b.md", "memory")
+        put(whole, "memory/c.md", ["beta"], [V[1]])
+        assert finds(whole, 1, "beta") and found(whole, "gamma") == set()
+
+
+def test_a_refill_that_must_wait_is_told_and_made_up_for(path: Path) -> None:
+    with (
+        closing(SqliteIndex(path, busy_timeout_ms=20)) as whole,
+        closing(SqliteIndex(path, full_text=False)) as lesser,
+    ):
+        put(lesser, "memory/c.md", ["gamma"], [V[2]])
+        with lesser._db.transaction():
+            assert [note.code for note in whole.notes] == ["rows-behind"]
+            assert found(whole, "alpha") == {"alpha"}
+            with closing(SqliteIndex(path, busy_timeout_ms=20)) as third:
+                assert [note.code for note in third.notes] == ["rows-behind"], "opening does not fail either"
+        assert whole.notes == () and finds(whole, 2, "gamma")
