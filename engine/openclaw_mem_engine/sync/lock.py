@@ -3,38 +3,37 @@
 The lock is the operating system's (``flock`` on ``<index>.lock``): it falls when its process ends, however
 that ends, so there is nothing to recover. What the file holds is only for people: who does what since when.
 
-A file system that knows no such lock gets a file that only one can make (``<index>.lock-held``). Its owner
-keeps its time fresh, and one whose owner is dead is taken away.
+A file system that knows no such lock gets a file that only one can make (``<index>.lock-held``), see
+``exclusive``.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.index.aside import has_leftovers
 from openclaw_mem_engine.model import CancelToken
-from openclaw_mem_engine.sync.owner import Owner, now_s, parse_owner, read_owner
+from openclaw_mem_engine.sync.exclusive import Exclusive
+from openclaw_mem_engine.sync.owner import MOST_BYTES, Owner, now_s, parse_owner, read_owner
 
 #: How often a waiting process looks, seconds.
 POLL_S = 0.05
-#: How often the owner of a lock without ``flock`` shows that it lives, and after what silence another machine
-#: may take it, seconds. On one machine its process is asked for instead.
-BEAT_S = 5.0
-SILENCE_S = 60.0
 
 #: A file system, or a system, that has no lock of this kind.
 _NO_FLOCK = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL})
 
 #: Called while waiting, with the owner (None: not known) and the seconds waited so far.
 OnWait = Callable[[Owner | None, float], None]
+#: Called with the process that was killed at its work on the index (None: nobody knows which), and whether
+#: what an unfinished rebuild had written aside was still there.
+Killed = Callable[[Owner | None, bool], None]
 
 
 class SyncBusy(IndexLocked):
@@ -48,8 +47,9 @@ class SyncBusy(IndexLocked):
 class SyncLock:
     """The right to change an index. Not re-entrant; one object is used by one thread at a time.
 
-    ``flock`` False takes the other way, for file systems without such locks (found out by itself when it
-    fails). ``clock`` gives epoch seconds.
+    ``killed`` hears of who had it before and did not live to give it back: of all who take it after that, one
+    is told, and nobody else can write that down. ``flock`` False takes the other way, for file systems
+    without such locks (found out by itself when it fails). ``clock`` gives epoch seconds.
     """
 
     def __init__(
@@ -57,30 +57,37 @@ class SyncLock:
         index_path: Path,
         what: str = "indexing",
         *,
+        killed: Killed = lambda *_: None,
         flock: bool = True,
         clock: Callable[[], float] = now_s,
     ) -> None:
         self.index_path = index_path
         self.path = index_path.with_name(f"{index_path.name}.lock")
         self.what = what
+        self._killed = killed
         self._clock = clock
-        self._ways: list[_Flock | _Exclusive] = [_Flock(self.path)] if flock else []
-        self._ways.append(_Exclusive(self.path.with_name(f"{self.path.name}-held"), clock))
-        self._way: _Flock | _Exclusive | None = None
+        self._ways: list[_Flock | Exclusive] = [_Flock(self.path)] if flock else []
+        self._ways.append(Exclusive(self.path.with_name(f"{self.path.name}-held")))
+        self._way: _Flock | Exclusive | None = None
+        #: Who had it before and ended without giving it back, as ``killed`` was told when it was taken.
+        self.found_dead: Owner | None = None
 
     @property
-    def held(self) -> bool:
-        return self._way is not None
+    def is_lost(self) -> bool:
+        """Whether another process has taken it away from this one, believing it dead: without ``flock`` that
+        may happen to one on another machine, or on one that slept. Whoever works longer under the lock asks
+        for this before it writes on."""
+        return self._way is not None and self._way.is_lost()
 
     def owner(self) -> Owner | None:
         """Who holds it, by what is written; None when nobody does or it cannot be told."""
-        owners = (read_owner(way.path) for way in self._ways)
-        return next((owner for owner in owners if owner is not None and not owner.is_dead()), None)
+        return next((owner for way in self._ways if (owner := way.owner()) is not None), None)
 
     def acquire(
         self, wait_s: float = 0.0, cancel: CancelToken | None = None, on_wait: OnWait | None = None
     ) -> bool:
-        """Take the lock, waiting up to ``wait_s`` seconds; False when somebody else keeps it.
+        """Take the lock, waiting up to ``wait_s`` seconds; False when somebody else keeps it. Who is found
+        dead is told to ``killed``.
 
         Raises Cancelled, and IndexUnavailable when no lock file can be made.
         """
@@ -91,10 +98,12 @@ class SyncLock:
             if waited >= wait_s:
                 return False
             if cancel is not None and cancel.is_set():
-                raise Cancelled("Waiting for another process was stopped; nothing was changed.")
+                raise Cancelled("Waiting for another process was stopped.")
             if on_wait is not None:
                 on_wait(self.owner(), waited)
             time.sleep(min(POLL_S, wait_s - waited))
+        if self.found_dead is not None:
+            self._killed(self.found_dead, has_leftovers(self.index_path))
         return True
 
     def release(self) -> None:
@@ -125,8 +134,19 @@ class SyncLock:
             owner,
         )
 
+    def taken_away(self) -> SyncBusy:
+        """What to tell when the lock is lost (see ``is_lost``)."""
+        owner = self.owner()
+        who = f" to another process ({owner.described(self._clock())})" if owner else ""
+        return SyncBusy(
+            f"The lock of the index {self.index_path} was lost{who}: this process gave no sign of life for a "
+            "while, as when the machine sleeps, or the lock file was removed or out of reach. What was "
+            "finished before stays; run it again.",
+            owner,
+        )
+
     def _try(self) -> bool:
-        told = Owner.this_process(self.what, self._clock()).to_json()
+        told = Owner.this_process(self.what, self._clock())
         for way in self._ways:
             try:
                 if not way.enter(told):
@@ -136,6 +156,7 @@ class SyncLock:
             except OSError as error:
                 raise _refused(way.path, error) from error
             self._way = way
+            self.found_dead, way.found_dead = way.found_dead, None
             return True
         raise AssertionError("the second way works everywhere")
 
@@ -161,9 +182,10 @@ class _Flock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.found_dead: Owner | None = None
         self._descriptor: int | None = None
 
-    def enter(self, told: bytes) -> bool:
+    def enter(self, told: Owner) -> bool:
         if os.name == "nt":
             raise _NotHere
         import fcntl
@@ -189,10 +211,19 @@ class _Flock:
             return False
         self._descriptor = descriptor
         _HELD.add(self)
+        with suppress(OSError):
+            self.found_dead = parse_owner(os.pread(descriptor, MOST_BYTES, 0))  # ``leave`` empties it
         with suppress(OSError):  # on a full disk the lock holds all the same, and nobody is told whose it is
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, told, 0)
+            os.pwrite(descriptor, told.to_json(), 0)
         return True
+
+    def owner(self) -> Owner | None:
+        owner = read_owner(self.path)
+        return None if owner is None or owner.is_dead() else owner
+
+    def is_lost(self) -> bool:
+        return False  # nobody can take it away
 
     def leave(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
@@ -222,78 +253,3 @@ def _let_go() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_let_go)
-
-
-class _Exclusive:
-    """A file that only one can make (O_EXCL), for file systems without ``flock``."""
-
-    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
-        self.path = path
-        self._clock = clock
-        self._mine = b""
-        self._pid = 0
-        self._stop = threading.Event()
-
-    def enter(self, told: bytes) -> bool:
-        if not self._make(told):
-            self._take_away_a_dead_one()
-            if not self._make(told):
-                return False
-        self._mine, self._pid = told, os.getpid()
-        self._stop = threading.Event()
-        threading.Thread(target=self._beat, args=(self._stop,), name="openclaw-mem-lock", daemon=True).start()
-        return True
-
-    def _make(self, told: bytes) -> bool:
-        # Written aside and linked: a lock is never seen half written.
-        draft = self.path.with_name(f"{self.path.name}.{token_hex(4)}")
-        try:
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(told)
-            try:
-                os.link(draft, self.path)
-            except FileExistsError:
-                return False
-            except OSError:  # no hard links either
-                return self._make_plainly(told)
-            return True
-        finally:
-            draft.unlink(missing_ok=True)
-
-    def _make_plainly(self, told: bytes) -> bool:
-        try:
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return False
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(told)
-        return True
-
-    def _take_away_a_dead_one(self) -> None:
-        try:
-            seen, changed = self.path.read_bytes(), self.path.stat().st_mtime
-        except OSError:
-            return
-        owner = parse_owner(seen)
-        silent = self._clock() - changed > SILENCE_S
-        if not (silent if owner is None or not owner.can_be_asked else owner.is_dead()):
-            return
-        # Renamed first: of two that found it dead, the slower one must not remove the faster one's new lock.
-        grave = self.path.with_name(f"{self.path.name}.{token_hex(4)}")
-        with suppress(OSError):
-            self.path.rename(grave)
-            if grave.read_bytes() != seen:
-                with suppress(OSError):
-                    os.link(grave, self.path)
-            grave.unlink()
-
-    def _beat(self, stop: threading.Event) -> None:
-        while not stop.wait(BEAT_S):
-            with suppress(OSError):
-                os.utime(self.path)
-
-    def leave(self) -> None:
-        self._stop.set()
-        with suppress(OSError):
-            if self._pid == os.getpid() and self.path.read_bytes() == self._mine:
-                self.path.unlink()

@@ -9,20 +9,24 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from openclaw_mem_engine.processes import born_at, is_running
+
 #: More than this is no record of ours.
-_MOST_BYTES = 4_096
+MOST_BYTES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
     """A process that works on an index. ``since`` is epoch seconds; ``what`` says what it does ("indexing");
-    ``born`` tells it from a later process of the same number, "" where the system cannot say."""
+    ``born`` tells it from a later process of the same number, "" where the system cannot say; ``token``
+    tells one taking of a lock from every other, "" where nobody needs that."""
 
     pid: int
     host: str
     since: float
     what: str
     born: str = ""
+    token: str = ""
 
     @staticmethod
     def this_process(what: str, now: float) -> Owner:
@@ -40,62 +44,41 @@ class Owner:
         where = "" if self.host == _host() else f" on {self.host}"
         return f"process {self.pid}{where}, {self.what} since {_duration(self.age(now))}"
 
-    @property
-    def can_be_asked(self) -> bool:
-        """Whether this system can tell if that process lives: not of another machine, and not on Windows,
-        where asking would end it."""
-        return os.name != "nt" and self.host == _host()
+    def lives(self) -> bool | None:
+        """Whether this process still runs; None where nobody here can tell: it is on another machine, or a
+        process of this number runs and the system does not say whether it is the same one."""
+        if self.host != _host():
+            return None
+        running = is_running(self.pid)
+        if not running:
+            return running
+        now = born_at(self.pid)
+        return self.born == now if self.born and now else None
 
     def is_dead(self) -> bool:
         """Whether this process is surely gone."""
-        if not self.can_be_asked:
-            return False
-        if not is_running(self.pid):
-            return True
-        return bool(self.born) and self.born != born_at(self.pid)
+        return self.lives() is False
 
 
 def read_owner(path: Path) -> Owner | None:
     """The owner that a lock file names; None for a file that is missing, empty, half written or foreign."""
     try:
         with path.open("rb") as file:
-            return parse_owner(file.read(_MOST_BYTES))
+            return parse_owner(file.read(MOST_BYTES))
     except OSError:
         return None
 
 
 def parse_owner(data: bytes) -> Owner | None:
     """The same of bytes. Nothing in them may reach a terminal as it is: what is not printable is refused."""
-    with suppress(LookupError, ValueError, TypeError, OverflowError, RecursionError):
+    with suppress(LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         told = json.loads(data)
-        owner = Owner(
-            int(told["pid"]), str(told["host"]), float(told["since"]), str(told["what"]), str(told["born"])
-        )
-        if all(text.isprintable() and len(text) < 300 for text in (owner.host, owner.what, owner.born)):
-            return owner
+        texts = [str(told[key]) for key in ("host", "what", "born")]
+        texts.append(str(told.get("token", "")))  # a lock of an older release has none
+        if all(text.isprintable() and len(text) < 300 for text in texts):
+            host, what, born, token = texts
+            return Owner(int(told["pid"]), host, float(told["since"]), what, born, token)
     return None
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process of this machine has this number. Not for Windows, where asking would end it."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
-
-
-def born_at(pid: int) -> str:
-    """When a process was started, in clock ticks since the start of this system; "" where nobody tells."""
-    try:
-        # The name of the program, in brackets, may hold anything; what follows the last bracket is numbers.
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-        return f"{boot[:8]}-{int(fields[19])}"
-    except (OSError, ValueError, IndexError):
-        return ""
 
 
 def _host() -> str:
