@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import queue
 import signal
+import sqlite3
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,53 +17,9 @@ import pytest
 
 from openclaw_mem_engine.sync.lock import SyncLock
 from support.commands import Call, World
+from support.watching import PATIENCE_S, QUICK, Running, watch
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and permissions of POSIX")
-
-_PATIENCE_S = 30.0
-_QUICK = "[sync]\ndebounce_ms = 200\n"
-
-
-class Running:
-    """A ``watch`` at work. Its lines are JSON objects, or text as they are."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
-        self.lines: queue.Queue[bytes | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.put(line)
-        self.lines.put(None)
-
-    def next(self, wanted: Callable[[dict[str, Any]], object] = lambda _: True) -> dict[str, Any]:
-        """The next line that is wanted; others are passed over."""
-        end = time.monotonic() + _PATIENCE_S
-        while True:
-            line = self.lines.get(timeout=max(0.01, end - time.monotonic()))
-            assert line is not None, "it ended"
-            told: dict[str, Any] = json.loads(line)
-            if wanted(told):
-                return told
-
-    def text(self) -> str:
-        line = self.lines.get(timeout=_PATIENCE_S)
-        return "" if line is None else line.decode()
-
-
-@contextmanager
-def watch(world: World, *argv: str, settings: str = _QUICK) -> Iterator[Running]:
-    own = world.home / ".config" / "openclaw-mem" / "config.toml"
-    own.parent.mkdir(parents=True, exist_ok=True)
-    own.write_text(settings)
-    process = world.start("watch", "--workspace", str(world.workspace), *argv)
-    try:
-        yield Running(process)
-    finally:
-        process.terminate()
-        process.communicate(timeout=_PATIENCE_S)
 
 
 def synced(path: str, kind: str = "changed") -> Callable[[dict[str, Any]], bool]:
@@ -82,7 +36,7 @@ def test_it_tells_what_it_did(world: World, call: Call) -> None:
         world.write("memory/new/zeppelin.md", "# Zeppelin\n\nIt lands at noon.\n")
         told = running.next(synced("memory/new/zeppelin.md"))
         assert told["reason"] == "changes"
-        assert abs(told["time"] - time.time()) < _PATIENCE_S
+        assert abs(told["time"] - time.time()) < PATIENCE_S
         assert call("search", "zeppelin", "--no-sync", "--format", "files").out == "memory/new/zeppelin.md\n"
         (world.workspace / "memory" / "new").rename(world.workspace / "memory" / "renamed")
         told = running.next(synced("memory/renamed/zeppelin.md"))
@@ -107,7 +61,7 @@ def test_a_signal_ends_it_cleanly(world: World, number: signal.Signals) -> None:
         began = time.monotonic()
         running.process.send_signal(number)
         assert running.next()["event"] == "stopped"
-        assert running.process.wait(_PATIENCE_S) == 0
+        assert running.process.wait(PATIENCE_S) == 0
         assert time.monotonic() - began < 5
         assert running.process.stderr is not None
         assert running.process.stderr.read() == b""
@@ -121,7 +75,7 @@ def test_a_reader_that_goes_away_is_no_error(world: World) -> None:
     process.stdout.close()
     time.sleep(0.2)
     world.write("memory/new.md", "zeppelin")
-    assert process.wait(_PATIENCE_S) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert process.stderr.read() == b""
 
 
@@ -149,6 +103,18 @@ def test_another_process_at_work_is_waited_for_and_told(world: World, call: Call
             waiting = running.next(lambda told: told["event"] == "waiting")
             assert f"process {os.getpid()}, rebuilding since" in waiting["text"]
         running.next(synced("memory/new.md"))
+
+
+def test_what_ended_the_waiting_is_told_also_when_nothing_was_left_to_do(world: World, call: Call) -> None:
+    call("index")
+    with watch(world, "--json") as running:
+        running.next(lambda told: told["event"] == "sync")
+        with SyncLock(world.indexes[0]).holding():
+            new = world.write("memory/new.md", "zeppelin")
+            running.next(lambda told: told["event"] == "waiting")
+            new.unlink()
+        ended = running.next()
+        assert (ended["event"], ended["changed"], ended["files"]) == ("sync", [], 4)
 
 
 def test_an_index_that_is_taken_away_is_made_anew(world: World, call: Call) -> None:
@@ -189,7 +155,25 @@ def test_the_clock_is_a_reason_too(world: World) -> None:
         assert running.next(synced("memory/new.md"))["reason"] == "interval"
     finally:
         process.terminate()
-        process.communicate(timeout=_PATIENCE_S)
+        process.communicate(timeout=PATIENCE_S)
+
+
+def test_the_tail_of_a_conversation_that_has_ended_is_indexed(world: World) -> None:
+    """Too little to be indexed at once, and no event when it is over."""
+    talks = world.home / ".openclaw/agents/main/sessions"
+    talks.mkdir(parents=True)
+    line = '{"type":"message","message":{"role":"user","content":"%s"}}\n'
+    talk = talks / "one.jsonl"
+    talk.write_text(line % "Where does it moor?")
+    quick = f'sources = ["memory", "sessions"]\n{QUICK}session_quiet_s = 3\n'
+    with watch(world, "--json", settings=quick) as running:
+        assert running.next(lambda told: told["event"] == "sync")["changedCount"] == 5
+        with talk.open("a") as file:
+            file.write(line % "The zeppelin moors at the mast.")
+        written = time.time()
+        told = running.next(synced("sessions/one.jsonl"))
+        assert (told["reason"], told["changed"]) == ("changes", ["sessions/one.jsonl"])
+        assert told["time"] - written >= 3
 
 
 def test_a_mistyped_workspace_is_an_error_at_once(world: World) -> None:
@@ -210,6 +194,9 @@ def test_verify_finds_what_time_and_size_hide(call: Call, world: World) -> None:
     with note.open("r+b") as file:  # in place: the same inode
         file.write(note.read_bytes().replace(b"grey", b"blue"))
     os.utime(note, ns=(before.st_atime_ns, before.st_mtime_ns))
+    # As if it had been read since: bits that rot on a disk leave no time at all.
+    with closing(sqlite3.connect(world.indexes[0])) as connection, connection:
+        connection.execute("UPDATE files SET checked_ns = checked_ns + 60000000000")
     assert call("index", "--json").json["changed"] == []
     said = call("index", "--verify", "--json").json
     assert (said["changed"], said["verified"]) == (["MEMORY.md"], 4)
@@ -251,7 +238,7 @@ def test_a_stop_in_the_middle_keeps_the_index_whole(world: World, call: Call) ->
         running.next(lambda told: told["event"] == "watching")
         time.sleep(0.3)
         running.process.send_signal(signal.SIGTERM)
-        assert running.process.wait(_PATIENCE_S) == 0
+        assert running.process.wait(PATIENCE_S) == 0
     assert call("index").code == 0
     assert call("status", "--json").json["freshness"]["state"] == "fresh"
     assert Path(world.indexes[0]).exists()

@@ -23,7 +23,8 @@ async def changed_paths(workspace: Path, home: Path, act: Callable[[], object]) 
 
     async def first_group() -> frozenset[str]:
         async for paths in watch_notes(settings_for(workspace, home), stop):
-            return paths
+            if paths:
+                return paths
         return frozenset()
 
     waiting = asyncio.create_task(first_group())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -18,7 +19,8 @@ import pytest
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.sync.watch import Eyes, NotifyEyes, Watcher
+from openclaw_mem_engine.sync.eyes import Eyes, NotifyEyes
+from openclaw_mem_engine.sync.watch import Watcher
 from openclaw_mem_engine.sync.watched import Places, network_place
 from support.memories import settings_for, write_notes
 
@@ -75,6 +77,30 @@ def watching(watcher: Watcher) -> Iterator[Heard]:
 def watcher_of(request: pytest.FixtureRequest) -> Callable[[Settings], Watcher]:
     """Both ways of watching, whatever this system does by itself."""
     return lambda settings: Watcher(settings, whole_trees=request.param)
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["by events", "by looking"])
+def test_the_end_of_a_conversation_is_told_though_nothing_happens(tmp_path: Path, refused: bool) -> None:
+    quiet_s = 4 if refused else 2  # longer than the pause between two looks
+    found = settings_with(write_notes(tmp_path / "ws", {"MEMORY.md": "one\n"}), tmp_path / "home")
+    found = replace(
+        found,
+        sources=("memory", "sessions"),
+        sync=replace(found.sync, session_quiet_s=quiet_s, debounce_ms=50),
+    )
+
+    def refusing(alone: Sequence[str], trees: Sequence[str] = ()) -> Eyes:
+        raise OSError("no more watches")
+
+    talk = found.openclaw.sessions_dir / "one.jsonl"
+    talk.parent.mkdir(parents=True)
+    with watching(Watcher(found, refusing) if refused else Watcher(found)) as heard:
+        talk.write_text('{"type":"message"}\n')
+        written = time.time()
+        heard.until(talk)
+        heard.until(talk)
+        assert time.time() - written >= quiet_s
+        assert heard.nothing(3 if refused else 1)
 
 
 def test_an_editor_that_replaces_the_file(tmp_path: Path, watcher_of: Callable[[Settings], Watcher]) -> None:
@@ -238,6 +264,57 @@ def test_a_workspace_that_goes_and_comes_back(tmp_path: Path) -> None:
         heard.until(workspace / "memory" / "b.md")
 
 
+def test_a_workspace_behind_a_link_that_is_pointed_elsewhere(
+    tmp_path: Path, watcher_of: Callable[[Settings], Watcher]
+) -> None:
+    one = write_notes(tmp_path / "v1", {"memory/a.md": "one\n"})
+    two = write_notes(tmp_path / "v2", {"memory/b.md": "two\n"})
+    link = tmp_path / "links" / "ws"
+    link.parent.mkdir()
+    link.symlink_to(one)
+    with watching(watcher_of(settings_with(link, tmp_path / "home"))) as heard:
+        (one / "memory" / "a.md").write_text("more\n")
+        heard.until(one / "memory" / "a.md")
+        fresh = link.with_name("ws.new")
+        fresh.symlink_to(two)
+        fresh.replace(link)
+        assert link in map(Path, heard.group())
+        (two / "memory" / "b.md").write_text("three\n")
+        heard.until(two / "memory" / "b.md")
+        link.unlink()
+        heard.until(link)
+        link.symlink_to(one)
+        heard.until(link)
+        (one / "memory" / "a.md").write_text("again\n")
+        heard.until(one / "memory" / "a.md")
+
+
+def test_links_on_the_way_are_watched(tmp_path: Path) -> None:
+    """Those before the workspace, an extra path and the transcripts, and those that links lead through."""
+    for number in "12":
+        write_notes(tmp_path / f"v{number}", {"ws/memory/a.md": "one\n", "extra/b.md": "two\n"})
+        (tmp_path / f"v{number}" / "talks").mkdir()
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "current").symlink_to("../v1")
+    (tmp_path / "way").symlink_to(tmp_path / "links" / "current")
+    (tmp_path / "circle").symlink_to("circle")
+    settings = settings_with(tmp_path / "way" / "ws", tmp_path / "home")
+    settings = replace(
+        settings,
+        sources=("memory", "sessions"),
+        extra_paths=(str(tmp_path / "way" / "extra"), str(tmp_path / "circle" / "x")),
+        openclaw=replace(settings.openclaw, sessions_dir=tmp_path / "way" / "talks"),
+    )
+    with watching(Watcher(settings)) as heard:
+        fresh = tmp_path / "links" / "new"
+        fresh.symlink_to(tmp_path / "v2")
+        fresh.replace(tmp_path / "links" / "current")
+        heard.until(tmp_path / "links" / "current")
+        for path in ("ws/memory/a.md", "extra/b.md", "talks/s.jsonl"):
+            (tmp_path / "v2" / path).write_text("{}\n")
+            heard.until(tmp_path / "v2" / path)
+
+
 # -- when the system does not watch -------------------------------------------------------------------------
 
 
@@ -256,6 +333,42 @@ def test_a_refusal_is_told_and_files_are_looked_at(tmp_path: Path) -> None:
         (workspace / "memory" / "a.md").unlink()
         assert heard.group() == {str(workspace / "memory" / "a.md")}
         assert heard.nothing(2.5)
+
+
+@pytest.mark.parametrize("trouble", ["error of the system", "workspace is away"])
+def test_looking_goes_on_after_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
+    real, stale = os.listdir, threading.Event()
+
+    def listdir(path: str) -> list[str]:
+        if stale.is_set() and path == str(workspace):
+            raise OSError(errno.ESTALE, "Stale file handle")  # a server that was started again
+        return real(path)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    monkeypatch.setattr("openclaw_mem_engine.sync.watch.LEAST_PAUSE_S", 0.1)
+    with watching(Watcher(settings_with(workspace, tmp_path / "home"), _refusing)) as heard:
+        assert heard.notes.get(timeout=_PATIENCE_S).code == "watch-polling"
+        for _ in range(2):
+            if trouble == "workspace is away":
+                workspace.rename(tmp_path / "aside")
+            stale.set()
+            note = heard.notes.get(timeout=_PATIENCE_S)
+            assert (note.code, note.level) == ("watch-blind", "warning")
+            assert (
+                "Stale file handle" if trouble == "error of the system" else "does not exist"
+            ) in note.text
+            time.sleep(0.5)
+            assert heard.notes.empty(), "said once"
+            if trouble == "workspace is away":
+                (tmp_path / "aside").rename(workspace)
+            stale.clear()
+            assert heard.notes.get(timeout=_PATIENCE_S).code == "watching"
+            with (workspace / "memory" / "a.md").open("a") as file:
+                file.write("more\n")
+            assert heard.group() == {str(workspace / "memory" / "a.md")}
 
 
 def test_watching_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,6 +407,25 @@ def test_eyes_that_go_blind(tmp_path: Path) -> None:
         assert heard.group() == {str(workspace)}, "what came in between is for a scan"
         (workspace / "memory" / "a.md").write_text("two\n")
         heard.until(workspace / "memory" / "a.md")
+
+
+def test_a_refusal_that_comes_and_goes_is_told_in_words(tmp_path: Path) -> None:
+    """With few file handles left, one opening succeeds and the next does not, and folders seem to come."""
+    workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
+    calls = 0
+
+    def every_other(alone: Sequence[str], trees: Sequence[str]) -> Eyes:
+        nonlocal calls
+        calls += 1
+        (workspace / "memory" / f"d{calls}").mkdir()
+        if calls % 2 == 0:
+            raise RuntimeError("Too many open files (os error 24) about [some]")
+        return NotifyEyes(alone, trees)
+
+    with watching(Watcher(settings_with(workspace, tmp_path / "home"), every_other)) as heard:
+        assert (
+            "not by events: Too many open files (os error 24)." in heard.notes.get(timeout=_PATIENCE_S).text
+        )
 
 
 def test_too_many_folders(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.cli.opening import open_memory
 from openclaw_mem_engine.cli.progress import ProgressLine
+from openclaw_mem_engine.cli.terminal import OutputFailed
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.sync.flight import WAITING
@@ -21,8 +21,8 @@ from openclaw_mem_engine.sync.watch import Watcher
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.memory import Memory
-    from openclaw_mem_engine.model import Progress
-    from openclaw_mem_engine.sync.indexer import SyncReport
+    from openclaw_mem_engine.model import Progress, SkippedFile
+    from openclaw_mem_engine.sync.report import SyncReport
 
 Reason = Literal["start", "changes", "interval", "retry"]
 
@@ -37,7 +37,9 @@ _BLIND_S = 60.0
 @dataclass(frozen=True, slots=True)
 class Happening:
     """Something to tell. ``time`` is epoch seconds; ``reason`` says why a sync was made; ``text`` is what is
-    to be known of a note or a failure, ``retry_s`` when a failure is tried again."""
+    to be known of a note or a failure, ``retry_s`` when a failure is tried again. ``left_out`` was not left
+    out before this sync, or had text in the index; ``back`` are paths that were left out before it and are
+    not any more."""
 
     event: Literal["watching", "sync", "note", "waiting", "failed", "stopped"]
     time: float
@@ -46,6 +48,8 @@ class Happening:
     note: Note | None = None
     text: str = ""
     retry_s: float | None = None
+    left_out: tuple[SkippedFile, ...] = ()
+    back: tuple[str, ...] = ()
 
 
 class Follower:
@@ -62,10 +66,11 @@ class Follower:
         self._inbox: SimpleQueue[frozenset[str] | Note | Exception | None] = SimpleQueue()
         self._journal = Journal.of(settings)
         self._memory: Memory | None = None
-        self._identity: tuple[int, int] | None = None
         self._interval_s = settings.sync.interval_minutes * 60.0
         self._failures = 0
         self._told: set[str] = set()  # what went wrong and is still so
+        self._left_out: set[str] | None = None  # as the last sync found it; None before the first
+        self._waited = False  # that this sync waits for another process was told, and what came of it not yet
 
     def stop(self) -> None:
         """End ``run`` soon; a running sync keeps what it has done. May be called in a signal handler."""
@@ -152,6 +157,7 @@ class Follower:
     # -- syncing ----------------------------------------------------------------------------------------
 
     def _sync(self, reason: Reason) -> None:
+        self._waited = False
         try:
             memory = self._opened()
             if reason == "start":
@@ -164,10 +170,10 @@ class Follower:
             if not self._stopped.is_set():
                 raise
             return
+        except (OutputFailed, BrokenPipeError, KeyboardInterrupt):
+            raise  # nobody hears what would be told
         except OpenClawMemError as error:
             self._failed(reason, str(error))
-        except (BrokenPipeError, KeyboardInterrupt):
-            raise
         except Exception as error:  # noqa: BLE001 - one failed sync must not end it
             self._close()
             self._failed(reason, f"unexpected {type(error).__name__}: {error}")
@@ -180,15 +186,29 @@ class Follower:
         news = [note for note in report.notes if note.text not in self._told]
         recovered = bool(self._told) and not report.notes
         self._told = {note.text for note in report.notes}
+        left_out, back = self._compared(report)
         did = report.changed or report.removed or report.rebuilt or report.embedded or report.beside
-        if did or news or recovered or reason == "start":
-            self._happened("sync", reason=reason, report=report)
+        if did or left_out or back or news or recovered or self._waited or reason == "start":
+            self._happened("sync", reason=reason, report=report, left_out=left_out, back=back)
         for note in news:
             self._happened("note", note=note)
 
+    def _compared(self, report: SyncReport) -> tuple[tuple[SkippedFile, ...], tuple[str, ...]]:
+        """What is left out and was not, and what was and is not. What the first sync finds left out from of
+        old is no news."""
+        # What is no memory by rule, like a hidden folder, is as it should be.
+        now = [file for file in report.skipped if not file.by_rule]
+        before, self._left_out = self._left_out, {file.path for file in now}
+        if before is None:
+            return tuple(report.left_out), ()
+        left_out = [file for file in now if file.path not in before or file.path in report.removed]
+        folders = tuple(f"{file.path}/" for file in now)  # what lies in one of them stays left out
+        back = [path for path in sorted(before - self._left_out) if not path.startswith(folders)]
+        return tuple(left_out), tuple(back)
+
     def _failed(self, reason: Reason, text: str) -> None:
         self._failures += 1
-        if text not in self._told:
+        if text not in self._told or self._waited:
             self._told.add(text)
             self._happened("failed", reason=reason, text=text, retry_s=self._retry_s())
 
@@ -197,33 +217,19 @@ class Follower:
 
     def _progress(self, line: ProgressLine) -> Progress:
         """The line on the terminal; and once, that another process is waited for."""
-        told = False
 
         def progress(done: int, total: int, label: str) -> None:
-            nonlocal told
             line(done, total, label)
-            if label.startswith(WAITING) and not told:
-                told = True
+            if label.startswith(WAITING) and not self._waited:
+                self._waited = True
                 self._happened("waiting", text=label)
 
         return progress
 
     def _opened(self) -> Memory:
-        """The memory. Its index may have been set aside or removed by somebody else: to go on writing into a
-        file that nobody finds any more would be for nothing."""
-        if self._memory is not None and self._identity != self._on_disk():
-            self._close()
         if self._memory is None:
             self._memory = open_memory(self._settings)
-            self._identity = self._on_disk()
         return self._memory
-
-    def _on_disk(self) -> tuple[int, int] | None:
-        try:
-            status = os.stat(self._settings.index_path)  # noqa: PTH116
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino
 
     def _close(self) -> None:
         memory, self._memory = self._memory, None
@@ -239,5 +245,7 @@ class Follower:
         note: Note | None = None,
         text: str = "",
         retry_s: float | None = None,
+        left_out: tuple[SkippedFile, ...] = (),
+        back: tuple[str, ...] = (),
     ) -> None:
-        self._tell(Happening(event, time.time(), reason, report, note, text, retry_s))
+        self._tell(Happening(event, time.time(), reason, report, note, text, retry_s, left_out, back))

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.following import Follower
 from openclaw_mem_engine.cli.opening import say_warnings, settings_of
 from openclaw_mem_engine.cli.progress import duration
-from openclaw_mem_engine.cli.terminal import one_line, out, speaks_utf8
-from openclaw_mem_engine.cli.words import count
+from openclaw_mem_engine.cli.terminal import flush_out, one_line, out, speaks_utf8
+from openclaw_mem_engine.cli.words import count, left_out_words
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cli.following import Happening
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.sync.indexer import SyncReport
+    from openclaw_mem_engine.sync.report import SyncReport
 
 #: How many paths a line names; the counts are always exact.
 _NAMED, _NAMED_JSON = 3, 50
@@ -36,7 +36,7 @@ def run(arguments: Namespace) -> int:
     def tell(happening: Happening) -> None:
         line = json_line(happening, settings) if arguments.json else text_line(happening, settings)
         out(line)
-        sys.stdout.flush()  # somebody waits for it
+        flush_out()  # somebody waits for it
 
     follower = Follower(settings, tell)
     with _stopping(follower.stop):
@@ -74,7 +74,7 @@ def _words(happening: Happening, settings: Settings) -> str:
     if happening.event == "watching":
         return f"watching {settings.workspace} ({', '.join(settings.sources)}); Ctrl-C ends it"
     if happening.event == "sync" and happening.report is not None:
-        return _report_words(happening.report)
+        return _report_words(happening.report, happening)
     if happening.event == "note" and happening.note is not None:
         return f"{happening.note.level}: {happening.note.text}"
     if happening.event == "failed":
@@ -83,12 +83,17 @@ def _words(happening: Happening, settings: Settings) -> str:
     return happening.text or happening.event
 
 
-def _report_words(report: SyncReport) -> str:
+def _report_words(report: SyncReport, happening: Happening) -> str:
     did = ["built anew"] if report.rebuilt else []
     if report.changed:
         did.append(f"indexed {_names(report.changed)}")
-    if report.removed:
-        did.append(f"gone: {_names(report.removed)}")
+    if report.gone:
+        did.append(f"gone: {_names(report.gone)}")
+    if happening.left_out:
+        did.append(f"left out {_names([left_out_words(file, report) for file in happening.left_out])}")
+    told = {*report.changed, *report.gone}
+    if back := [path for path in happening.back if path not in told]:
+        did.append(f"no longer left out: {_names(back)}")
     parts = ["; ".join(did) or "up to date"]
     if report.embedded or report.cache_hits:
         parts.append(f"{count(report.embedded, 'text')} embedded, {report.cache_hits:,} from the cache")
@@ -107,16 +112,22 @@ def _names(paths: Sequence[str]) -> str:
 
 
 def json_line(happening: Happening, settings: Settings) -> str:
-    """One JSON object. ``time`` is epoch seconds; a sync has the keys of ``index --json``, with at most 50
-    paths in each list and the counts beside them."""
+    """One JSON object. ``time`` is epoch seconds; a sync has the keys of ``index --json``, and what became
+    left out and what is so no longer, with at most 50 paths in each list and the counts beside them."""
     told: dict[str, Any] = {"time": round(happening.time, 3), "event": happening.event}
     if happening.event == "watching":
         told |= {"workspace": str(settings.workspace), "sources": list(settings.sources)}
     if happening.reason is not None:
         told["reason"] = happening.reason
     if happening.report is not None:
-        report = happening.report.to_dict()
-        for key in ("changed", "removed", "skipped"):
+        removed = set(happening.report.removed)
+        report = happening.report.to_dict() | {
+            "leftOut": [
+                file.to_dict() | {"textRemoved": file.path in removed} for file in happening.left_out
+            ],
+            "noLongerLeftOut": list(happening.back),
+        }
+        for key in ("changed", "refused", "removed", "skipped", "leftOut", "noLongerLeftOut"):
             listed = report[key]
             assert isinstance(listed, list)
             report |= {key: listed[:_NAMED_JSON], f"{key}Count": len(listed)}

@@ -16,15 +16,17 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import WorkspaceError
+from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.model import CancelToken, Note
+from openclaw_mem_engine.sync.either import Either
+from openclaw_mem_engine.sync.eyes import Eyes, NotifyEyes
+from openclaw_mem_engine.sync.quiet import QuietTalks
 from openclaw_mem_engine.sync.sources import listed
 from openclaw_mem_engine.sync.watched import MOST_FOLDERS, Places, TooManyFolders, network_place
 from openclaw_mem_engine.workspace.rules import NOTE_SUFFIX
-from openclaw_mem_engine.workspace.transcripts import TRANSCRIPT_SUFFIX
+from openclaw_mem_engine.workspace.transcript_listing import TRANSCRIPT_SUFFIX
 
 #: A group of changes ends after the configured quiet time, or when it has lasted this long, seconds: changes
 #: that never stop must not keep the index old.
@@ -46,48 +48,8 @@ Found = Callable[[frozenset[str]], None]
 Noted = Callable[[Note], None]
 
 
-class Eyes(Protocol):
-    """Something that sees events of folders."""
-
-    def changed(self, milliseconds: int) -> set[str]:
-        """Paths that changed since the last call; waits for some, that long at most."""
-
-    def close(self) -> None: ...
-
-
 class _Refused(Exception):
     """The system does not watch; the text says why."""
-
-
-class NotifyEyes:
-    """Events of the system: of ``alone`` folders by themselves, and of ``trees`` with all below them. Raises
-    OSError (FileNotFoundError for a folder that is gone) or RuntimeError."""
-
-    def __init__(self, alone: Sequence[str], trees: Sequence[str] = ()) -> None:
-        from watchfiles._rust_notify import RustNotify
-
-        self._notifiers: list[RustNotify] = []
-        try:
-            for folders, recursive in ((alone, False), (trees, True)):
-                if folders:
-                    # Permissions are not to be ignored: with that, a full table of watches would be, too.
-                    self._notifiers.append(RustNotify(list(folders), False, False, 2_000, recursive, False))
-        except BaseException:
-            self.close()
-            raise
-
-    def changed(self, milliseconds: int) -> set[str]:
-        found: set[str] = set()
-        step = max(1, milliseconds // len(self._notifiers))
-        for notifier in self._notifiers:
-            seen = notifier.watch(step, step, step, None)
-            if isinstance(seen, set):
-                found.update(path for _, path in seen)
-        return found
-
-    def close(self) -> None:
-        for notifier in self._notifiers:
-            notifier.close()
 
 
 class Watcher:
@@ -117,13 +79,17 @@ class Watcher:
         self._folders: frozenset[str] = frozenset()
         #: What was there under these names: a folder may go and another one take its place.
         self._identities: dict[str, tuple[int, int] | None] = {}
+        #: What the last look saw that could be taken, and whether it was not the last one that was tried.
         self._seen: dict[str, object] = {}
+        #: The end of a conversation has no event.
+        self._talks = QuietTalks(settings)
+        self._blind = False
         #: Set when every change from now on is noticed.
         self.ready = threading.Event()
 
     def run(self, stop: CancelToken, found: Found, noted: Noted = lambda _: None) -> None:
         """Tell groups of changed absolute paths until ``stop`` is set; and how well that goes, when it is not
-        as it should be. Never ends by itself."""
+        as it should be. Never ends by itself: what cannot be looked at now is looked at again."""
         polling = False
         while not stop.is_set():
             try:
@@ -131,17 +97,17 @@ class Watcher:
                 if polling:
                     noted(Note("watching", "Changes are noticed at once again."))
                     found(frozenset({self._places.root}))
-                polling = False
+                polling = self._blind = False
                 self._watch(eyes, stop, found)
             except (_Refused, OSError, RuntimeError) as error:
                 if not polling:
                     noted(_polling_note(_said(error)))
-                    self._seen = self._look()[0]
+                    self._seen, _ = self._look(noted)
                     if self.ready.is_set():
                         found(frozenset({self._places.root}))  # what happened in between has no event
                     self.ready.set()
                 polling = True
-                self._poll(stop, found)
+                self._poll(stop, found, noted)
 
     # -- events -----------------------------------------------------------------------------------------
 
@@ -169,6 +135,8 @@ class Watcher:
                 if ended:
                     found(frozenset(group))
                     group.clear()
+                elif not group and (quiet := self._talks.fallen_quiet()):
+                    found(quiet)
         finally:
             eyes.close()
 
@@ -178,8 +146,6 @@ class Watcher:
     def _aim(self, eyes: Eyes | None) -> Eyes:
         """Eyes for the folders that are there now: the same when nothing has changed. Raises _Refused."""
         try:
-            if far := network_place(self._places, self._mounts):
-                raise _Refused(f"{far[0]} is on a network file system ({far[1]})")
             refusal = ""
             for _ in range(_TRIES):
                 alone, trees = self._folders_now()
@@ -195,6 +161,7 @@ class Watcher:
                 except (OSError, RuntimeError) as error:
                     if eyes is None:
                         raise _Refused(_said(error)) from error
+                    refusal = _said(error)
                     # Old and new together may be too much: without the old ones for a moment. What happens
                     # in it is found by the scan that follows.
                     eyes.close()
@@ -216,6 +183,8 @@ class Watcher:
 
     def _folders_now(self) -> tuple[list[str], list[str]]:
         self._places = Places(self._settings)
+        if far := network_place(self._places, self._mounts):
+            raise _Refused(f"{far[0]} is on a network file system ({far[1]})")
         if self._whole_trees:
             return self._places.roots()
         try:
@@ -225,32 +194,43 @@ class Watcher:
 
     # -- without events ---------------------------------------------------------------------------------
 
-    def _poll(self, stop: CancelToken, found: Found) -> None:
+    def _poll(self, stop: CancelToken, found: Found, noted: Noted) -> None:
         """Look at all files again and again, for ten minutes."""
         until = time.monotonic() + RETRY_S
         pause = LEAST_PAUSE_S
         while time.monotonic() < until and not _stopped(stop, pause):
-            now, pause = self._look()
+            now, pause = self._look(noted)
             began, before = time.monotonic(), self._seen
             while now != before and time.monotonic() - began < self._longest_s:
                 before = now
                 if _stopped(stop, self._quiet_s):
                     return
-                now, pause = self._look()
-            changed = {path for path, _ in self._seen.items() ^ now.items()}
+                now, pause = self._look(noted)
+            changed = {path for path, _ in self._seen.items() ^ now.items()} | self._talks.fallen_quiet()
             self._seen = now
             if changed:
                 found(frozenset(changed))
 
-    def _look(self) -> tuple[dict[str, object], float]:
-        """Every file with what tells that it is another one, and the pause until the next look, seconds."""
+    def _look(self, noted: Noted) -> tuple[dict[str, object], float]:
+        """Every file with what tells that it is another one, and the pause until the next look, seconds. When
+        nothing can be looked at that is said, once, and what was seen before stands."""
         start = time.perf_counter()
-        seen: dict[str, object] = {}
-        with suppress(WorkspaceError):
+        try:
             listing = listed(self._settings)
-            seen.update((file.absolute, (file.size, file.mtime_ns, file.inode)) for file in listing.files)
-            root = self._places.root
-            seen.update((os.path.join(root, file.path), file.reason) for file in listing.skipped)  # noqa: PTH118
+        except (OpenClawMemError, OSError) as error:
+            if not self._blind:
+                told = f"Changes are not noticed for now: {error} It is looked again every few seconds."
+                noted(Note("watch-blind", told, "warning"))
+            self._blind = True
+            return self._seen, LEAST_PAUSE_S
+        if self._blind:
+            self._blind = False
+            noted(Note("watching", "The files can be looked at again: changes are noticed."))
+        seen: dict[str, object] = {
+            file.absolute: (file.size, file.mtime_ns, file.ctime_ns, file.inode) for file in listing.files
+        }
+        root = os.path.realpath(self._settings.workspace)
+        seen.update((os.path.join(root, file.path), file.reason) for file in listing.skipped)  # noqa: PTH118
         spent = time.perf_counter() - start
         return seen, min(MOST_PAUSE_S, max(LEAST_PAUSE_S, spent * _SHARE))
 
@@ -293,31 +273,18 @@ def _polling_note(reason: str) -> Note:
     return Note("watch-polling", told, "warning")
 
 
-class _Either:
-    """Set when the caller's event is, or ours."""
-
-    def __init__(self, theirs: asyncio.Event) -> None:
-        self._theirs = theirs
-        self._ours = threading.Event()
-
-    def set(self) -> None:
-        self._ours.set()
-
-    def is_set(self) -> bool:
-        return self._ours.is_set() or self._theirs.is_set()
-
-
 async def watch_notes(
     settings: Settings, stop: asyncio.Event, noted: Noted = lambda _: None
 ) -> AsyncIterator[frozenset[str]]:
     """Groups of changed absolute paths, as long as ``stop`` is not set; groups that nobody has asked for yet
-    come as one. ``noted`` is called in this event loop, see ``Watcher.run``. A workspace that does not exist
-    gives nothing. A defect of the watcher is raised here."""
+    come as one. An empty group comes first: from then on every change is noticed. ``noted`` is called in this
+    event loop, see ``Watcher.run``. A workspace that does not exist gives nothing. A defect of the watcher is
+    raised here."""
     if not Path(settings.workspace).is_dir():
         return
     loop = asyncio.get_running_loop()
     waiting: asyncio.Queue[frozenset[str] | Exception | None] = asyncio.Queue()
-    ended = _Either(stop)
+    ended = threading.Event()
 
     def tell(item: frozenset[str] | Exception | None) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody listens
@@ -327,9 +294,11 @@ async def watch_notes(
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(noted, note)
 
+    watcher = Watcher(settings)
+
     def work() -> None:
         try:
-            Watcher(settings).run(ended, tell, tell_note)
+            watcher.run(Either(stop, ended.is_set), tell, tell_note)
         except Exception as error:  # noqa: BLE001 - raised again below
             tell(error)
         finally:
@@ -338,19 +307,22 @@ async def watch_notes(
     thread = threading.Thread(target=work, name="openclaw-mem-watch", daemon=True)
     thread.start()
     try:
+        while not watcher.ready.is_set() and waiting.empty():
+            await asyncio.sleep(STEP_S / 4)
+        yield frozenset()
         while True:
             item = await waiting.get()
-            while isinstance(item, frozenset) and not waiting.empty():
-                more = waiting.get_nowait()
-                if not isinstance(more, frozenset):
-                    waiting.put_nowait(more)
-                    break
-                item |= more
-            if item is None:
-                return
+            after: frozenset[str] | Exception | None = frozenset()
+            while isinstance(item, frozenset) and isinstance(after, frozenset) and not waiting.empty():
+                after = waiting.get_nowait()
+                item |= after if isinstance(after, frozenset) else frozenset()
+            if isinstance(item, frozenset):
+                yield item
+                item = after
             if isinstance(item, Exception):
                 raise item
-            yield item
+            if item is None:
+                return
     finally:
         ended.set()
         # Joined, because a thread that still runs when the process ends may take it down.

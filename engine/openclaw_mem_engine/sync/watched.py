@@ -1,7 +1,7 @@
 """What of the disk is watched for one agent's memory, and which changes there can change what is memory."""
 
 # Paths are strings here: events come by the thousand.
-# ruff: noqa: PTH100, PTH112, PTH113, PTH114, PTH118, PTH120, PTH206
+# ruff: noqa: PTH100, PTH112, PTH113, PTH114, PTH115, PTH117, PTH118, PTH120, PTH206
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from openclaw_mem_engine.workspace.rules import (
     is_note_name,
     resolve_extras,
 )
-from openclaw_mem_engine.workspace.transcripts import TRANSCRIPT_SUFFIX
+from openclaw_mem_engine.workspace.transcript_listing import TRANSCRIPT_SUFFIX
 
 #: The most folders that are watched one by one; the systems that need that allow some ten thousand for all
 #: programs of a user together.
 MOST_FOLDERS = 10_000
 
+#: As many links as a system follows before it calls them a circle.
+_MOST_LINKS = 40
 #: File systems whose changes by other machines, or by the other side, cause no event here.
 _ELSEWHERE = frozenset(
     "nfs nfs4 cifs smb3 smbfs smb2 afs ceph glusterfs lustre gpfs beegfs ncpfs davfs 9p drvfs virtiofs "
@@ -42,8 +44,9 @@ class TooManyFolders(Exception):
 class Places:
     """The places of one agent's memory on disk, as they are configured; none of them need exist.
 
-    No link is followed, except that the workspace itself may be one. ``trees`` are folders that are memory
-    with everything below, ``talks`` is the folder of transcripts ("" when they are no source).
+    No link is followed, except that the workspace itself may be one, and those on the way to a place: they
+    are places, too, since they may be pointed elsewhere. ``trees`` are folders that are memory with
+    everything below, ``talks`` is the folder of transcripts ("" when they are no source).
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -52,21 +55,28 @@ class Places:
         self.trees: list[str] = []
         self.talks = ""
         exact = {self.root}
+        ways = [given]
         if "memory" in settings.sources:
             self.trees.append(os.path.join(self.root, MEMORY_FOLDER))
             exact.update(os.path.join(self.root, name) for name in ROOT_FILES)
             for extra in resolve_extras(Workspace(given, self.root), settings.extra_paths):
                 place = extra.absolute
-                if extra.refusal or os.path.realpath(place) != place:
+                if extra.refusal:
+                    continue
+                ways.append(extra.lexical)
+                if os.path.realpath(place) != place:
                     continue
                 if os.path.isfile(place) or (is_note_name(place) and not os.path.isdir(place)):
                     exact.add(place)
                 else:
                     self.trees.append(place)
-        if "sessions" in settings.sources and not os.path.islink(settings.openclaw.sessions_dir):
-            self.talks = os.path.realpath(settings.openclaw.sessions_dir)
-            exact.add(self.talks)
+        if "sessions" in settings.sources:
+            ways.append(os.path.abspath(settings.openclaw.sessions_dir))
+            if not os.path.islink(settings.openclaw.sessions_dir):
+                self.talks = os.path.realpath(settings.openclaw.sessions_dir)
+                exact.add(self.talks)
         exact.update(self.trees)
+        exact.update(link for way in ways for link in _links_on(way))
         #: What comes, goes or is replaced by name: it is seen from the folder that holds it.
         self.exact = frozenset(exact)
         self._above = frozenset(above for place in exact for above in _ancestors(place))
@@ -98,7 +108,10 @@ class Places:
     def roots(self) -> tuple[list[str], list[str]]:
         """For systems that watch a whole tree at the price of one folder: the folders to be watched alone,
         and those with all below them."""
-        alone = dict.fromkeys(_nearest(os.path.dirname(place)) for place in sorted(self.exact))
+        # Links of the root folder belong to the system (`/tmp`, `/var`), and to watch it means to hear of
+        # everything on the disk.
+        places = (place for place in sorted(self.exact) if not _is_root(os.path.dirname(place)))
+        alone = dict.fromkeys(_nearest(os.path.dirname(place)) for place in places)
         alone.update((place, None) for place in (self.root, self.talks) if place and _is_open_folder(place))
         return list(alone), [tree for tree in self.trees if os.path.isdir(tree) and not os.path.islink(tree)]
 
@@ -156,6 +169,44 @@ def _unescaped(text: str) -> str:
 
 def _ancestors(path: str) -> list[str]:
     return [str(parent) for parent in Path(path).parents]
+
+
+def _links_on(path: str) -> list[str]:
+    """Every link that is met on the way to an absolute path, itself included, each by its real place."""
+    here, rest = _split_root(path)
+    found: list[str] = []
+    while rest and len(found) < _MOST_LINKS:
+        name = rest.pop()
+        if name == os.pardir:
+            here = os.path.dirname(here)
+            continue
+        place = os.path.join(here, name)
+        try:
+            target = os.readlink(place)
+        except OSError:
+            here = place  # no link, or not there
+            continue
+        found.append(place)
+        if os.path.isabs(target):
+            here, more = _split_root(target)
+        else:
+            more = _names(target)
+        rest += more
+    return found
+
+
+def _split_root(path: str) -> tuple[str, list[str]]:
+    """The root of an absolute path, and the names below it, the last one first."""
+    anchor = Path(path).anchor
+    return anchor, _names(path[len(anchor) :])
+
+
+def _names(path: str) -> list[str]:
+    return [name for name in reversed(path.split(os.sep)) if name not in ("", os.curdir)]
+
+
+def _is_root(folder: str) -> bool:
+    return os.path.dirname(folder) == folder
 
 
 def _nearest(folder: str) -> str:

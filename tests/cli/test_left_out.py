@@ -1,0 +1,130 @@
+"""What is left out is told when it becomes so and when it is so no longer, and never counted as indexed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.commands import Call, World
+from support.watching import Running, watch
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and links of POSIX")
+
+NUL = b"abc\0def"
+
+
+def _link(world: World) -> None:
+    (world.workspace / "memory" / "link.md").symlink_to(world.workspace / "MEMORY.md")
+
+
+def _hard_link(world: World) -> None:
+    (world.workspace / "memory" / "twice.md").hardlink_to(world.workspace / "MEMORY.md")
+
+
+def _large(world: World) -> None:
+    world.write("memory/large.md", "a" * 11_000_000)
+
+
+def _told(running: Running) -> str:
+    """The next line, without its time of day."""
+    return running.text()[10:]
+
+
+def test_index_counts_what_it_refused_by_itself(call: Call, world: World) -> None:
+    world.write("memory/nul.md", NUL)
+    first = call("index").out
+    assert "4 files, 4 chunks" in first and "  4 new or changed, 0 gone, 1 left out\n" in first
+    assert "  memory/nul.md: binary: NUL at byte 3\n" in first
+    world.write("MEMORY.md", NUL)
+    second = call("index").out
+    assert second.startswith("Indexed: 3 files, 3 chunks")
+    assert "  0 new or changed, 0 gone, 1 left out\n" in second
+    assert "2 files or folders left out:\n" in second
+    assert "  MEMORY.md: binary: NUL at byte 3 (its old text was removed)\n" in second
+    world.write("MEMORY.md", b"xyz\0")
+    (world.workspace / "memory" / "2026-02-20.md").unlink()
+    told = call("index", "--json").json
+    assert (told["changed"], told["refused"], told["removed"]) == (
+        [],
+        ["MEMORY.md"],
+        ["memory/2026-02-20.md"],
+    )
+    events = call("log", "--json").json["events"]
+    assert [event["text"] for event in events[1:]] == [
+        "0 files new or changed, 0 gone, 1 left out.",
+        "0 files new or changed, 1 gone, 1 left out.",
+    ]
+    assert events[1]["reason"] == "Left out: MEMORY.md: binary: NUL at byte 3 (its old text was removed)."
+    assert (events[1]["counts"]["changed"], events[1]["counts"]["refused"]) == (0, 1)
+
+
+def test_a_search_says_it_in_the_same_counts(call: Call, world: World) -> None:
+    call("index")
+    world.write("MEMORY.md", NUL)
+    assert "indexed 0 new or changed files, 1 left out in " in call("search", "router").err
+
+
+def test_watch_says_left_out_and_not_indexed(world: World) -> None:
+    with watch(world) as running:
+        assert "watching" in _told(running) and "indexed" in _told(running)
+        world.write("memory/nul.md", NUL)
+        assert _told(running).startswith("left out memory/nul.md: binary: NUL at byte 3 · 4 files, 4 chunks")
+        world.write("MEMORY.md", NUL)
+        told = "left out MEMORY.md: binary: NUL at byte 3 (its old text was removed) · 3 files, 3 chunks"
+        assert _told(running).startswith(told)
+        world.write("MEMORY.md", "# Facts again\n")
+        assert re.match(r"indexed MEMORY\.md · .* · 1 left out · ", _told(running))
+        (world.workspace / "memory" / "nul.md").unlink()
+        assert _told(running).startswith("gone: memory/nul.md · 4 files")
+
+
+@pytest.mark.parametrize(
+    ("act", "path", "why"),
+    [
+        (_link, "memory/link.md", "is a link"),
+        (_hard_link, "memory/twice.md", "the same file as MEMORY.md"),
+        (_large, "memory/large.md", "too large"),
+    ],
+)
+def test_watch_tells_what_the_index_never_hears_of(
+    world: World, act: Callable[[World], None], path: str, why: str
+) -> None:
+    with watch(world, "--json") as running:
+        running.next(lambda told: told["event"] == "sync")
+        act(world)
+        told = running.next()
+        assert (told["event"], told["changed"], told["refused"], told["removed"]) == ("sync", [], [], [])
+        (left_out,) = told["leftOut"]
+        assert (left_out["path"], left_out["textRemoved"]) == (path, False)
+        assert why in left_out["reason"]
+        Path(world.workspace / path).unlink()
+        back = running.next()
+        assert (back["noLongerLeftOut"], back["noLongerLeftOutCount"], back["leftOut"]) == ([path], 1, [])
+
+
+def test_what_is_left_out_of_old_is_a_count_at_the_start(world: World) -> None:
+    _link(world)
+    with watch(world, "--json") as running:
+        start = running.next(lambda told: told["event"] == "sync")
+        assert (start["leftOut"], start["skippedCount"]) == ([], 1)
+        world.write("memory/nul.md", NUL)
+        told = running.next()
+        assert [file["path"] for file in told["leftOut"]] == ["memory/nul.md"]
+
+
+def test_a_folder_that_becomes_a_link_takes_with_it_what_was_left_out_in_it(world: World) -> None:
+    world.write("memory/projects/nul.md", NUL)
+    with watch(world) as running:
+        assert "watching" in _told(running)
+        assert "; left out memory/projects/nul.md: binary" in _told(running)
+        projects = world.workspace / "memory" / "projects"
+        away = world.root / "away"
+        projects.rename(away)
+        projects.symlink_to(away)
+        told = _told(running)
+        assert "left out memory/projects: is a link to a folder" in told
+        assert "gone: memory/projects/greenhouse.md" in told and "no longer" not in told
