@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-import apsw
+import os
+import signal
+import stat
+from typing import Any
 
+import apsw
+import pytest
+
+from openclaw_mem_engine.providers.lineup import RECORDS_FILE
+from openclaw_mem_engine.providers.records import ProviderRecords
 from support.commands import Call, World
 
 
@@ -35,13 +43,38 @@ def test_damage_leaves_with_6_and_its_repair(call: Call, world: World) -> None:
     damage(world, "DELETE FROM chunks_fts WHERE rowid = 1")
     said = call("doctor")
     assert said.code == 6
-    assert "error full-text-missing: Not in chunks_fts" in said.out
+    assert "error full-text-missing: 1 chunk is invisible to keyword search" in said.out
     assert "repair: openclaw-mem doctor --fix" in said.out
     assert "1 error, 0 warnings, 0 remarks" in said.out and "mends 1 of them" in said.out
     told = call("doctor", "--json")
     assert told.code == 6
     assert [finding["code"] for finding in told.json["findings"]] == ["full-text-missing"]
     assert told.json["errors"] == 1 and told.json["fixed"] == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_a_stop_after_the_mending_does_not_hide_it(
+    call: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from openclaw_mem_engine.sync import doctor
+
+    call("index")
+    damage(world, "DELETE FROM chunks_fts WHERE rowid = 1")
+    real = doctor.fix
+
+    def fix_and_press_ctrl_c(*arguments: Any, **named: Any) -> list[str]:
+        done = real(*arguments, **named)
+        os.kill(os.getpid(), signal.SIGINT)
+        return done
+
+    monkeypatch.setattr(doctor, "fix", fix_and_press_ctrl_c)
+    said = call("doctor", "--fix")
+    assert (said.code, said.out) == (130, "")
+    assert "Mended: " in said.err and "full-text tables were made anew" in said.err
+    assert said.err.rstrip().endswith("The examination after that was stopped.")
+    event = call("log", "--kind", "doctor", "--json").json["events"][-1]
+    assert event["text"].startswith("Mended: ") and event["counts"] == {"mended": 1}
+    assert call("doctor").code == 0
 
 
 def test_fix_mends_and_tells(call: Call, world: World) -> None:
@@ -57,6 +90,71 @@ def test_fix_mends_and_tells(call: Call, world: World) -> None:
     assert call("doctor", "--json", "--fix").json["findings"] == []
     assert "network" not in call("search", "coffee").out
     assert call("search", "GRN-40417").code == 0
+
+
+def fact(world: World, key: str) -> str:
+    (index,) = world.indexes
+    connection = apsw.Connection(str(index))
+    ((value,),) = connection.execute("SELECT value FROM meta WHERE key = ?", (key,))
+    connection.close()
+    return str(value)
+
+
+UNREADABLE = [
+    ("generation", "many"),
+    ("generation", "-3"),
+    ("generation", "9" * 30),
+    ("synced_at", "today"),
+    ("synced_at", "nan"),
+    ("synced_at", "1e300"),
+    ("synced_at", ""),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), UNREADABLE)
+def test_a_fact_that_cannot_be_read_is_told_with_a_way_out(
+    call: Call, world: World, key: str, value: str
+) -> None:
+    call("index")
+    damage(world, f"UPDATE meta SET value = '{value}' WHERE key = '{key}'")
+    # Not those that sync: a sync that writes something sets both anew.
+    for command in (["search", "router", "--no-sync"], ["status"]):
+        said = call(*command)
+        assert (said.code, said.out) == (6, "")
+        assert (
+            f"{world.indexes[0]} is damaged" in said.err and "`openclaw-mem doctor --fix` mends" in said.err
+        )
+    assert call("doctor").code == 6
+    assert call("doctor", "--fix").code == 0
+    if key == "synced_at":
+        call("index")  # the doctor forgot it
+    for command in (["search", "router"], ["status"], ["doctor"]):
+        assert call(*command).code == 0
+
+
+@pytest.mark.parametrize(("key", "value"), UNREADABLE)
+def test_an_index_with_such_a_fact_is_rebuilt_with_its_cache(
+    call: Call, world: World, key: str, value: str
+) -> None:
+    call("index")
+    damage(world, f"UPDATE meta SET value = '{value}' WHERE key = '{key}'")
+    said = call("index", "--force", "--json")
+    assert (said.code, said.err) == (0, "")
+    assert said.json["rebuilt"] and said.json["embedded"] == 0, "nothing is paid for twice"
+    assert [path.name for path in world.indexes[0].parent.glob("*.damaged")] == []
+    for command in (["search", "router"], ["status"], ["doctor", "--deep"]):
+        assert call(*command).code == 0
+    if key == "generation":
+        assert int(fact(world, key)) > 10**12, "above any that was counted up from 1"
+
+
+def test_a_change_counts_on_from_a_generation_that_cannot_be_read(call: Call, world: World) -> None:
+    call("index")
+    damage(world, "UPDATE meta SET value = 'many' WHERE key = 'generation'")
+    world.write("memory/new.md", "# New\n")
+    assert call("index").code == 0
+    assert int(fact(world, "generation")) > 10**12
+    assert call("doctor").code == 0
 
 
 def test_fix_leaves_with_6_when_errors_are_left(call: Call, world: World) -> None:
@@ -85,6 +183,26 @@ def test_a_file_that_is_no_database_is_told_with_a_way_out(call: Call, world: Wo
     assert said.code == 6 and "repair: openclaw-mem index --force" in said.out
     assert call("index", "--force").code == 0
     assert call("doctor", "--json").json["findings"][0]["code"] == "damaged-aside"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
+def test_looking_leaves_the_records_of_a_provider_as_they_are(
+    call: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which API key is in use is looked up in them before anything is examined."""
+    call("index")
+    monkeypatch.setenv("OPENCLAW_MEM_PROVIDER", "openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    path = world.data / RECORDS_FILE
+    records = ProviderRecords(path)
+    records.set_item_cap("x", 1)
+    records.close()
+    path.chmod(0o644)
+    for _ in range(2):
+        told = {finding["code"] for finding in call("doctor", "--json").json["findings"]}
+        assert "permissions" in told
+    assert call("doctor", "--fix", "--json").json["fixed"][0].startswith("permissions of ")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_in_a_process_of_its_own(world: World) -> None:

@@ -20,7 +20,7 @@ from openclaw_mem_engine.index.findings import Outcome
 from openclaw_mem_engine.providers.lineup import Lineup
 from openclaw_mem_engine.sync.doctor import examine, fix
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
-from support.damage import alter, codes, indexed, looked, named, raw, sync
+from support.damage import alter, codes, indexed, looked, named, raw, sync, type_in
 from support.stores import content
 
 
@@ -34,7 +34,7 @@ def test_a_whole_index_has_no_findings(settings: Settings) -> None:
         report = looked(settings, deep=deep)
         assert report.findings == ()
         assert all(check.ok for check in report.checks)
-    assert len(report.checks) == 20
+    assert len(report.checks) == 22
     names = {path.name for path in settings.index_path.parent.iterdir()}
     assert names <= {"main.sqlite", "main.sqlite.lock"}, "looking leaves nothing behind"
 
@@ -124,22 +124,46 @@ NEEDS_REBUILD: dict[str, tuple[str, Callable[[Settings], None]]] = {
 
 @pytest.mark.parametrize("kind", NEEDS_REBUILD)
 def test_damage_that_only_a_rebuild_mends(kind: str, settings: Settings) -> None:
+    whole = content(settings.index_path)
     code, damage = NEEDS_REBUILD[kind]
     damage(settings)
     report = looked(settings, deep=True)
     assert code in codes(report)
     found = next(finding for finding in report.findings if finding.code == code)
-    assert (found.severity, found.repair) == ("error", "openclaw-mem index --force")
+    assert found.severity == "error" and found.repair.endswith("openclaw-mem index --force")
     assert report.findings[0].severity == "error", "the worst stands first"
+    type_in(settings, found.repair)
+    assert codes(looked(settings, deep=True)) <= {"damaged-aside"}
+    assert content(settings.index_path) == whole
 
 
-def test_a_newer_schema_is_told_and_left_alone(settings: Settings) -> None:
+@pytest.mark.parametrize("more", ["", ', "dialect": "new"'])
+def test_a_newer_schema_is_told_and_left_alone(more: str, settings: Settings) -> None:
     alter(
         settings,
-        """UPDATE meta SET value = replace(value, '"schema": 1', '"schema": 99') WHERE key = 'fingerprint'""",
+        f"""UPDATE meta SET value = replace(value, '"schema": 1', '"schema": 99{more}')
+        WHERE key = 'fingerprint'""",
     )
-    found = named(looked(settings), "newer-schema")
-    assert found.severity == "error" and "99" in found.text
+    before = settings.index_path.read_bytes()
+    report = looked(settings)
+    found = named(report, "newer-schema")
+    assert found.severity == "error" and "99" in found.text and "pip install --upgrade" in found.repair
+    assert fix(settings, report) == []
+    assert settings.index_path.read_bytes() == before
+
+
+def test_an_unreadable_fingerprint_does_not_cost_the_embeddings(settings: Settings) -> None:
+    """Those may have been paid for: the repair keeps them, though nobody can tell what they were made for."""
+    alter(
+        settings,
+        "INSERT INTO embedding_cache SELECT 'openai', 'text-embedding-3-small', 'k', hash, embedding, dims, "
+        "updated_at FROM embedding_cache",
+        "UPDATE meta SET value = '[]' WHERE key = 'fingerprint'",
+    )
+    entries = looked_up(settings, "SELECT count(*) FROM embedding_cache")
+    type_in(settings, named(looked(settings), "fingerprint-unreadable").repair)
+    assert codes(looked(settings, deep=True)) == {"dead-spaces"}
+    assert looked_up(settings, "SELECT count(*) FROM embedding_cache") == entries
 
 
 # -- damage that is mended from what is there ------------------------------------------------------------
@@ -319,6 +343,35 @@ def test_deep_finds_words_that_a_sample_does_not_miss(settings: Settings) -> Non
     assert looked(settings, deep=True).findings == ()
 
 
+def test_deep_finds_rows_with_exchanged_words(tmp_path: Path) -> None:
+    """Every word is as often there as it should be: only its place tells."""
+    notes = {f"memory/n{n:03}.md": f"note number alpha{n} beta{n} gamma{n}\n" for n in range(300)}
+    settings = indexed(tmp_path, notes, provider="none")
+    with raw(settings) as connection:
+        texts = dict(connection.execute("SELECT seq, text FROM chunks ORDER BY seq"))
+        seqs = list(texts)
+        sample = {seqs[i * len(seqs) // 200] for i in range(200)}
+        one, other = [seq for seq in seqs if seq not in sample][:2]
+        for table in ("chunks_fts", "chunks_fts_stemmed"):
+            for seq, text in ((one, texts[other]), (other, texts[one])):
+                connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (seq,))
+                connection.execute(f"INSERT INTO {table}(rowid, text) VALUES(?, ?)", (seq, text))
+    assert codes(looked(settings)) == set(), "those that are looked up are none of the two"
+    report = looked(settings, deep=True)
+    assert codes(report) == {"full-text-differs"}
+    (detail,) = [check.detail for check in report.checks if check.name == "full text"]
+    assert detail.endswith("every word and its place compared in plain and stemmed")
+    fix(settings, report)
+    assert looked(settings, deep=True).findings == ()
+
+
+def test_only_what_was_compared_is_told_as_compared(settings: Settings) -> None:
+    alter(settings, "DELETE FROM chunks_fts WHERE rowid = 1")
+    report = looked(settings, deep=True)
+    (detail,) = [check.detail for check in report.checks if check.name == "full text"]
+    assert detail.endswith("every word and its place compared in stemmed")
+
+
 def looked_up(settings: Settings, sql: str) -> list[tuple[Any, ...]]:
     with raw(settings) as connection:
         return list(connection.execute(sql))
@@ -352,6 +405,8 @@ def test_another_provider_is_told_as_another_fingerprint(settings: Settings, tmp
     found = named(looked(other), "other-fingerprint")
     assert found.severity == "warning" and "400 → 200" in found.text
     assert found.repair == "openclaw-mem index"
+    sync(other)
+    assert looked(other, deep=True).findings == ()
 
 
 def test_awaited_vectors_are_a_warning(settings: Settings) -> None:
@@ -369,7 +424,8 @@ def test_awaited_vectors_are_a_warning(settings: Settings) -> None:
 
 def test_an_index_whose_first_sync_was_killed_is_told(settings: Settings) -> None:
     alter(settings, "DELETE FROM meta WHERE key = 'synced_at'")
-    assert named(looked(settings), "never-synced").repair == "openclaw-mem index"
+    type_in(settings, named(looked(settings), "never-synced").repair)
+    assert looked(settings).findings == ()
 
 
 def test_vectors_of_models_that_are_gone_are_a_remark(settings: Settings) -> None:
@@ -380,6 +436,15 @@ def test_vectors_of_models_that_are_gone_are_a_remark(settings: Settings) -> Non
     )
     found = named(looked(settings), "dead-spaces")
     assert found.severity == "info" and found.evidence[0].startswith("openai text-embedding-3-small")
+    assert found.repair == "" and "of 0 the text is gone" in found.text, "pruning would spare them all"
+    alter(
+        settings,
+        "DELETE FROM embedding_cache WHERE provider = 'openai'",
+        "INSERT INTO embedding_cache SELECT 'openai', 'old', 'k', 'gone ' || hash, embedding, dims, 0 "
+        "FROM embedding_cache",
+    )
+    type_in(settings, named(looked(settings), "dead-spaces").repair)
+    assert looked(settings, deep=True).findings == ()
 
 
 def test_an_index_without_vectors_by_choice_has_no_findings(tmp_path: Path) -> None:
@@ -426,16 +491,6 @@ def test_an_index_with_damaged_pages_is_not_written_to(settings: Settings) -> No
     assert "damaged" in codes(report)
     assert fix(settings, report) == []
     assert settings.index_path.read_bytes() == before
-
-
-def test_some_findings_can_be_mended_alone(settings: Settings) -> None:
-    alter(
-        settings,
-        "DELETE FROM chunks_fts WHERE rowid = 1",
-        "UPDATE meta SET value = 'x' WHERE key = 'generation'",
-    )
-    assert fix(settings, looked(settings), only={"generation"})
-    assert codes(looked(settings)) == {"full-text-missing"}
 
 
 # -- how it is done --------------------------------------------------------------------------------------

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import pytest
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.index.findings import Finding, Report
@@ -89,7 +93,7 @@ def alter(settings: Settings, *statements: str, bound: tuple[Any, ...] = ()) -> 
 
 def looked(settings: Settings, *, deep: bool = False) -> Report:
     """What the doctor says."""
-    lineup = Lineup(settings)
+    lineup = Lineup(settings, read_only=True)
     try:
         return examine(settings, lineup.embedders, deep=deep)
     finally:
@@ -104,3 +108,24 @@ def named(report: Report, code: str) -> Finding:
     """The one finding of this code."""
     (found,) = [finding for finding in report.findings if finding.code == code]
     return found
+
+
+def type_in(settings: Settings, command: str) -> None:
+    """What a user does with the repair of a finding: type it into a shell. Raises CalledProcessError."""
+    if os.name == "nt":
+        pytest.skip("repairs are typed into a POSIX shell")
+    words = (sys.executable, "-m", "openclaw_mem_engine.cli", "--workspace", str(settings.workspace))
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(settings.data_dir.parent),
+        "OPENCLAW_MEM_HOME": str(settings.data_dir),
+        "OPENCLAW_MEM_PROVIDER": settings.provider.provider,
+    }
+    subprocess.run(
+        command.replace("openclaw-mem ", f"{shlex.join(words)} "),
+        shell=True,
+        env=environ,
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from argparse import Namespace
+from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.formats import print_json
@@ -13,35 +15,29 @@ from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.stopping import stoppable
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
 from openclaw_mem_engine.cli.words import count
-from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.index.findings import Finding, Report
+    from openclaw_mem_engine.sync.journal import Journal
 
 
 def run(arguments: Namespace) -> int:
     """Look at everything, mend when asked to, and print what there is. Makes no index."""
     settings = settings_of(arguments)
-    started = time.perf_counter()
-    report, done = _examined(settings, deep=arguments.deep, mend=arguments.fix)
-    _write_down(settings, report, done, time.perf_counter() - started)
+    from openclaw_mem_engine.sync.journal import Journal
+
+    with closing(Journal.of(settings)) as journal:
+        report, done = _examined(settings, journal, deep=arguments.deep, mend=arguments.fix)
     if arguments.json:
         print_json({"indexPath": str(settings.index_path)} | report.to_dict() | {"fixed": done})
     else:
         for line in report_lines(report, done, Style.of(sys.stdout)):
             out(line)
     return IndexUnavailable.exit_code if report.errors else 0
-
-
-def _write_down(settings: Settings, report: Report, done: Sequence[str], seconds: float) -> None:
-    from openclaw_mem_engine.sync.journal import Journal
-
-    journal = Journal.of(settings)
-    journal.examined(report, done, seconds)
-    journal.close()
 
 
 class _Line(ProgressLine):
@@ -54,20 +50,30 @@ class _Line(ProgressLine):
         return one_line(label)
 
 
-def _examined(settings: Settings, *, deep: bool, mend: bool) -> tuple[Report, list[str]]:
-    """What there is, after mending when that is asked for, and what was mended."""
+def _examined(settings: Settings, journal: Journal, *, deep: bool, mend: bool) -> tuple[Report, list[str]]:
+    """What there is, after mending when that is asked for, and what was mended; the log is told of both."""
     from openclaw_mem_engine.providers.lineup import Lineup
     from openclaw_mem_engine.sync.doctor import examine, fix
 
-    # Asked for what they are, never for a vector.
-    lineup = Lineup(settings)
+    lineup = Lineup(settings, read_only=True)
     try:
         with stoppable() as token, _Line() as progress:
-            report = examine(settings, lineup.embedders, deep=deep, progress=progress, cancel=token)
-            if not (mend and report.fixable):
-                return report, []
-            done = fix(settings, report, token)
-            return examine(settings, lineup.embedders, deep=deep, progress=progress, cancel=token), done
+            look = partial(examine, settings, lineup.embedders, deep=deep, progress=progress, cancel=token)
+            done: list[str] = []
+            started = time.perf_counter()
+            report = look()
+            if mend and report.fixable:
+                began = time.perf_counter()
+                done = fix(settings, report, token, killed=journal.killed)
+                started = time.perf_counter()
+                journal.mended(done, started - began)
+                try:
+                    report = look()
+                except Cancelled as error:
+                    told = f"Mended: {'; '.join(done)}. The examination after that was stopped."
+                    raise Cancelled(told if done else str(error)) from error
+            journal.examined(report, time.perf_counter() - started)
+            return report, done
     finally:
         lineup.close()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import apsw
 
@@ -18,6 +20,7 @@ from openclaw_mem_engine.index.checks import (
 )
 from openclaw_mem_engine.index.derived_checks import check_cache, check_full_text, check_recall, check_vectors
 from openclaw_mem_engine.index.findings import INDEX, REBUILD, SEVERITIES, Check, Finding, Outcome, Report
+from openclaw_mem_engine.index.place import index_is_there, unreachable
 from openclaw_mem_engine.index.repair import INDEX_CODES, repair
 from openclaw_mem_engine.index.snapshot import Snapshot
 from openclaw_mem_engine.model import CancelToken, Progress
@@ -31,14 +34,16 @@ from openclaw_mem_engine.sync.file_checks import (
     check_notes,
 )
 from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild
-from openclaw_mem_engine.sync.lock import SyncLock
+from openclaw_mem_engine.sync.lock import Killed, SyncLock
 from openclaw_mem_engine.sync.place_checks import (
+    check_event_log,
     check_left_overs,
     check_permissions,
     check_records,
     check_size,
     mend_places,
 )
+from openclaw_mem_engine.sync.write_checks import check_writing
 
 #: How long mending waits for a sync that is at work, seconds.
 LOCK_WAIT_S = 10.0
@@ -76,20 +81,21 @@ def fix(
     report: Report,
     cancel: CancelToken | None = None,
     *,
-    only: Collection[str] | None = None,
+    killed: Killed = lambda *_: None,
 ) -> list[str]:
-    """Mend what ``examine`` found and can be mended, or ``only`` some codes; what was done, in words.
+    """Mend what ``examine`` found and can be mended; what was done, in words.
 
     Everything comes from what is on this machine: notes are not touched, nothing is embedded. An index whose
-    pages are damaged, or that a newer program wrote, is not written to: that needs a rebuild. Raises SyncBusy
-    when another process keeps the index, IndexUnavailable when it cannot be written, Cancelled.
+    pages are damaged, or that a newer program wrote, is not written to: that needs a rebuild. ``killed``:
+    see ``SyncLock``. Raises SyncBusy when another process keeps the index, IndexUnavailable when it cannot be
+    written, Cancelled while it waits for the lock: nothing is mended then.
     """
-    codes = {finding.code for finding in report.fixable if only is None or finding.code in only}
+    codes = {finding.code for finding in report.fixable}
     if any(finding.code in _HANDS_OFF for finding in report.findings):
         codes -= INDEX_CODES
     if not codes:
         return []
-    with SyncLock(settings.index_path, "repairing").holding(LOCK_WAIT_S, cancel):
+    with SyncLock(settings.index_path, "repairing", killed=killed).holding(LOCK_WAIT_S, cancel):
         done = mend_places(settings, codes)
         return done + repair(settings.index_path, codes, extension=settings.vector_extension)
 
@@ -107,9 +113,11 @@ class _Examination:
     def run(self) -> None:
         settings = self.settings
         self._check("sqlite", lambda out: check_version(None, out))
+        self._check("writing", lambda out: check_writing(settings, out))
         self._check("permissions", lambda out: check_permissions(settings, out))
         self._check("left-overs", lambda out: check_left_overs(settings, out))
         self._check("provider records", lambda out: check_records(settings, out))
+        self._check("event log", lambda out: check_event_log(settings, out))
         self._check("root files", lambda out: check_bootstrap(settings, out))
         snap = self._open()
         if snap is None:
@@ -123,18 +131,19 @@ class _Examination:
         """The index, or None with the reason among the findings."""
         path, out = self.settings.index_path, Outcome()
         snap = None
-        if not path.exists():
-            out.detail = "there is none yet"
-            out.add("not-there", "info", f"There is no index yet: {path}.", repair=INDEX)
-        else:
-            try:
+        try:
+            if index_is_there(path):
                 snap = Snapshot(path, self.cancel, extension=self.settings.vector_extension)
                 out.detail = "can be opened"
-            except IndexDamaged as error:
-                out.detail = "cannot be read"
-                out.add("damaged", "error", str(error), repair=REBUILD)
-            except IndexUnavailable as error:
-                out.detail = "cannot be opened"
+            else:
+                out.detail = "there is none yet"
+                out.add("not-there", "info", f"There is no index yet: {path}.", repair=INDEX)
+        except IndexDamaged as error:
+            out.detail = "cannot be read"
+            out.add("damaged", "error", str(error), repair=REBUILD)
+        except IndexUnavailable as error:
+            out.detail = "cannot be opened"
+            if not self._found("no-access"):  # that tells why
                 out.add("unavailable", "error", str(error))
         self._take("index", out)
         return snap
@@ -166,6 +175,9 @@ class _Examination:
             self._check("notes", lambda out: self._notes(disk, out))
 
     def _fingerprint(self, snap: Snapshot, out: Outcome) -> None:
+        if self._found("fingerprint-unreadable"):
+            out.detail = "cannot be read"
+            return
         known = snap.fingerprint()
         wanted = fingerprint_of(self.settings, self.embedders.primary)
         if known is None:
@@ -178,7 +190,7 @@ class _Examination:
             out.add("other-fingerprint", "warning", text, repair=INDEX)
 
     def _notes(self, disk: Disk, out: Outcome) -> None:
-        known = disk.snap.fingerprint()
+        known = None if self._found("fingerprint-unreadable") else disk.snap.fingerprint()
         wanted = fingerprint_of(self.settings, self.embedders.primary)
         if known is None or needs_rebuild(known, wanted) or known.space != wanted.space:
             out.detail = "not compared: the index was built with other settings"
@@ -191,17 +203,23 @@ class _Examination:
     def _check(self, name: str, look: Callable[[Outcome], None]) -> bool:
         """Do one check; whether it found nothing wrong. Raises Cancelled."""
         if self.cancel is not None and self.cancel.is_set():
-            raise Cancelled("The examination was stopped; nothing was changed.")
+            raise Cancelled("The examination was stopped.")
         if self.progress is not None:
             self.progress(len(self.checks), 0, f"checking {name}")
         out = Outcome()
         try:
             look(out)
         except apsw.InterruptError as error:
-            raise Cancelled("The examination was stopped; nothing was changed.") from error
+            raise Cancelled("The examination was stopped.") from error
         except WorkspaceError as error:
             out.detail = "the workspace cannot be looked at"
             out.add("workspace", "error", str(error))
+        except OSError as error:
+            out.detail = f"could not be done: {error.strerror or error}"
+            if not self._found("no-access"):
+                text = f"The check of {name} could not be done: {unreachable(self._place(error), error)}"
+                out.add("unreachable", "error", text)
+            return self._take(name, out, ok=False)
         except _DAMAGE as error:
             out.detail = f"could not be done: {error}"
             if self._found("damaged") or (name == _FULL_TEXT and self._found("full-text-damaged")):
@@ -209,6 +227,10 @@ class _Examination:
             text = f"The check of {name} met something that cannot be read ({type(error).__name__}: {error})."
             out.add("unreadable", "error", text, repair=REBUILD)
         return self._take(name, out)
+
+    def _place(self, error: OSError) -> Path:
+        """What the system refused, as far as it says."""
+        return Path(os.fsdecode(error.filename)) if error.filename else self.settings.data_dir
 
     def _take(self, name: str, out: Outcome, *, ok: bool = True) -> bool:
         check = out.check(name, ok=ok)

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from openclaw_mem_engine.chunking.lines import utf16_length
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.index.findings import FIX, INDEX, REBUILD, Outcome, counted
+from openclaw_mem_engine.index.findings import (
+    FIX,
+    INDEX,
+    REBUILD,
+    VERIFY,
+    Outcome,
+    counted,
+    counted_are,
+    counted_have,
+)
 from openclaw_mem_engine.index.protocol import FileState, StoredChunk
 from openclaw_mem_engine.index.snapshot import Snapshot
 from openclaw_mem_engine.model import CancelToken, MemoryFile, Progress, text_hash
-from openclaw_mem_engine.sync.indexer import chunks_of
+from openclaw_mem_engine.sync.derive import chunks_of
+from openclaw_mem_engine.sync.partly_read import cut_files
 from openclaw_mem_engine.sync.sources import changes_of, listed
 from openclaw_mem_engine.workspace.bootstrap import BOOTSTRAP_LIMIT, bootstrap_cut
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import read_note
-from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES
+from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, is_ignored_folder
 from openclaw_mem_engine.workspace.transcripts import read_transcript
 
 #: Folders below memory/ into which agents' own machinery writes, and files of it.
@@ -51,7 +61,7 @@ class Disk:
         """The present files that hold text, with progress. Raises Cancelled."""
         for done, file in enumerate(self.present.values(), 1):
             if self.cancel is not None and self.cancel.is_set():
-                raise Cancelled("The examination was stopped; nothing was changed.")
+                raise Cancelled("The examination was stopped.")
             state = self.known[file.path]
             if not state.refusal:
                 yield file, state
@@ -75,16 +85,20 @@ def check_files(disk: Disk, out: Outcome) -> None:
     unlisted = sorted(changed - known.keys())
     gone = sorted(state.path for state in changes.removed)
     for code, paths, told in (
-        ("files-changed", edited, "Changed since the last sync, so that the index holds old text"),
-        ("files-unlisted", unlisted, "Not in the index yet"),
-        ("files-gone", gone, "Gone from the disk, and still in the index"),
+        ("files-changed", edited, "changed since the last sync: the index holds the old text"),
+        ("files-unlisted", unlisted, "not in the index yet"),
+        ("files-gone", gone, "gone from the disk and still found"),
     ):
         if paths:
-            out.add(code, "warning", f"{told}: {counted(len(paths), 'file')}.", paths, INDEX)
+            out.add(code, "warning", f"{counted_are(len(paths), 'file')} {told}.", paths, INDEX)
     left_out = [f"{file.path}: {file.reason}" for file in skipped if not file.by_rule]
     if left_out:
-        text = f"Cannot be indexed: {counted(len(left_out), 'file or folder', 'files or folders')}."
+        text = f"{counted_are(len(left_out), 'file or folder', 'files or folders')} left out: never searched."
         out.add("files-left-out", "info", text, left_out)
+    partly = [f"{file.path}: {file.reason}" for file in cut_files(known.values())]
+    if partly:
+        text = f"Too long to be searched as a whole: {counted(len(partly), 'conversation')}."
+        out.add("transcripts-cut", "info", text, partly)
 
 
 def _as_recorded(file: MemoryFile, state: FileState) -> bool:
@@ -117,10 +131,10 @@ def check_hashes(disk: Disk, out: Outcome) -> None:
     out.detail = f"{counted(looked_at, 'file')} read and compared with the recorded hash"
     if stale:
         text = (
-            "Of another text than was indexed, though size and time are the same, so that no sync would "
-            f"notice: {counted(len(stale), 'file')}."
+            f"{counted_have(len(stale), 'file')} another text than was indexed, though size and time are the "
+            "same: only a sync that reads every file notices."
         )
-        out.add("stale-hash", "error", text, stale, REBUILD)
+        out.add("stale-hash", "error", text, stale, VERIFY)
     _check_empty(disk, out, stale)
 
 
@@ -137,9 +151,7 @@ def _check_empty(disk: Disk, out: Outcome, stale: list[str]) -> None:
         except NoteRefused:
             continue
     if lost:
-        text = (
-            f"Counted as indexed without any chunk, so that nothing finds them: {counted(len(lost), 'file')}."
-        )
+        text = f"{counted(len(lost), 'file')} counted as indexed without any chunk: nothing finds them."
         out.add("file-without-chunks", "error", text, lost, f"{FIX} && {INDEX}", fixable=True)
 
 
@@ -166,7 +178,7 @@ def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
                 wrong.append(f"the index {what} {place.path}:{place.start_line}-{place.end_line}")
     out.detail = f"{counted(chunks, 'chunk')} of {counted(len(disk.present), 'file')} made again and compared"
     if wrong:
-        text = f"Other than what the notes give: {counted(len(wrong), 'chunk')}."
+        text = f"{counted_are(len(wrong), 'chunk')} other than what the notes give."
         out.add("differs-from-notes", "error", text, wrong, REBUILD)
 
 
@@ -186,16 +198,13 @@ def check_by_products(settings: Settings, snap: Snapshot, out: Outcome) -> None:
     sql = "SELECT path, count(*) FROM chunks WHERE source = 'memory' GROUP BY path"
     chunks: dict[str, int] = dict(snap.rows(sql))
     total = sum(chunks.values())
-    machine = {path: number for path, number in chunks.items() if _machine_folder(path) is not None}
+    machine = {path: number for path, number in chunks.items() if _machine_folder(path)}
     out.detail = f"{counted(len(chunks), 'note')} looked at"
     if machine:
         share = _share(sum(machine.values()), total)
-        told = counted(len(machine), "file")
-        text = f"Written by the agent's own machinery, and searched as memory: {told} ({share})."
-        places = Counter(_machine_folder(path) for path in machine).most_common(1)[0][0]
-        root = settings.workspace
-        move = f"mv -- {shlex.quote(str(root / (places or '')))} {shlex.quote(str(root))}/"
-        out.add("by-products", "warning", text, sorted(machine), move)
+        told = counted_are(len(machine), "file")
+        text = f"{told} written by the agent's own machinery, and searched as memory ({share})."
+        out.add("by-products", "warning", text, sorted(machine), _out_of_memory(settings, machine))
     starts = snap.each(
         "SELECT path, substr(text, 1, 400) FROM chunks WHERE source = 'memory' AND start_line = 1"
     )
@@ -203,8 +212,9 @@ def check_by_products(settings: Settings, snap: Snapshot, out: Outcome) -> None:
     if exports:
         number = sum(chunks[path] for path in exports)
         text = (
-            f"Exported conversations, which can crowd out what was written as memory: "
-            f"{counted(len(exports), 'note')} ({_share(number, total)})."
+            f"{counted_are(len(exports), 'note')} {'an ' * (len(exports) == 1)}exported "
+            f"conversation{'s' * (len(exports) > 1)}, which may crowd out what was written as memory "
+            f"({_share(number, total)})."
         )
         much = number > _MANY * total
         out.add("session-exports", "warning" if much else "info", text, sorted(exports))
@@ -215,28 +225,39 @@ def _share(number: int, total: int) -> str:
     return f"{number:,} of {counted(total, 'chunk')}, {100 * number / max(1, total):.0f} %"
 
 
-def _machine_folder(path: str) -> str | None:
-    """The folder or file, relative to the workspace, that the agent's machinery keeps; None for a note."""
+def _out_of_memory(settings: Settings, paths: Iterable[str]) -> str:
+    """The command that takes these by-products out of memory, and out of the index."""
+    root = settings.workspace
+    # A sync leaves ignored folders out by itself: an index that has them was made by an older program.
+    places = {_machine_folder(path) for path in paths if not any(map(is_ignored_folder, path.split("/")))}
+    if not places:
+        return INDEX
+    moved = " ".join(shlex.quote(str(root / place)) for place in sorted(places))
+    return f"mv -- {moved} {shlex.quote(str(root))}/ && {INDEX}"
+
+
+def _machine_folder(path: str) -> str:
+    """The folder or file, relative to the workspace, that the agent's machinery keeps; "" for a note."""
     first, *parts = path.split("/")
     if first != MEMORY_FOLDER or not parts:
-        return None  # what was configured by its name is wanted
+        return ""  # what was configured by its name is wanted
     for place, part in enumerate(parts[:-1], 2):
         if part.startswith(".") or part in _MACHINE_FOLDERS:
             return "/".join(path.split("/")[:place])
-    return path if parts[-1].lower() in _MACHINE_FILES else None
+    return path if parts[-1].lower() in _MACHINE_FILES else ""
 
 
 def _check_databases(settings: Settings, out: Outcome) -> None:
     folder = settings.workspace / MEMORY_FOLDER
     found = []
-    for place, path in enumerate(folder.rglob("*") if folder.is_dir() else ()):
+    for place, path in enumerate(_entries(folder)):
         if _DATABASE.search(path.name):
             found.append(path.relative_to(settings.workspace).as_posix())
         if place > _MOST_ENTRIES:
             break
     if found:
         told = counted(len(found), "database or log", "databases or logs")
-        text = f"Among the notes, and not searched: {told}."
+        text = f"{told} among the notes; not searched."
         out.add("database-in-memory", "info", text, sorted(found))
     if settings.index_path.is_relative_to(settings.workspace):
         text = (
@@ -244,6 +265,12 @@ def _check_databases(settings: Settings, out: Outcome) -> None:
         )
         repair = "export OPENCLAW_MEM_HOME=~/.openclaw-mem"
         out.add("index-in-workspace", "warning", text, repair=repair)
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """All below a folder that can be looked at; the check of the files tells what cannot."""
+    for parent, folders, files in os.walk(folder):
+        yield from (Path(parent, name) for name in (*folders, *files))
 
 
 def check_bootstrap(settings: Settings, out: Outcome) -> None:
@@ -258,7 +285,7 @@ def check_bootstrap(settings: Settings, out: Outcome) -> None:
         except NoteRefused:
             continue
         cut = bootstrap_cut(text)
-        sizes.append(f"{name} {utf16_length(text):,}")
+        sizes.append(f"{name} {utf16_length(text):,} of {BOOTSTRAP_LIMIT:,} characters")
         if cut is None:
             continue
         told = (
@@ -267,7 +294,7 @@ def check_bootstrap(settings: Settings, out: Outcome) -> None:
         )
         evidence = [f"{name}:{cut.last_line} is the last line before the cut"]
         out.add("bootstrap-cut", "warning", told, evidence, f"openclaw-mem get {name}:{cut.last_line}")
-    out.detail = f"{', '.join(sizes) or 'none'}; an agent is given {BOOTSTRAP_LIMIT:,} characters of each"
+    out.detail = ", ".join(sizes) or "none"
 
 
 def _one_file(path: Path, other: Path) -> bool:

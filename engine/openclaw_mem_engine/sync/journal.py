@@ -12,21 +12,25 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.events import EVENTS_FILE, EventLog
+from openclaw_mem_engine.sync.first_few import first_few
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.errors import IndexDamaged
+    from openclaw_mem_engine.events import EventKind
     from openclaw_mem_engine.index.findings import Report
     from openclaw_mem_engine.model import Fallback, Note
-    from openclaw_mem_engine.sync.indexer import SyncReport
+    from openclaw_mem_engine.sync.owner import Owner
+    from openclaw_mem_engine.sync.report import SyncReport
 
 #: The same failure is written down once in so many seconds: a search as you type would fill the log with it.
 QUIET_S = 600.0
 
 _WELL = "well"
-#: Notes of a sync that did not do all that it should have done.
-_INCOMPLETE = ("embedding-failed", "beside-failed")
+#: Notes of a sync that was to be a rebuild and is none, since the provider does not answer in time.
+_NO_REBUILD = ("embedding-failed", "embedding-later")
 
 
 class Journal:
@@ -54,28 +58,41 @@ class Journal:
 
     # -- syncs ------------------------------------------------------------------------------------------
 
-    def syncing(self, work: Callable[[], SyncReport], rebuilds: Callable[[], bool]) -> SyncReport:
+    def syncing(
+        self, work: Callable[[], SyncReport], rebuilds: Callable[[], bool], done: SyncReport
+    ) -> SyncReport:
         """Do ``work``, and write down what it did or why it failed; nothing of one that found nothing to do.
-        ``rebuilds`` tells beforehand whether it is going to build the index anew."""
+        ``rebuilds`` tells beforehand whether it is going to build the index anew; ``done`` is the report that
+        ``work`` fills in, which tells after an error how far it came."""
         start = time.perf_counter()
         rebuild = False
         try:
             rebuild = rebuilds()
             report = work()
+        except KeyboardInterrupt:
+            stopped = Cancelled("Stopped at once, without waiting for the end of the step.")
+            self._sync_failed(stopped, time.perf_counter() - start, done, rebuild=rebuild)
+            raise
         except Exception as error:
-            self._sync_failed(error, time.perf_counter() - start, rebuild=rebuild)
+            self._sync_failed(error, time.perf_counter() - start, done, rebuild=rebuild)
             raise
         self._synced(report)
         return report
 
-    def _sync_failed(self, error: Exception, seconds: float, *, rebuild: bool) -> None:
-        what = "The rebuild" if rebuild else "The sync"
-        kept = "the index is as it was" if rebuild else "what was done before stays"
+    def _sync_failed(self, error: Exception, seconds: float, done: SyncReport, *, rebuild: bool) -> None:
         ended = "was stopped" if isinstance(error, Cancelled) else "failed"
+        # What was meant to be a rebuild becomes a plain sync when the provider does not answer.
+        rebuild = rebuild and not any(note.code in _NO_REBUILD for note in done.notes)
+        if done.rebuilt:
+            told = f"The index was rebuilt; what followed {ended}: what was done before stays."
+        elif rebuild:
+            told = f"The rebuild {ended}: the index is as it was."
+        else:
+            told = f"The sync {ended}: what was done before stays."
         reason = _reason(error)
         self._add(
-            "rebuild" if rebuild else "sync",
-            f"{what} {ended}: {kept}.",
+            "rebuild" if rebuild or done.rebuilt else "sync",
+            told,
             seconds=seconds,
             reason=reason,
             topic="sync",
@@ -85,23 +102,25 @@ class Journal:
 
     def _synced(self, report: SyncReport) -> None:
         made = report.embedded + report.beside
-        did = report.rebuilt or report.changed or report.removed or made
-        failures = [note.text for note in report.notes if note.code in _INCOMPLETE]
+        did = report.rebuilt or report.changed or report.refused or report.removed or made
+        failures = [note.text for note in report.incomplete]
         if not did and not failures:
             return
         told = []
         if report.rebuilt:
             told.append(f"index rebuilt with {_counted(report.files, 'file')}")
-        elif report.changed or report.removed:
+        elif report.changed or report.refused or report.removed:
+            out = f", {len(report.left_out):,} left out" if report.left_out else ""
             told.append(
-                f"{_counted(len(report.changed), 'file')} new or changed, {len(report.removed):,} gone"
+                f"{_counted(len(report.changed), 'file')} new or changed, {len(report.gone):,} gone{out}"
             )
         if made:
             told.append(f"{_counted(made, 'text')} embedded")
         if failures:
             told.append("vectors are missing")
         why = [note.text for note in report.notes if note.code == "rebuilt"]
-        reason = " ".join([*why, *failures])
+        left_out = [] if report.rebuilt else [_left_out(report)]
+        reason = " ".join(filter(None, [*why, *left_out, *failures]))
         self._add(
             "rebuild" if report.rebuilt else "sync",
             _sentence("; ".join(told)),
@@ -110,6 +129,7 @@ class Journal:
                 "files": report.files,
                 "chunks": report.chunks,
                 "changed": len(report.changed),
+                "refused": len(report.refused),
                 "removed": len(report.removed),
                 "skipped": len(report.skipped),
                 "embedded": report.embedded,
@@ -121,6 +141,30 @@ class Journal:
             state=f"incomplete: {reason}" if failures else _WELL,
             # A provider that stays away is no news at every search.
             quiet_s=0.0 if did else QUIET_S,
+        )
+
+    def killed(self, owner: Owner | None, left: bool) -> None:
+        """Somebody found that ``owner`` (None: not known who) was killed at work on the index; ``left``: with
+        a rebuild that was not yet in its place. Who was killed cannot write that down itself."""
+        kinds: dict[str, tuple[EventKind, str]] = {
+            "indexing": ("sync", "A sync"),
+            "rebuilding": ("rebuild", "A rebuild"),
+            "repairing": ("doctor", "A repair"),
+        }
+        if left:
+            kind, what = kinds["rebuilding"]
+        elif owner is not None and owner.what in kinds:
+            kind, what = kinds[owner.what]
+        else:
+            return  # tidying up and the like: the next one does it again
+        who = "" if owner is None else f" of process {owner.pid} that began {_began(owner.since)}"
+        kept = "the index is as it was" if left else "what it had finished is in the index"
+        self._add(kind, f"{what}{who} was killed; {kept}.")
+
+    def set_aside(self, damaged: str, error: IndexDamaged) -> None:
+        """A damaged index was moved to the file ``damaged``, and a new one is built instead."""
+        self._add(
+            "rebuild", f"The damaged index was set aside as {damaged}; it is built anew.", reason=str(error)
         )
 
     # -- searches ---------------------------------------------------------------------------------------
@@ -197,9 +241,16 @@ class Journal:
 
     # -- the rest ---------------------------------------------------------------------------------------
 
-    def examined(self, report: Report, done: Sequence[str] = (), seconds: float | None = None) -> None:
-        """The doctor has looked, and mended what ``done`` tells. Of an index that is not there nothing is
-        written down: looking leaves nothing behind."""
+    def mended(self, done: Sequence[str], seconds: float | None = None) -> None:
+        """The doctor has mended what ``done`` tells; nothing is written down of nothing. To be called at
+        once: what follows may be stopped."""
+        if done:
+            counts = {"mended": len(done)}
+            self._add("doctor", f"Mended: {'; '.join(done)}.", seconds=seconds, counts=counts)
+
+    def examined(self, report: Report, seconds: float | None = None) -> None:
+        """The doctor has looked. Of an index that is not there nothing is written down: looking leaves
+        nothing behind."""
         codes = list(dict.fromkeys(finding.code for finding in report.findings))
         if "not-there" in codes:
             return
@@ -207,18 +258,14 @@ class Journal:
             severity: sum(finding.severity == severity for finding in report.findings)
             for severity in ("error", "warning", "info")
         }
-        told = f"{_counted(found['error'], 'error')}, {_counted(found['warning'], 'warning')}"
-        if done:
-            told += f"; mended: {'; '.join(done)}"
         self._add(
             "doctor",
-            f"{told}.",
+            f"{_counted(found['error'], 'error')}, {_counted(found['warning'], 'warning')}.",
             seconds=seconds,
             counts={
                 "errors": found["error"],
                 "warnings": found["warning"],
                 "remarks": found["info"],
-                "mended": len(done),
                 "checks": len(report.checks),
             },
             reason=", ".join(codes),
@@ -236,6 +283,26 @@ class Journal:
 def _reason(error: Exception) -> str:
     """What an error says; one that nobody raised on purpose is named, too."""
     return str(error) if isinstance(error, OpenClawMemError) else f"{type(error).__name__}: {error}"
+
+
+def _left_out(report: SyncReport) -> str:
+    """``Left out: memory/a.md: is not text (its old text was removed).``; "" for nothing."""
+    found = report.left_out
+    if not found:
+        return ""
+    told = [
+        f"{file.path}: {file.reason}" + (" (its old text was removed)" if file.path in report.removed else "")
+        for file in found
+    ]
+    return f"Left out: {first_few(told, '; ')}."
+
+
+def _began(since: float) -> str:
+    """``on 2026-02-20 at 14:02``: of the system's clock, in its time zone."""
+    try:
+        return time.strftime("on %Y-%m-%d at %H:%M", time.localtime(since))
+    except (OverflowError, OSError, ValueError):
+        return "at an unknown time"
 
 
 def _sentence(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Checks of the files that are ours: left-overs, permissions, sizes, and the records of the providers."""
+"""Checks of the files that are ours: left-overs, permissions, sizes, records of the providers, event log."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from pathlib import Path
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.events import EVENTS_FILE
+from openclaw_mem_engine.events import LAYOUT as EVENTS
+from openclaw_mem_engine.index.aside import leftovers, set_aside_files, sweep
 from openclaw_mem_engine.index.database import Database, rows
-from openclaw_mem_engine.index.findings import FIX, Outcome, counted
+from openclaw_mem_engine.index.findings import FIX, UPGRADE, Outcome, counted, counted_are
 from openclaw_mem_engine.index.snapshot import Snapshot
 from openclaw_mem_engine.providers.lineup import RECORDS_FILE
-from openclaw_mem_engine.providers.records import ProviderRecords
+from openclaw_mem_engine.providers.records_file import LAYOUT as RECORDS
+from openclaw_mem_engine.side_layout import Layout, Trouble, TroubleKind, rows_of
 from openclaw_mem_engine.sync.lock import SyncLock
 
 #: A write-ahead log that is larger than this, and than the index, is worth telling: it is moved into the
@@ -26,22 +29,20 @@ _LARGE_LOG = 200_000_000
 def check_left_overs(settings: Settings, out: Outcome) -> None:
     """No rebuild that was killed left its files."""
     owner = SyncLock(settings.index_path).owner()
-    left = _beside(settings.index_path, ".tmp-")
-    damaged = _beside(settings.index_path, ".damaged")
-    out.detail = "nobody is writing" if owner is None else f"process {owner.pid} is {owner.what} now"
+    left = leftovers(settings.index_path)
+    damaged = set_aside_files(settings.index_path)
+    out.detail = (
+        f"{counted(len(left), 'file')}; no other process is writing"
+        if owner is None
+        else f"process {owner.pid} is {owner.what} now"
+    )
     if left and owner is None:
-        text = f"Left by rebuilds that were killed: {counted(len(left), 'file')}, {_sizes(left)}."
+        text = f"{counted_are(len(left), 'file')} left by rebuilds that were killed ({_sizes(left)})."
         out.add("left-overs", "warning", text, (path.name for path in left), FIX, fixable=True)
     if damaged:
         text = f"A damaged index that was set aside lies beside this one ({_sizes(damaged)})."
         names = " ".join(shlex.quote(str(path)) for path in damaged)
         out.add("damaged-aside", "info", text, (path.name for path in damaged), f"rm -- {names}")
-
-
-def _beside(index: Path, mark: str) -> list[Path]:
-    with suppress(OSError):
-        return sorted(path for path in index.parent.iterdir() if path.name.startswith(f"{index.name}{mark}"))
-    return []
 
 
 def _sizes(paths: list[Path]) -> str:
@@ -60,8 +61,8 @@ def check_permissions(settings: Settings, out: Outcome) -> None:
     open_ones = list(too_open(settings))
     out.detail = f"{counted(len(list(_ours(settings))), 'file and folder', 'files and folders')} looked at"
     if open_ones:
-        told = counted(len(open_ones), "file or folder", "files or folders")
-        text = f"Ours, and within reach of other users of this machine: {told}."
+        told = counted_are(len(open_ones), "file or folder of ours", "files or folders of ours")
+        text = f"{told} within reach of other users of this machine."
         some = (f"{path} ({stat.filemode(mode)})" for path, mode in open_ones)
         out.add("permissions", "warning", text, some, FIX, fixable=True)
 
@@ -108,21 +109,37 @@ def check_size(settings: Settings, snap: Snapshot, out: Outcome) -> None:
 def check_records(settings: Settings, out: Outcome) -> None:
     """What is remembered of the providers can be read and written."""
     path = settings.data_dir / RECORDS_FILE
+    _check_side_file(path, RECORDS, "providers-file", "usage", ("line of usage", "lines of usage"), out)
+
+
+def check_event_log(settings: Settings, out: Outcome) -> None:
+    """The record of what happened can be read and written."""
+    _check_side_file(
+        settings.data_dir / EVENTS_FILE, EVENTS, "events-file", "events", ("event", "events"), out
+    )
+
+
+def _check_side_file(
+    path: Path, layout: Layout, code: str, table: str, nouns: tuple[str, str], out: Outcome
+) -> None:
+    """One small database beside the index. Nobody else has what is in it, so it is never removed by us: the
+    repair is a command to type."""
     if not path.exists():
         out.detail = "none yet"
         return
-    records = ProviderRecords(path)
-    try:
-        days = len(records.usage(30))
-        note = records.note
-    finally:
-        records.close()
-    out.detail = f"{path.name}: {counted(days, 'line')} of usage in 30 days"
-    if note is not None:
-        out.detail = f"{path.name} cannot be used"
-        damaged = "is damaged" in note.text
-        repair = f"rm -- {shlex.quote(str(path))}" if damaged else ""
-        out.add("providers-file", "warning", note.text, repair=repair)
+    found = rows_of(path, layout, table)
+    if not isinstance(found, Trouble):
+        out.detail = f"{path.name}: {counted(found, *nouns)}"
+        return
+    out.detail = f"{path.name} cannot be used"
+    files = [path.with_name(path.name + ending) for ending in ("", "-wal", "-shm", "-journal")]
+    there = " ".join(shlex.quote(str(file)) for file in files if file.exists())
+    repairs: dict[TroubleKind, str] = {
+        "damaged": f"rm -- {there}",
+        "foreign": f"mv -- {shlex.quote(str(path))} {shlex.quote(f'{path}.other')}",
+        "newer": UPGRADE,
+    }
+    out.add(code, "warning", found.text, repair=repairs.get(found.kind, ""))
 
 
 # -- mending ----------------------------------------------------------------------------------------------
@@ -132,11 +149,8 @@ def mend_places(settings: Settings, codes: set[str]) -> list[str]:
     """Mend what is named; what was done, in words. The caller holds the lock of the index."""
     done = []
     if "left-overs" in codes:
-        left = _beside(settings.index_path, ".tmp-")
-        for path in left:
-            with suppress(OSError):
-                path.unlink()
-        done.append(f"{counted(len(left), 'file')} of killed rebuilds removed")
+        # The caller's lock keeps all others from rebuilding.
+        done.append(f"{counted(sweep(settings.index_path, of_all=True), 'file')} of killed rebuilds removed")
     if "log-large" in codes:
         database = Database(settings.index_path, extension=False)
         try:
@@ -146,11 +160,10 @@ def mend_places(settings: Settings, codes: set[str]) -> list[str]:
             database.close()
         done.append("the write-ahead log was moved into the index")
     if "permissions" in codes:
-        open_ones = list(too_open(settings))
-        for path, mode in open_ones:
+        narrowed = 0
+        for path, mode in list(too_open(settings)):
             with suppress(OSError):
                 path.chmod(stat.S_IMODE(mode) & ~(0o022 if stat.S_ISDIR(mode) else 0o077))
-        done.append(
-            f"permissions of {counted(len(open_ones), 'file or folder', 'files or folders')} narrowed"
-        )
+                narrowed += 1
+        done.append(f"permissions of {counted(narrowed, 'file or folder', 'files or folders')} narrowed")
     return done

@@ -1,0 +1,207 @@
+"""A data folder that this user may not use, a full disk, a blocked lock: told before a command fails."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw_mem_engine.cli.main import run
+from support.commands import Call, Said, World, new_world
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def plain(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[tuple[Call, World]]:
+    """An indexed world of a user for whom permissions count: for root they do not."""
+    folder = Path(tempfile.mkdtemp())
+    world = new_world(folder / "world")
+    for name in set(os.environ) - set(world.environ):
+        monkeypatch.delenv(name)
+    for name, value in world.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(world.root)
+
+    def call(*argv: str) -> Said:
+        capsys.readouterr()
+        code = run(["--workspace", str(world.workspace), *argv])
+        said = capsys.readouterr()
+        return Said(code, said.out, said.err)
+
+    # All that is imported late is imported now: another user need not be able to read this installation.
+    for argv in (["index"], ["status"], ["search", "router"], ["providers"], ["doctor", "--json"]):
+        assert call(*argv).code == 0
+    became = os.geteuid() == 0
+    if became:
+        subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", str(folder)], check=True)
+        os.seteuid(NOBODY)
+    try:
+        yield call, world
+    finally:
+        if became:
+            os.seteuid(0)
+        subprocess.run(["chmod", "-R", "u+rwX", str(folder)], check=True)
+        shutil.rmtree(folder)
+
+
+def finding(said: Said, code: str) -> Any:
+    (found,) = [found for found in said.json["findings"] if found["code"] == code]
+    return found
+
+
+def names(folder: Path) -> set[Path]:
+    return set(folder.rglob("*"))
+
+
+@pytest.mark.parametrize("closed", ["data", "data/indexes"])
+def test_a_data_folder_that_may_not_be_entered(plain: tuple[Call, World], closed: str) -> None:
+    call, world = plain
+    (world.root / closed).chmod(0)
+    told = (
+        "cannot be used (Permission denied). Check its permissions and its folder's, or set OPENCLAW_MEM_HOME"
+    )
+    for argv in (["status"], ["search", "router"], ["index"], ["providers"]):
+        said = call(*argv)
+        assert (said.code, said.out) == (6, "")
+        assert told in said.err
+    said = call("doctor", "--json")
+    assert said.code == 6
+    found = finding(said, "no-access")
+    assert found["text"].startswith(f"{world.root / closed} {told}")
+    assert said.json["errors"] == 1
+    subprocess.run(shlex.split(found["repair"]), check=True)
+    assert call("search", "router").code == 0
+
+
+def test_a_data_folder_that_may_not_be_written_to(plain: tuple[Call, World]) -> None:
+    call, world = plain
+    subprocess.run(["chmod", "-R", "a-w", str(world.data)], check=True)
+    said = call("doctor", "--json")
+    found = finding(said, "not-writable")
+    assert (said.code, found["severity"], found["fixable"]) == (6, "error", False)
+    assert str(world.data) in found["evidence"][0]
+    subprocess.run(shlex.split(found["repair"]), check=True)
+    assert call("doctor").code == 0
+    assert call("index").code == 0
+
+
+def test_a_file_that_may_not_be_written_to_is_enough(plain: tuple[Call, World]) -> None:
+    call, world = plain
+    lock = world.indexes[0].with_name("main.sqlite.lock")
+    lock.chmod(0o400)
+    found = finding(call("doctor", "--json"), "not-writable")
+    assert str(lock) in found["evidence"][0]
+    subprocess.run(shlex.split(found["repair"]), check=True)
+    assert call("doctor").code == 0
+
+
+def test_a_folder_that_is_still_to_be_made(
+    plain: tuple[Call, World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, world = plain
+    above = world.root / "closed"
+    above.mkdir(mode=0o500)
+    monkeypatch.setenv("OPENCLAW_MEM_HOME", str(above / "data"))
+    found = finding(call("doctor", "--json"), "not-writable")
+    assert found["repair"] == f"chmod u+rwx -- {above}"
+    subprocess.run(shlex.split(found["repair"]), check=True)
+    assert call("doctor").code == 0
+    (world.root / "file").write_text("")
+    monkeypatch.setenv("OPENCLAW_MEM_HOME", str(world.root / "file/data"))
+    assert "Not a directory" in finding(call("doctor", "--json"), "no-access")["text"]
+
+
+# -- the lock ----------------------------------------------------------------------------------------------
+
+
+def a_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def a_link(path: Path) -> None:
+    path.symlink_to("elsewhere")
+
+
+@pytest.mark.parametrize("make", [a_folder, a_link])
+def test_something_else_in_the_place_of_the_lock(
+    call: Call, world: World, make: Callable[[Path], None]
+) -> None:
+    call("index")
+    lock = world.indexes[0].with_name("main.sqlite.lock")
+    lock.unlink()
+    make(lock)
+    world.write("memory/new.md", "zeppelin")
+    assert call("index").code == 6
+    before = names(world.data)
+    said = call("doctor", "--json")
+    found = finding(said, "lock-blocked")
+    assert (said.code, found["severity"]) == (6, "error")
+    assert names(world.data) == before, "looking leaves nothing behind"
+    subprocess.run(shlex.split(found["repair"]), check=True)
+    assert call("index").code == 0
+    assert call("doctor").code == 0
+
+
+# -- the disk ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tiny_disk(world: World) -> Iterator[Path]:
+    """A data folder on a disk of four megabytes."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("only root may mount a small disk")
+    world.data.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(world.data)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("mounting is not allowed here")
+    try:
+        yield world.data
+    finally:
+        subprocess.run(["umount", "-l", str(world.data)], check=True)
+
+
+def fill(disk: Path, leave: int) -> Path:
+    """Use up the disk but for so many bytes."""
+    ballast = disk / "ballast"
+    ballast.write_bytes(bytes(max(0, shutil.disk_usage(disk).free - leave)))
+    return ballast
+
+
+def test_a_full_disk_is_an_error(call: Call, world: World, tiny_disk: Path) -> None:
+    assert call("index").code == 0
+    assert call("doctor").code == 0
+    ballast = fill(tiny_disk, 40_000)
+    world.write("memory/new.md", "zeppelin " * 20_000)
+    assert call("index").code == 6
+    said = call("doctor", "--json")
+    found = finding(said, "disk-full")
+    assert (said.code, found["severity"]) == (6, "error")
+    assert "0.0 MB are free, and a sync needs 1 MB at least" in found["text"]
+    ballast.unlink()
+    assert call("index").code == 0
+
+
+def test_a_disk_with_room_for_a_sync_and_none_for_a_rebuild_is_a_warning(
+    call: Call, world: World, tiny_disk: Path
+) -> None:
+    for number in range(150):
+        world.write(f"memory/bulk/{number}.md", f"# Bulk {number}\n\nAbout subject{number}.\n" * 3)
+    assert call("index").code == 0
+    size = world.indexes[0].stat().st_size
+    assert 2 * size > 1_200_000
+    fill(tiny_disk, 1_100_000)
+    said = call("doctor", "--json")
+    assert said.code == 0
+    found = finding(said, "no-room-to-rebuild")
+    assert (found["severity"], "to build it anew" in found["text"]) == ("warning", True)
