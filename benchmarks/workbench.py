@@ -46,11 +46,23 @@ KEYS = {
     "a move of the selection": ("j", "k"),
     "a knob step": ("right", "left"),
     "a letter of the query": ("s", "backspace"),
+    "to the index screen or back": ("3", "1"),
+    "a move in the table of files": ("j", "k"),
+    "a move over the chunks of a file": ("j", "k"),
+}
+#: What is pressed before the rounds of a row.
+BEFORE = {
+    "a letter of the query": ("slash",),
+    "a knob step": ("p",),
+    "a move in the table of files": ("3",),
+    "a move over the chunks of a file": ("3", "enter"),
 }
 GOALS = {
     "a move of the selection": Goal("CPU", 15),
     "a knob step": Goal("CPU", 20),
     "a letter of the query": Goal("CPU", 30),
+    "a move in the table of files": Goal("CPU", 15),
+    "a move over the chunks of a file": Goal("CPU", 30),
 }
 
 
@@ -85,8 +97,9 @@ async def keys(factory: Callable[[frozenset[str]], Memory], rounds: int) -> dict
     async with Workbench(factory, initial_query=QUERY).run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         for name, pressed in KEYS.items():
-            await pilot.press({"a letter of the query": "slash", "a knob step": "p"}.get(name, "escape"))
-            await settled(pilot)
+            for key in BEFORE.get(name, ("escape",)):
+                await pilot.press(key)
+                await settled(pilot)
             for number in range(rounds + 2):
                 wall, cpu = time.perf_counter(), time.process_time()
                 for key in pressed:
@@ -97,7 +110,7 @@ async def keys(factory: Callable[[frozenset[str]], Memory], rounds: int) -> dict
                         (time.process_time() - cpu) / len(pressed),
                         (time.perf_counter() - wall) / len(pressed),
                     )
-            await pilot.press("escape")
+            await pilot.press("escape", "1")
             await settled(pilot)
     return times
 

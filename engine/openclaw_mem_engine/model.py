@@ -25,8 +25,9 @@ class ChunkSpan:
 class MemoryFile(NamedTuple):
     """A file that counts as memory. ``path`` is relative to the workspace, with ``/``.
 
-    ``inode`` and ``device`` together tell whether two paths are one file. A named tuple, because every rescan
-    makes one for every file.
+    ``inode`` and ``device`` together tell whether two paths are one file. ``ctime_ns`` is when the file or
+    what is said of it (its time, its permissions) last changed, which nobody can set back; 0 where the system
+    does not tell. A named tuple, because every rescan makes one for every file.
     """
 
     path: str
@@ -36,16 +37,20 @@ class MemoryFile(NamedTuple):
     mtime_ns: int
     inode: int
     device: int = 0
+    ctime_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedFile:
-    """A file that was met while listing or reading and does not take part, and why. ``by_rule``: nothing is
-    wrong with it, it is just no memory (a hidden folder)."""
+    """A file or folder that was met while listing or reading and does not take part, and why. ``by_rule``:
+    nothing is wrong with it, it is just no memory (a hidden folder). ``transient``: it cannot be read now and
+    may be readable later (permissions, a failing disk, a network drive that is away), so what is known of it
+    is not forgotten; of a folder that goes for all below it."""
 
     path: str
     reason: str
     by_rule: bool = False
+    transient: bool = False
 
     def to_dict(self) -> dict[str, str]:
         return {"path": self.path, "reason": self.reason}

@@ -45,6 +45,7 @@ enabled = false
 [sync]
 watch = false
 debounce_ms = 10
+session_quiet_s = 90
 
 [query]
 profile = "workbench"
@@ -72,6 +73,7 @@ def test_every_table_is_read(world: World) -> None:
     assert provider.batch.enabled and provider.batch.concurrency == 2
     assert (settings.chunking.tokens, settings.chunking.overlap) == (100, 10)
     assert not settings.cache.enabled and not settings.sync.watch and settings.sync.debounce_ms == 10
+    assert settings.sync.session_quiet_s == 90
     assert settings.query.profile == "workbench"
     assert dict(settings.query.overrides) == {
         "fusion": "rrf",
@@ -122,9 +124,10 @@ def test_an_unknown_key_names_the_nearest_known_one(world: World, text: str, nea
         ("[query]\nrrf_k = 1.5", "query.rrf_k is 1.5; allowed: a whole number"),
         ("[query]\nmin_score = nan", "query.min_score is nan"),
         ("[chunking]\ntokens = 0", "chunking.tokens is 0; allowed: a whole number (tokens), 1 or more"),
+        ("[sync]\nsession_quiet_s = -1", "sync.session_quiet_s is -1; allowed: a whole number (seconds), 0"),
         ('citations = "maybe"', "citations is 'maybe'; allowed: one of: auto, on, off"),
         ('sources = "memory"', "sources is 'memory'; allowed: a list of: memory, sessions"),
-        ("extra_paths = [1]", "extra_paths is a list"),
+        ("extra_paths = [1]", "extra_paths[0] is 1; allowed: a text."),
         ("workspace = 5", "workspace is 5; allowed: a path"),
         ("query = 5", "query is not a known key"),
         ("[theme]", "theme is an object; allowed: a text"),

@@ -203,16 +203,34 @@ def test_a_read_only_folder_is_said_and_the_index_stays(as_nobody: Path, open_be
     whole(settings.index_path)
 
 
-def test_a_workspace_that_may_not_be_entered_keeps_its_index(as_nobody: Path) -> None:
+@pytest.mark.parametrize("mode", [0, 0o100])
+def test_a_workspace_that_may_not_be_entered_keeps_its_index(as_nobody: Path, mode: int) -> None:
     workspace = write_notes(as_nobody / "ws", {"MEMORY.md": "the router is gull\n"})
     with open_memory(workspace, as_nobody / "home", provider="none") as memory:
         memory.sync()
-        workspace.chmod(0)
-        with pytest.raises(WorkspaceError, match=r"ws"):
+        workspace.chmod(mode)
+        with pytest.raises(WorkspaceError, match=r"ws .*may not be .*Change its permissions"):
             memory.sync()
+        with pytest.raises(WorkspaceError, match=r"ws .*may not be .*Change its permissions"):
+            memory.freshness()
         assert paths(memory, "router") == ["MEMORY.md"]
         workspace.chmod(0o700)
         assert memory.sync().files == 1
+
+
+def test_a_workspace_whose_files_may_not_be_looked_at_keeps_them(as_nobody: Path) -> None:
+    workspace = write_notes(as_nobody / "ws", {"MEMORY.md": "the router is gull\n"})
+    with open_memory(workspace, as_nobody / "home", provider="none") as memory:
+        memory.sync()
+        workspace.chmod(0o400)  # the names can be read, and nothing else
+        for _ in range(2):
+            report = memory.sync()
+            assert (report.removed, report.files) == ((), 1)
+            assert report.skipped and all("may not be read" in skipped.reason for skipped in report.skipped)
+        assert memory.freshness().state == "partial"
+        assert paths(memory, "router") == ["MEMORY.md"]
+        workspace.chmod(0o700)
+        assert memory.sync().skipped == []
 
 
 # -- files that do not keep still -----------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from dataclasses import replace
@@ -11,10 +12,12 @@ from typing import Any
 import apsw
 import pytest
 
-from openclaw_mem_engine.errors import Cancelled, IndexChanged
+from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
+from support.damage import codes, looked
 from support.embed_server import Fault, Server, hang, running_server, unauthorized, zero_vector
 from support.providers import NOTES, World, make_world
+from support.stores import content
 
 
 @pytest.fixture
@@ -309,6 +312,35 @@ def test_force_embeds_anew_what_another_model_of_the_same_name_has_made(world: W
             report = memory.sync(force=True)
             assert report.embedded == report.chunks == memory.status().vectors
             assert memory.search("bicycle").pool.fallback is None
+
+
+def test_a_rebuild_that_fails_costs_no_vectors_of_another_model_of_the_same_name(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither before it began nor half way, when the new ones are in the cache of the index to be."""
+    with running_server() as server:
+        use(world, server)
+        with world.memory() as memory:
+            memory.sync()
+            server.dims = 64
+        world.write({f"memory/new/{n:03}.md": f"The plumber comes in week {n}.\n" for n in range(300)})
+        with world.memory() as memory:
+            before = content(memory.settings.index_path)
+            free = shutil.disk_usage(memory.settings.index_path.parent)._replace(free=0)
+            with monkeypatch.context() as patch, pytest.raises(IndexUnavailable, match="too full"):
+                patch.setattr(shutil, "disk_usage", lambda _: free)
+                memory.sync(force=True)
+            assert content(memory.settings.index_path) == before
+            stop = threading.Event()
+
+            def half_way(done: int, total: int, label: str) -> None:
+                if done:
+                    stop.set()
+
+            with pytest.raises(Cancelled):
+                memory.sync(half_way, stop, force=True)
+            assert content(memory.settings.index_path) == before
+            assert codes(looked(memory.settings)) == {"files-unlisted"}
 
 
 def test_a_server_that_sends_zeros_does_not_poison_the_cache(world: World) -> None:

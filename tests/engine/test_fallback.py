@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_mem_engine.memory import Answer
+from openclaw_mem_engine.answer import Answer
 from support.embed_server import Server, running_server, server_error, unauthorized
 from support.providers import World, make_world
 

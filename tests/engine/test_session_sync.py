@@ -20,10 +20,11 @@ from openclaw_mem_engine.index.protocol import FileState
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import MemoryFile
 from openclaw_mem_engine.ranking.knobs import OPENCLAW_2026_2
+from openclaw_mem_engine.sync import derive, sources
 from openclaw_mem_engine.sync.deltas import Standing, enough, is_due, standing
-from openclaw_mem_engine.sync.sources import compare_transcripts
 from openclaw_mem_engine.tools import memory_get
-from openclaw_mem_engine.workspace.transcripts import Growth, list_transcripts
+from openclaw_mem_engine.workspace.transcripts import Growth, read_transcript
+from support.damage import looked, named
 from support.embed_server import running_server
 from support.goldens import MODEL, WORKSPACE, golden
 from support.memories import settings_for, write_notes
@@ -234,16 +235,6 @@ def test_a_transcript_that_is_another_counts_whole_at_once(memory: Memory, sessi
     assert memory.freshness().state == "fresh"
 
 
-def test_a_rewrite_that_only_looks_like_growth_is_found_by_reading(memory: Memory, sessions: Path) -> None:
-    memory.sync()
-    path = sessions / "one.jsonl"
-    path.write_text(path.read_text().replace("pump", "lamp") + message("More."))
-    listing, files = list_transcripts(sessions), {"sessions/one.jsonl": known(memory)["sessions/one.jsonl"]}
-    assert compare_transcripts(memory.settings, listing, files).changed == ()
-    found = compare_transcripts(memory.settings, listing, files, verify=True)
-    assert [file.path for file in found.changed] == ["sessions/one.jsonl"]
-
-
 def test_a_new_time_on_the_same_talk_is_no_change(memory: Memory, sessions: Path) -> None:
     memory.sync()
     os.utime(sessions / "one.jsonl")
@@ -302,23 +293,76 @@ def test_broken_lines_are_told_once(memory: Memory, sessions: Path) -> None:
         put(sessions / f"b{place}.jsonl", message("hello") + "broken\n" + "[" * 99_999 + "\n")
     (note,) = memory.sync().notes
     assert (note.code, note.level) == ("broken-lines", "info")
-    assert "left out: 10 in sessions/b0.jsonl, sessions/b1.jsonl, sessions/b2.jsonl and others" in note.text
+    assert "left out: 10 in sessions/b0.jsonl, sessions/b1.jsonl, sessions/b2.jsonl and 2 more" in note.text
     assert memory.sync().notes == []
 
 
-def test_too_much_talk_is_refused_and_not_read_again_and_again(memory: Memory, sessions: Path) -> None:
-    put(sessions / "big.jsonl", message("otter " * 1_000))
-    with Memory.open(replace(memory.settings, max_file_bytes=2_000)) as opened:
+def test_a_line_that_is_too_long_is_told_as_such(memory: Memory, sessions: Path) -> None:
+    long = message("x" * (9 * 2**20), "toolResult")
+    put(sessions / "long.jsonl", message("hello") + long + "broken\n" + message("otter"))
+    notes = {note.code: note.text for note in memory.sync().notes}
+    assert notes == {
+        code: f"Lines of transcripts that are {what} were left out: 1 in sessions/long.jsonl."
+        for code, what in {"broken-lines": "no JSON", "long-lines": "longer than 8 MB"}.items()
+    }
+    assert hits(memory, "otter")
+
+
+def test_of_too_much_talk_the_first_part_is_kept(
+    memory: Memory, sessions: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conversation that grows past the limit: what was found is found, and nothing is read, or embedded,
+    again and again."""
+    path = put(sessions / "big.jsonl", messages(*(f"The otter number {n} is fed." for n in range(40))))
+    limited = replace(memory.settings, max_file_bytes=2_000, provider=ProviderSettings("static"))
+    with Memory.open(limited) as opened:
+        assert opened.sync(force=True).notes == []
+        before = {chunk.chunk_id for chunk in opened._backend.store.chunks_of("sessions/big.jsonl")}
+        append(path, messages(*(f"The beaver number {n} is fed." for n in range(200))))
         report = opened.sync()
-        assert [s.path for s in report.skipped] == ["sessions/big.jsonl"]
-        assert "too much text" in report.skipped[0].reason
-        for _ in range(2):
-            freshness = opened.freshness()
-            assert (freshness.state, freshness.changed) == ("partial", ())
-            assert opened.sync().changed == ()
-        put(sessions / "big.jsonl", message("otter"))
-        assert opened.sync().skipped == []
-        assert hits(opened, "otter")
+        assert (report.changed, report.removed) == (("sessions/big.jsonl",), ())
+        told = "only the first 2,000 bytes of text are searched"
+        assert [(s.path, s.reason) for s in report.skipped] == [("sessions/big.jsonl", told)]
+        (note,) = report.notes
+        assert (note.code, note.level) == ("transcripts-cut", "warning")
+        assert note.text == f"Of long conversations {told}: sessions/big.jsonl."
+        kept = {chunk.chunk_id for chunk in opened._backend.store.chunks_of("sessions/big.jsonl")}
+        assert len(before - kept) <= 1, "all but the last chunk stay as they were"
+        assert {path for path, _, _ in hits(opened, "otter number")} == {"sessions/big.jsonl"}
+        generation = opened._backend.store.generation()
+        with monkeypatch.context() as patch:
+            for module in (derive, sources):
+                patch.setattr(module, "read_transcript", _not_the_big_one)
+            patch.setattr(sources, "growth_of", _never)
+            for _ in range(2):
+                append(path, messages(*(f"The walrus number {n} is fed." for n in range(200))))
+                age(path)
+                freshness = opened.freshness()
+                assert (freshness.state, freshness.changed) == ("partial", ())
+                assert [(s.path, s.reason) for s in freshness.skipped] == [("sessions/big.jsonl", told)]
+                again = opened.sync()
+                assert (again.changed, again.embedded, again.notes) == ((), 0, [])
+                assert opened._backend.store.generation() == generation
+        assert opened.sync(verify=True).changed == ()
+        assert hits(opened, "walrus") & {("sessions/big.jsonl", 1, 1)} == set()
+    found = looked(limited, deep=True)
+    assert {finding.code for finding in found.findings} == {"transcripts-cut"}
+    assert named(found, "transcripts-cut").evidence == (f"sessions/big.jsonl: {told}",)
+    with Memory.open(replace(limited, max_file_bytes=100_000)) as wider:
+        report = wider.sync()
+        assert (report.changed, report.skipped, report.notes) == (("sessions/big.jsonl",), [], [])
+        assert hits(wider, "walrus")
+        put(path, message("otter"))
+        assert wider.sync().changed == ("sessions/big.jsonl",)
+        assert wider.freshness().state == "fresh"
+
+
+def _never(*_: object, **__: object) -> None:
+    raise AssertionError("a conversation that was cut is not read again")
+
+
+def _not_the_big_one(absolute: str, *limits: Any, **how: Any) -> Any:
+    return read_transcript(absolute, *limits, **how) if "big" not in absolute else _never()
 
 
 def test_secrets_never_reach_the_index(memory: Memory, sessions: Path) -> None:

@@ -66,7 +66,7 @@ def test_a_space_beside_that_fails_costs_the_answer_nothing(world: World) -> Non
         with world.memory() as memory:
             report = memory.sync()
             assert report.embedded == report.chunks and report.beside == 0
-            assert any(note.code == "beside-failed" for note in report.notes)
+            assert [note.code for note in report.incomplete] == ["beside-failed"]
             answer = memory.search("bicycle")
             assert answer.pool.fallback is None and answer.pool.leg("vector") is not None
             assert answer.pool.leg("vector", 1) is None

@@ -22,8 +22,9 @@ from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import CacheSettings, ChunkingSettings, ProviderSettings, Settings
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.sync import indexer
-from openclaw_mem_engine.sync.indexer import SyncReport
+from openclaw_mem_engine.providers.base import Embedders
+from openclaw_mem_engine.sync import derive, indexer
+from openclaw_mem_engine.sync.report import SyncReport
 from openclaw_mem_engine.workspace import reading
 from support.embed_server import Server, running_server, unauthorized
 from support.memories import settings_for, write_notes
@@ -83,6 +84,19 @@ def same_as_fresh(memory: Memory, tmp_path: Path, *, ignore: tuple[str, ...] = (
 
 
 # -- what changes ---------------------------------------------------------------------------------------
+
+
+def test_the_time_of_a_sync_is_that_of_the_clock_and_times_of_files_are_those_of_the_disk(
+    memory: Memory,
+) -> None:
+    store = store_of(memory)
+    for force, at in ((False, 1234.5), (True, 9876.5)):
+        before = time.time_ns()
+        embedders = Embedders(None)
+        indexer.sync(memory.settings, store, embedders, force=force, clock=lambda at=at: at)  # type: ignore[misc]
+        assert store.synced_at() == at
+        assert all(before <= state.checked_ns <= time.time_ns() for state in store.files().values())
+    assert memory.freshness().state == "fresh"
 
 
 def test_the_first_sync_indexes_all_and_the_next_touches_nothing(memory: Memory) -> None:
@@ -168,6 +182,8 @@ def test_files_without_text_are_told_and_not_tried_for_ever(
     }
     first = memory.sync()
     assert {s.path: s.reason for s in first.skipped} == reasons
+    assert not set(first.changed) & set(reasons) and sorted(first.refused) == sorted(reasons)
+    assert (first.removed, {s.path for s in first.left_out}) == ((), set(reasons))
     assert (first.files, first.chunks) == (3, 3)
     generation = store_of(memory).generation()
     for _ in range(2):
@@ -186,6 +202,8 @@ def test_a_text_file_that_becomes_binary_loses_its_text(memory: Memory, workspac
     (workspace / "memory/network.md").write_bytes(b"router\0\0")
     report = memory.sync()
     assert [s.path for s in report.skipped] == ["memory/network.md"]
+    assert (report.changed, report.refused, report.removed) == ((), ("memory/network.md",), report.refused)
+    assert ([s.path for s in report.left_out], report.gone) == (["memory/network.md"], [])
     assert (report.files, report.chunks) == (2, 2)
     assert hits(memory, "router") == set()
 
@@ -232,7 +250,7 @@ def test_a_file_that_vanishes_between_scan_and_read(
         (workspace / "memory/b.md").unlink(missing_ok=True)
         return read(path, *rest)
 
-    monkeypatch.setattr(indexer, "read_note", vanish)
+    monkeypatch.setattr(derive, "read_note", vanish)
     report = memory.sync()
     assert report.changed == ("memory/a.md",)
     assert [(s.path, s.reason) for s in report.skipped] == [("memory/b.md", "does not exist")]
@@ -391,7 +409,7 @@ def test_a_cancelled_sync_keeps_what_is_done(memory: Memory, workspace: Path, tm
         seen.append((done, total))
         cancel.set()
 
-    with pytest.raises(Cancelled, match="done so far"):
+    with pytest.raises(Cancelled, match="what was finished before is in the index"):
         memory.sync(progress, cancel)
     assert len(seen) == 1
     done, total = seen[0]

@@ -17,11 +17,12 @@ from openclaw_mem_engine.chunking.lines import index_chunks
 from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.workspace import transcripts
 from openclaw_mem_engine.workspace.opening import NoteRefused
+from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 from openclaw_mem_engine.workspace.transcripts import (
     Growth,
     Transcript,
+    cut_at,
     growth_of,
-    list_transcripts,
     read_transcript,
 )
 from support.goldens import golden
@@ -187,7 +188,7 @@ def test_a_line_beyond_the_limit_is_not_kept_in_memory(sessions: Path) -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert (found.line_map, found.broken) == ((1, 3), 1)
+    assert (found.line_map, found.broken, found.too_long) == ((1, 3), 0, 1)
     assert peak < 3 * transcripts.MAX_LINE_BYTES
 
 
@@ -195,9 +196,34 @@ def test_tool_output_does_not_count_against_the_limit_but_talk_does(sessions: Pa
     path = sessions / "s.jsonl"
     content = message("x" * 5_000, "toolResult") * 10 + message("short")
     assert read(path, content, max_bytes=100).text == "User: short"
-    with pytest.raises(NoteRefused, match="too much text: the limit for one conversation is 100 bytes") as no:
-        read(path, content + message("y" * 200), max_bytes=100)
-    assert no.value.kind == "too-large"
+    found = read(path, content + message("y" * 200), max_bytes=100)
+    assert found.text == "User: short\nUser: " + "y" * 81
+    assert (found.line_map, found.settled, cut_at(found.hash)) == ((11, 12), True, 100)
+
+
+def test_what_is_taken_of_a_long_conversation_stays_the_same_while_it_grows(sessions: Path) -> None:
+    path = sessions / "s.jsonl"
+    whole = read(path, messages("one", "two"), max_bytes=60)
+    assert cut_at(whole.hash) is None
+    append(path, messages("crème brûlée for everybody", "three", "four"))
+    cut = read(path, max_bytes=60)
+    assert cut.text == "User: one\nAssistant: two\nUser: crème brûlée for everybod"
+    assert cut.size < path.stat().st_size, "what follows is not read"
+    for more in ("five", "six" * 50_000):
+        append(path, messages(more, "and more"))
+        assert read(path, max_bytes=60)[:3] == cut[:3]
+    assert read(path, max_bytes=60, until=cut.size).hash == cut.hash
+    assert read(path, max_bytes=61).hash != cut.hash
+    assert len(cut.text.encode()) == 59
+    assert read(path, max_bytes=35).text == "User: one\nAssistant: two\nUser: cr", "no half of a character"
+
+
+@pytest.mark.parametrize("most", range(1, 40))
+def test_any_limit_is_kept(sessions: Path, most: int) -> None:
+    found = read(sessions / "s.jsonl", messages("äöü €", "\U0001f511 key"), max_bytes=most)
+    assert len(found.text.encode()) <= most
+    assert found.text.count("\n") + bool(found.text) == len(found.line_map)
+    assert (cut_at(found.hash) is None) == (most >= 37)
 
 
 def test_only_the_first_bytes_are_taken_when_asked(sessions: Path) -> None:

@@ -84,6 +84,7 @@ RULES: Mapping[str, Rule] = {
     "sync.interval_minutes": Rule("int", low=0, unit="minutes"),
     "sync.session_delta_bytes": Rule("int", low=0, unit="bytes"),
     "sync.session_delta_messages": Rule("int", low=0, unit="messages"),
+    "sync.session_quiet_s": Rule("int", low=0, unit="seconds"),
     "query.profile": TEXT,
     **{f"query.{name}": rule for name, rule in QUERY_RULES.items()},
 }

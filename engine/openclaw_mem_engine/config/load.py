@@ -247,6 +247,7 @@ def _sync(chosen: Chosen) -> SyncSettings:
         interval_minutes=get("sync.interval_minutes", int, usual.interval_minutes),
         session_delta_bytes=get("sync.session_delta_bytes", int, usual.session_delta_bytes),
         session_delta_messages=get("sync.session_delta_messages", int, usual.session_delta_messages),
+        session_quiet_s=get("sync.session_quiet_s", int, usual.session_quiet_s),
     )
 
 

@@ -91,8 +91,18 @@ class Rule(NamedTuple):
         Raises ConfigError naming ``where`` (file and key), the value and what is allowed.
         """
         if not self.fits(value):
+            self._check_items(value, where)
             raise ConfigError(f"{where} is {shown(value, secret=self.secret)}; allowed: {self.allowed}.")
         if self.kind == "int":
             assert isinstance(value, (int, float))
             return int(value)
         return value
+
+    def _check_items(self, value: object, where: str) -> None:
+        """Raises ConfigError for the first text of a list that does not fit: "a list" says little."""
+        if self.kind != "texts" or not isinstance(value, list):
+            return
+        for number, item in enumerate(value):
+            if not self._fits_text(item):
+                allowed = f"one of: {', '.join(self.choices)}" if self.choices else _KIND_NAMES["text"]
+                raise ConfigError(f"{where}[{number}] is {shown(item)}; allowed: {allowed}.")

@@ -133,7 +133,8 @@ class CacheSettings:
 @dataclass(frozen=True, slots=True)
 class SyncSettings:
     """When the index is brought up to date. ``interval_minutes`` 0 means never by the clock; a session
-    threshold of 0 means at any growth."""
+    threshold of 0 means at any growth. What a transcript has grown by below the thresholds is indexed when
+    nothing was written to it for ``session_quiet_s`` seconds; 0 means that only the thresholds count."""
 
     on_session_start: bool = True
     on_search: bool = True
@@ -142,6 +143,7 @@ class SyncSettings:
     interval_minutes: int = 0
     session_delta_bytes: int = 100_000
     session_delta_messages: int = 50
+    session_quiet_s: int = 600
 
 
 @dataclass(frozen=True, slots=True)

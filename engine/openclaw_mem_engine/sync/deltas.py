@@ -1,7 +1,7 @@
 """Whether a transcript is due: pure decisions from what is known of it and what it is now.
 
 A conversation grows by the minute while it lasts. To index every message at once would embed its last passage
-again and again, so growth waits until there is enough of it.
+again and again, so growth waits until there is enough of it, or until the conversation seems to be over.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ Standing = Literal["new", "rewritten", "grown", "doubtful", "same"]
 def standing(file: MemoryFile, known: FileState | None, racy_ns: int) -> Standing:
     """How a listed transcript stands to the index, by size, inode and time alone.
 
-    ``known.size`` counts the bytes that are indexed. A file that was last written less than ``racy_ns``
-    before it was checked may have been written again in the same clock tick.
+    ``known.size`` counts the bytes that are indexed. A file that was last written, or had anything else done
+    to it, less than ``racy_ns`` before it was checked may have been written again in the same clock tick; or
+    since, with its time set back.
     """
     if known is None or known.source != file.source:
         return "new"
@@ -31,7 +32,7 @@ def standing(file: MemoryFile, known: FileState | None, racy_ns: int) -> Standin
         return "grown" if file.inode == known.inode else "rewritten"
     if known.inode != file.inode or known.mtime_ns != file.mtime_ns:
         return "doubtful"
-    return "same" if known.mtime_ns < known.checked_ns - racy_ns else "doubtful"
+    return "same" if max(file.mtime_ns, file.ctime_ns) < known.checked_ns - racy_ns else "doubtful"
 
 
 def enough(delta_bytes: int, delta_messages: int) -> Growth:
@@ -42,3 +43,9 @@ def enough(delta_bytes: int, delta_messages: int) -> Growth:
 def is_due(grown: Growth, wanted: Growth) -> bool:
     """Whether either threshold is reached."""
     return grown.bytes >= wanted.bytes or grown.lines >= wanted.lines
+
+
+def is_quiet(mtime_ns: int, quiet_s: float, now_ns: int) -> bool:
+    """Whether a transcript has not been written to for ``quiet_s`` seconds; never when that is 0. By a clock
+    that runs behind the file's time nothing is quiet yet."""
+    return quiet_s > 0 and now_ns - mtime_ns >= quiet_s * 1_000_000_000

@@ -15,6 +15,7 @@ from openclaw_mem_engine.index.protocol import IndexStore
 from openclaw_mem_engine.model import CancelToken, Note, Progress, Space
 from openclaw_mem_engine.providers.base import TextRefused, space_of
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens
+from openclaw_mem_engine.sync.either import Either
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.index.protocol import Vector
@@ -33,21 +34,6 @@ _PROBE_TEXT = "memory"
 
 class OutOfTime(ProviderError):
     """Somebody waits for an answer, and the embedder takes longer than they should."""
-
-
-class _Until:
-    """A cancel token that is set by the caller's own, or when the time is over."""
-
-    def __init__(self, cancel: CancelToken | None, seconds: float) -> None:
-        self._cancel = cancel
-        self._end = time.monotonic() + seconds
-
-    @property
-    def is_cancelled(self) -> bool:
-        return self._cancel is not None and self._cancel.is_set()
-
-    def is_set(self) -> bool:
-        return self.is_cancelled or time.monotonic() >= self._end
 
 
 class Embedding:
@@ -77,7 +63,10 @@ class Embedding:
         self.space = space
         self._progress = progress
         self._budget_s = budget_s
-        self._until = None if budget_s is None else _Until(cancel, budget_s)
+        self._until: Either | None = None
+        if budget_s is not None:
+            end = time.monotonic() + budget_s
+            self._until = Either(cancel, lambda: time.monotonic() >= end)
         self._cancel = self._until or cancel
         self._admitted = budget_s is None
         self.failure: ProviderError | None = None
@@ -90,6 +79,11 @@ class Embedding:
         self._zeros = 0
         self._bytes = 0
         self._since = time.monotonic()
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether embedding ends by itself after some time."""
+        return self._until is not None
 
     def vectors_of(self, texts: Mapping[str, str], label: str = "") -> dict[str, Vector | None]:
         """Vectors by text hash; a hash is absent when its text could not be embedded. Raises Cancelled."""
@@ -217,7 +211,7 @@ class Embedding:
                     self._store.vectors_complete()
                 return
             if self._cancel is not None and self._cancel.is_set():
-                raise Cancelled("Indexing was stopped; the vectors made so far are in the index.")
+                raise Cancelled("Embedding was stopped.")
             ids = {chunk.chunk_id for chunk in waiting}
             if ids == before:
                 return  # they wait for a batch job

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +13,9 @@ from openclaw_mem_engine.index.protocol import IndexStore
 from openclaw_mem_engine.model import CancelToken, MemoryFile, SkippedFile, Space, utf8
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
-from openclaw_mem_engine.sync.indexer import beside_of, chunks_of, fingerprint_of, needs_rebuild, scan
-from openclaw_mem_engine.sync.sources import listed
+from openclaw_mem_engine.sync.derive import chunks_of
+from openclaw_mem_engine.sync.indexer import beside_of, fingerprint_of, needs_rebuild
+from openclaw_mem_engine.sync.sources import listed, scan
 from openclaw_mem_engine.workspace.opening import NoteRefused
 
 
@@ -75,10 +78,13 @@ def plan(
     cancel: CancelToken | None = None,
     *,
     force: bool = False,
+    tails: bool = False,
+    files_s: float | None = None,
 ) -> Plan:
     """Read and chunk what a sync would, look into the cache, and count. Sends and writes nothing.
 
-    Raises WorkspaceError, IndexUnavailable, Cancelled.
+    ``tails`` and ``files_s``: see ``sync.indexer.sync``. As there, counting stops when the time is over: the
+    plan is of about as many files as that sync would do. Raises WorkspaceError, IndexUnavailable, Cancelled.
     """
     present, wanted = store.fingerprint(), fingerprint_of(settings, embedders.primary)
     rebuild = ""
@@ -86,28 +92,32 @@ def plan(
         rebuild = "; ".join(present.differences(wanted))
     elif present is not None and force:
         rebuild = "asked for"
-    changes, skipped = scan(settings, store)
+    until = math.inf if files_s is None or not store.counts().files else time.monotonic() + files_s
+    changes, skipped = scan(settings, store, tails=tails)
     files: list[MemoryFile] = list(changes.changed)
     if rebuild:
         listing = listed(settings)
         files, skipped = list(listing.files), list(listing.skipped)
     texts: dict[str, str] = {}
-    chunks = 0
+    chunks = read = 0
     limit = embedders.primary.max_input_bytes if embedders.primary else None
     for file in files:
         if cancel is not None and cancel.is_set():
-            raise Cancelled("Counting was stopped; nothing was changed.")
+            raise Cancelled("Counting was stopped.")
+        if read and time.monotonic() >= until:
+            break
+        read += 1
         try:
             _, made = chunks_of(settings, file, wanted.space, limit)
         except NoteRefused as refusal:
-            skipped.append(SkippedFile(file.path, refusal.reason))
+            skipped.append(SkippedFile(file.path, refusal.reason, transient=refusal.transient))
             continue
         chunks += len(made)
         texts.update((chunk.hash, chunk.text) for chunk in made)
     asked = [*([embedders.primary] if embedders.primary else []), *beside_of(embedders)]
     going = None if rebuild else set(changes.paths)
     spaces = tuple(_planned(store, embedder, texts, going) for embedder in asked)
-    return Plan(len(files), len(changes.removed), chunks, rebuild, spaces, tuple(skipped))
+    return Plan(read, len(changes.removed), chunks, rebuild, spaces, tuple(skipped))
 
 
 def _planned(

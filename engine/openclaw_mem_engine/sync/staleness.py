@@ -7,7 +7,7 @@ from pathlib import Path
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.sync.scan import Changes
-from openclaw_mem_engine.workspace.transcripts import TRANSCRIPT_FOLDER
+from openclaw_mem_engine.workspace.transcript_listing import TRANSCRIPT_FOLDER
 
 
 def stale_since(settings: Settings, changes: Changes, synced_at: float | None, now: float) -> float | None:

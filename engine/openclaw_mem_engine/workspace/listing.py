@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 
+from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.model import MemoryFile, SkippedFile
 from openclaw_mem_engine.workspace.opening import (
     LINK,
@@ -46,6 +47,8 @@ _NAME = "its name is not UTF-8 text; rename it"
 UNREADABLE = "may not be read; change its permissions"
 _EFFECTIVE_USER = getattr(os, "geteuid", lambda: None)
 _EFFECTIVE_IDS = os.access in os.supports_effective_ids
+#: On Windows ctime is when a file was made, which says nothing of changes.
+HAS_CTIME = os.name != "nt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +74,24 @@ def list_memory(
     """
     workspace = open_workspace(root)
     walk = _Walk(workspace, max_bytes)
-    _take_root_files(walk)
-    _take_memory_folder(walk)
+    try:
+        _take_root_files(walk)
+        _take_memory_folder(walk)
+    except PermissionError:
+        raise WorkspaceError(
+            f"What is in the workspace {workspace.given} may not be looked at. Change its permissions: a "
+            "folder must be readable (r) and open to be entered (x)."
+        ) from None
+    except OSError as error:
+        raise WorkspaceError(
+            f"The workspace {workspace.given} cannot be read just now: {error.strerror or error}. Check the "
+            "disk or the server that holds it, and try again."
+        ) from error
     for extra in resolve_extras(workspace, extra_paths, home):
         _take_extra(walk, extra)
     files = sorted(walk.files.values(), key=attrgetter("path"))
     skipped = [
-        SkippedFile(path, reason, reason in (_HIDDEN, _TOOLS))
+        SkippedFile(path, reason, reason in (_HIDDEN, _TOOLS), path in walk.transient)
         for path, reason in sorted(walk.skipped.items())
     ]
     return Listing(tuple(files), tuple(skipped))
@@ -91,11 +105,23 @@ class _Walk:
     max_bytes: int
     files: dict[str, MemoryFile] = field(default_factory=dict)  # by absolute path
     skipped: dict[str, str] = field(default_factory=dict)  # printable path -> reason
+    transient: set[str] = field(default_factory=set)  # those of them that may be readable later
     group: list[MemoryFile] = field(default_factory=list)
     first_names: dict[tuple[int, int], str] = field(default_factory=dict)  # (device, inode) -> path
 
     def skip(self, path: str, reason: str) -> None:
         self.skipped.setdefault(printable(path), reason)
+
+    def skip_unreadable(self, path: str, reason: str) -> None:
+        """Leave out what cannot be read now, and may be readable later."""
+        self.skip(path, reason)
+        self.transient.add(printable(path))
+
+    def skip_for(self, error: OSError, path: str, absolute: str, what: str = "") -> None:
+        """Leave out what the system refused; ``what`` begins the reason."""
+        refusal = refusal_of(error, absolute)
+        skip = self.skip_unreadable if refusal.transient else self.skip
+        skip(path, what + refusal.reason)
 
     def offer(self, path: str, absolute: str, status: os.stat_result) -> None:
         """Take a file that is Markdown by name, or say why not."""
@@ -109,7 +135,7 @@ class _Walk:
         elif not _is_utf8(path):
             self.skip(path, _NAME)
         elif not _may_read(absolute, status):
-            self.skip(path, UNREADABLE)
+            self.skip_unreadable(path, UNREADABLE)
         else:
             self.group.append(_found(path, absolute, status))
 
@@ -130,7 +156,14 @@ class _Walk:
 
 def _found(path: str, absolute: str, status: os.stat_result) -> MemoryFile:
     return MemoryFile(
-        path, absolute, "memory", status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
+        path,
+        absolute,
+        "memory",
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ino,
+        status.st_dev,
+        status.st_ctime_ns if HAS_CTIME else 0,
     )
 
 
@@ -143,6 +176,10 @@ def _take_root_files(walk: _Walk) -> None:
         try:
             status = os.lstat(absolute)
         except FileNotFoundError:
+            continue
+        except OSError as error:
+            if name in names:
+                walk.skip_for(error, name, absolute)
             continue
         if name in names or (status.st_dev, status.st_ino) not in walk.first_names:
             walk.offer(name, absolute, status)
@@ -165,6 +202,9 @@ def _take_memory_folder(walk: _Walk) -> None:
     try:
         mode = os.lstat(absolute).st_mode
     except FileNotFoundError:
+        return
+    except OSError as error:
+        walk.skip_for(error, MEMORY_FOLDER, absolute, "folder ")
         return
     if stat.S_ISLNK(mode):
         walk.skip(MEMORY_FOLDER, _FOLDER_LINK if os.path.isdir(absolute) else LINK)
@@ -191,7 +231,10 @@ def _take_extra(walk: _Walk, extra: ExtraPath) -> None:
                 walk.skip(extra.configured, f"extra path: {reason}; name the place that it points to")
                 return
     except OSError as error:
-        walk.skip(extra.configured, f"extra path: {refusal_of(error, place).reason}")
+        # What may be readable later is named as its notes are, by which they are found to be below it.
+        transient = refusal_of(error, place).transient
+        named = walk.workspace.relative(extra.absolute) if transient else extra.configured
+        walk.skip_for(error, named, place, "extra path: ")
         return
     path = walk.workspace.relative(place)
     if stat.S_ISDIR(status.st_mode):
@@ -224,6 +267,9 @@ def _take_folder(walk: _Walk, path: str, absolute: str) -> None:
                         status = entry.stat(follow_symlinks=False)
                     except FileNotFoundError:
                         continue  # removed during the walk
+                    except OSError as error:
+                        walk.skip_for(error, prefix + name, entry.path)
+                        continue
                     mode = status.st_mode & 0o170444
                     plain = mode == 0o100444 or (mode == 0o100400 and status.st_uid == user)
                     if plain and status.st_size <= max_bytes and ascii_prefix and name.isascii():
@@ -235,7 +281,7 @@ def _take_folder(walk: _Walk, path: str, absolute: str) -> None:
         except FileNotFoundError:
             continue  # removed during the walk
         except OSError as error:
-            walk.skip(path or ".", f"folder {refusal_of(error, absolute).reason}")
+            walk.skip_for(error, path or ".", absolute, "folder ")
     walk.close_group()
 
 

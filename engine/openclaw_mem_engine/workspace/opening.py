@@ -26,7 +26,7 @@ RefusalKind = Literal[
     "link",  # it, or a folder on the way to it, is a link
     "not-regular",  # a folder, FIFO, socket or device
     "too-large",
-    "unreadable",  # permissions or a failing disk
+    "unreadable",  # permissions or a failing disk: it may be readable later
     "missing",  # vanished since it was listed
     "binary",  # holds NUL bytes
     "not-utf8",
@@ -47,6 +47,11 @@ class NoteRefused(PathRefused):
         self.kind: RefusalKind = kind
         self.path = path
         self.reason = reason
+
+    @property
+    def transient(self) -> bool:
+        """Whether the same file may be readable later, as it is."""
+        return self.kind == "unreadable"
 
 
 @dataclass(frozen=True, slots=True)

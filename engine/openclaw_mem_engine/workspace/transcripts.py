@@ -1,8 +1,9 @@
-"""Session transcripts: which files are some, and the conversation in them as text with its line numbers.
+"""The conversation in a session transcript as text with its line numbers.
 
 A transcript is a ``.jsonl`` file that another program appends to while we read. So only whole lines are
 taken, whatever is no JSON is left out and counted, and no more than one line and the conversation itself is
-ever held in memory. Everything that looks like a secret is masked before the text leaves this module.
+ever held in memory. Of a conversation without end the first part is taken. Everything that looks like a
+secret is masked before the text leaves this module.
 """
 
 # Paths are strings here, as in the listing of notes.
@@ -14,40 +15,25 @@ import hashlib
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import closing
 from functools import lru_cache
-from operator import attrgetter
-from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from openclaw_mem_engine.model import MemoryFile, SkippedFile, utf8
+from openclaw_mem_engine.model import MemoryFile, utf8
 from openclaw_mem_engine.redact import redact
-from openclaw_mem_engine.workspace.listing import UNREADABLE, Listing
-from openclaw_mem_engine.workspace.opening import (
-    LINK,
-    NoteRefused,
-    kind_of,
-    open_file,
-    printable,
-    refusal_of,
-    too_large,
-)
+from openclaw_mem_engine.workspace.opening import NoteRefused, open_file, refusal_of, too_large
 
-#: The only ending that counts.
-TRANSCRIPT_SUFFIX = ".jsonl"
-#: Transcripts have paths of their own, whatever folder they lie in.
-TRANSCRIPT_FOLDER = "sessions"
 #: No conversation is this large; what is would be read for minutes.
 MAX_TRANSCRIPT_BYTES = 2**30
 #: No message is this long; a line that is holds no talk (or is there to fill memory).
 MAX_LINE_BYTES = 8 * 2**20
-#: The most text of one conversation.
+#: The most text of one conversation; of a longer one the beginning is taken.
 MAX_TEXT_BYTES = 10 * 2**20
 
 _BLOCK_BYTES = 2**18
-_ARCHIVES = (".jsonl.reset.", ".jsonl.deleted.")
+#: Between a hash and the limit at which the conversation was cut: no digit of a hash.
+_CUT = "+"
 # White space of ECMAScript. It differs from that of Python by U+FEFF (white there) and by U+001C-U+001F and
 # U+0085 (not white there).
 _WHITE = (
@@ -63,10 +49,11 @@ class Transcript(NamedTuple):
     """The conversation of one transcript.
 
     ``text`` has a line ``User: ...`` or ``Assistant: ...`` for each message; ``line_map[i]`` is the 1-based
-    line of the file that text line ``i`` (from 0) comes from. ``hash`` is SHA-256 hex of both. ``size``
-    counts the bytes that were taken, from the beginning to the end of the last whole line; the file may be
-    longer. ``broken`` counts lines that are no JSON or far too long. ``settled`` is False when what was read
-    may not be what is there now; appending does not count.
+    line of the file that text line ``i`` (from 0) comes from. ``hash`` is SHA-256 hex of both; that of a
+    conversation of which only the first part was taken also has the limit (see ``cut_at``). ``size`` counts
+    the bytes that were taken, from the beginning to the end of the last line that counts; the file may be
+    longer. ``broken`` counts lines that are no JSON, ``too_long`` those that are too long to be looked at.
+    ``settled`` is False when what was read may not be what is there now; appending does not count.
     """
 
     text: str
@@ -78,6 +65,7 @@ class Transcript(NamedTuple):
     inode: int
     device: int
     broken: int
+    too_long: int
 
 
 class Growth(NamedTuple):
@@ -87,46 +75,17 @@ class Growth(NamedTuple):
     lines: int
 
 
-def list_transcripts(folder: Path, max_bytes: int = MAX_TRANSCRIPT_BYTES) -> Listing:
-    """The transcripts right in ``folder``, with the paths ``sessions/<name>.jsonl``.
+def cut_at(content_hash: str) -> int | None:
+    """The limit, in bytes of text, at which the conversation of this ``Transcript.hash`` was cut; None for a
+    whole one. Whatever is appended to a conversation that was cut changes nothing of what is taken."""
+    _, _, limit = content_hash.partition(_CUT)
+    return int(limit) if limit.isdecimal() else None
 
-    Never raises: a folder that is missing, is a link or may not be read gives no files and says why. Archives
-    of ended sessions (``.jsonl.reset.*``, ``.jsonl.deleted.*``) are counted, other files are not ours.
-    """
-    files: list[MemoryFile] = []
-    skipped: list[SkippedFile] = []
-    shown = str(folder)
-    try:
-        status = os.lstat(shown)
-        if stat.S_ISLNK(status.st_mode):
-            return _nothing(f"{printable(shown)} is a link; links are not followed")
-        if not stat.S_ISDIR(status.st_mode):
-            return _nothing(f"{printable(shown)} is not a folder")
-        with os.scandir(shown) as entries:
-            names = sorted(entry.name for entry in entries)
-    except FileNotFoundError:
-        return _nothing(f"there are no transcripts: {printable(shown)} does not exist", by_rule=True)
-    except (OSError, ValueError) as error:
-        return _nothing(f"folder {refusal_of(error, shown).reason}")
-    for name in names:
-        if name.endswith(TRANSCRIPT_SUFFIX):
-            _take(shown, name, max_bytes, files, skipped)
-        elif name.lower().endswith(TRANSCRIPT_SUFFIX):
-            told = 'ends in another spelling of ".jsonl"; only lower case counts'
-            skipped.append(SkippedFile(_path(name), told))
-    for mark in _ARCHIVES:
-        if ended := sum(mark in name for name in names):
-            told = f"{ended:,} archived; the transcripts of ended sessions are not indexed"
-            skipped.append(SkippedFile(f"{TRANSCRIPT_FOLDER}/*{mark}*", told, by_rule=True))
-    kept: dict[object, str] = {}
-    unique: list[MemoryFile] = []
-    for file in files:
-        known = kept.setdefault((file.device, file.inode) if file.inode else file.path, file.path)
-        if known == file.path:
-            unique.append(file)
-        else:
-            skipped.append(SkippedFile(file.path, f"the same file as {known}"))
-    return Listing(tuple(unique), tuple(sorted(skipped, key=attrgetter("path"))))
+
+def first_part(limit: int) -> str:
+    """The reason shown for a conversation that was cut at ``limit`` bytes of text."""
+    shown = f"{limit / 2**20:.3g} MB" if limit >= 2**20 else f"{limit:,} bytes"
+    return f"only the first {shown} of text are searched"
 
 
 def read_transcript(
@@ -136,7 +95,9 @@ def read_transcript(
 
     The last line counts when it ends, or is JSON without its end; else its writer has not finished it.
     ``max_bytes`` limits the text of the conversation, not the file: tool output and pictures are not kept.
-    ``until`` takes the first bytes alone, to compare them with what was read before.
+    Of a longer conversation so much is taken from its beginning, and what follows is not read: it may grow,
+    and what is taken of it stays the same. ``until`` takes the first bytes of the file alone, to compare them
+    with what was read before.
 
     Raises ``NoteRefused`` with kind link (it or its folder), not-regular, too-large, unreadable or missing.
     """
@@ -145,14 +106,14 @@ def read_transcript(
         if before.st_size > MAX_TRANSCRIPT_BYTES:
             raise NoteRefused("too-large", absolute, too_large(before.st_size, MAX_TRANSCRIPT_BYTES))
         end = before.st_size if until is None else min(until, before.st_size)
-        talk = _Talk(absolute, max_bytes)
+        talk = _Talk(max_bytes)
         try:
             reached = talk.take(_lines(descriptor, 0, end))
             after = os.fstat(descriptor)
         except OSError as error:
             raise refusal_of(error, absolute) from error
     # More at the end changes nothing of what was read; another time alone means that something else did.
-    settled = reached == end and (
+    settled = (talk.cut or reached == end) and (
         after.st_size > before.st_size
         or (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     )
@@ -161,13 +122,14 @@ def read_transcript(
     return Transcript(
         text,
         line_map,
-        hashlib.sha256(content.encode()).hexdigest(),
+        hashlib.sha256(content.encode()).hexdigest() + (f"{_CUT}{max_bytes}" if talk.cut else ""),
         settled,
         before.st_mtime_ns,
         talk.size,
         before.st_ino,
         before.st_dev,
         talk.broken,
+        talk.too_long,
     )
 
 
@@ -193,43 +155,24 @@ def growth_of(file: MemoryFile, start: int, enough: Growth) -> Growth:
     return grown
 
 
-def _nothing(reason: str, *, by_rule: bool = False) -> Listing:
-    return Listing((), (SkippedFile(TRANSCRIPT_FOLDER, reason, by_rule),))
+@lru_cache(maxsize=4096)
+def ends_a_line(file: MemoryFile, size: int) -> bool:
+    """Whether the first ``size`` bytes of a listed transcript, which is longer, end where a line does. Those
+    that were read do as long as their writer appends; of a file that was written anew, hardly ever.
 
-
-def _path(name: str) -> str:
-    return printable(f"{TRANSCRIPT_FOLDER}/{name}")
-
-
-def _take(
-    folder: str, name: str, max_bytes: int, files: list[MemoryFile], skipped: list[SkippedFile]
-) -> None:
-    """Take what is a transcript by name, or say why not."""
-    absolute = os.path.join(folder, name)
-    try:
-        status = os.lstat(absolute)
-    except FileNotFoundError:
-        return  # removed since it was listed
-    except OSError as error:
-        skipped.append(SkippedFile(_path(name), refusal_of(error, absolute).reason))
-        return
-    mode, reason = status.st_mode, ""
-    if stat.S_ISLNK(mode):
-        reason = LINK
-    elif not stat.S_ISREG(mode):
-        reason = f"is {kind_of(mode)}, not a plain file"
-    elif status.st_size > max_bytes:
-        reason = too_large(status.st_size, max_bytes)
-    elif utf8(name) != os.fsencode(name):
-        reason = "its name is not UTF-8 text; rename it"
-    elif not os.access(absolute, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
-        reason = UNREADABLE
-    if reason:
-        skipped.append(SkippedFile(_path(name), reason))
-        return
-    path = f"{TRANSCRIPT_FOLDER}/{name}"
-    size, mtime, inode, device = status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
-    files.append(MemoryFile(path, absolute, "sessions", size, mtime, inode, device))
+    Raises ``NoteRefused`` as ``read_transcript`` does.
+    """
+    if not size:
+        return True
+    descriptor, _ = _open(file.absolute)
+    with closing(os.fdopen(descriptor, "rb", buffering=0)) as opened:
+        try:
+            opened.seek(size - 1)
+            # Or right behind: a last line without its end was taken when it was JSON.
+            last = opened.read(3)
+        except OSError as error:
+            raise refusal_of(error, file.absolute) from error
+    return last[:1] == b"\n" or last[1:2] == b"\n" or last[1:] == b"\r\n"
 
 
 def _open(absolute: str) -> tuple[int, os.stat_result]:
@@ -274,17 +217,18 @@ def _lines(descriptor: int, start: int, end: int) -> Iterator[_Line]:
 
 
 class _Talk:
-    """What the lines of a transcript say; ``size`` is the end of the last line that counts."""
+    """What the lines of a transcript say; ``size`` is the end of the last line that counts. ``cut``: there is
+    more than the limit in bytes."""
 
-    def __init__(self, shown: str, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self.texts: list[str] = []
         self.numbers: list[int] = []
-        self.broken = self.size = 0
-        self._shown = shown
-        self._limit = self._left = max_bytes
+        self.broken = self.too_long = self.size = 0
+        self.cut = False
+        self._left = max_bytes
 
     def take(self, lines: Iterator[_Line]) -> int:
-        """Take the lines in order; the offset that was reached."""
+        """Take the lines in order until there is too much; the offset that was reached."""
         reached = 0
         for line in lines:
             reached = line.end
@@ -293,20 +237,28 @@ class _Talk:
             except (ValueError, RecursionError):
                 if not line.ended:
                     break  # half written: it is for the next time
-                self.broken += 1
+                if line.data is None:
+                    self.too_long += 1
+                else:
+                    self.broken += 1
                 said = None
             self.size = line.end
             if said is not None:
                 self._add(said, line.number)
+            if self.cut:
+                break
         return reached
 
     def _add(self, said: str, number: int) -> None:
-        self._left -= len(said.encode()) + 1
-        if self._left < 0:
-            told = f"too much text: the limit for one conversation is {self._limit:,} bytes"
-            raise NoteRefused("too-large", self._shown, told)
-        self.texts.append(said)
-        self.numbers.append(number)
+        written = said.encode()
+        self.cut = len(written) + 1 > self._left
+        if self.cut:
+            # One message may be all there is: of that which passes the limit the beginning is taken, too.
+            said = written[: max(0, self._left - 1)].decode("utf-8", "ignore")
+        self._left -= len(written) + 1
+        if said:
+            self.texts.append(said)
+            self.numbers.append(number)
 
 
 def _said(line: bytes | None) -> str | None:

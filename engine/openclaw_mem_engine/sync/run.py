@@ -1,0 +1,210 @@
+"""One run over one store: read what changed, chunk, embed, write; interruptible at every step."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import Cancelled
+from openclaw_mem_engine.index.protocol import FileChange, FileState, IndexStore, StoredChunk
+from openclaw_mem_engine.model import CancelToken, MemoryFile, Note, Progress, SkippedFile
+from openclaw_mem_engine.sync.derive import chunks_of
+from openclaw_mem_engine.sync.embedding import Embedding
+from openclaw_mem_engine.sync.first_few import first_few
+from openclaw_mem_engine.sync.partly_read import PartlyRead
+from openclaw_mem_engine.sync.report import SyncReport
+from openclaw_mem_engine.sync.scan import Changes, Reading
+from openclaw_mem_engine.sync.sources import scan
+from openclaw_mem_engine.workspace.opening import NoteRefused
+
+#: Refusals that stay as long as the file is the same: it is remembered, and not read again and again.
+_LASTING = ("binary", "not-utf8")
+
+
+class Run:
+    """One run over one store: it makes the store match the files on disk. No file is ever half written, and
+    what is done stays done. ``clock`` gives epoch seconds, for the time of the sync."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: IndexStore,
+        embedding: Embedding,
+        max_input_bytes: int | None,
+        progress: Progress | None,
+        cancel: CancelToken | None,
+        report: SyncReport,
+        clock: Callable[[], float],
+    ) -> None:
+        """``max_input_bytes``: see ``Embedder``. ``report`` takes what is done."""
+        self._settings = settings
+        self._store = store
+        self._embedding = embedding
+        self._max_input_bytes = max_input_bytes
+        self._progress = progress
+        self._cancel = cancel
+        self._report = report
+        self._clock = clock
+        self._partly_read = PartlyRead()
+        self._emptied: list[str] = []
+        self._known: Mapping[str, FileState] | None = None
+        #: When the time for files is over, in seconds of ``time.monotonic``.
+        self._until = math.inf
+        #: How many of the changed files were looked at.
+        self._taken = 0
+        self._built_with = store.fingerprint()
+        self._space = embedding.space if embedding.space.provider != "none" else None
+
+    def run(self, *, verify: bool = False, tails: bool = False, files_s: float | None = None) -> None:
+        """Scan, write what changed, forget what is gone. ``verify`` reads every file to compare it; ``tails``
+        takes transcripts that grew a little, too. After ``files_s`` seconds no further file is begun, but at
+        least one is done; embedding that has a limit of its own does not count. Raises WorkspaceError,
+        IndexUnavailable, Cancelled."""
+        if files_s is not None:
+            self._until = time.monotonic() + files_s
+        known = self._store.files() if verify else {}
+        reading = self._verifying(len(known)) if verify else None
+        changes, skipped = scan(self._settings, self._store, verify=verify, tails=tails, reading=reading)
+        if verify:
+            self._tell_of_silent_changes(changes, known)
+        self._report.skipped = skipped
+        done, total = 0, len(changes.changed)
+        written: list[str] = []
+        refused: list[str] = []
+        for batch in self._batches(changes.changed):
+            self._embedding.files = (done, total)
+            self._embed_and_write(batch)
+            done += len(batch)
+            written.extend(state.path for state, _ in batch if not state.refusal)
+            refused.extend(state.path for state, _ in batch if state.refusal)
+            self._tell(done, total, batch[-1][0].path)
+        removed = self._remove(changes.removed)
+        self._store.touch(changes.touched)
+        left = [file.path for file in changes.changed[self._taken :]]
+        left += [state.path for state in changes.removed[len(removed) :]]
+        self._report.waiting = tuple(left)
+        self._embedding.files = (done, total)
+        if self._space is not None and not left:
+            self._embedding.catch_up("waiting passages")
+        self._report.embedded += self._embedding.embedded
+        self._report.cache_hits += self._embedding.cache_hits
+        if left:
+            self._tell_of_waiting(len(left))
+        elif written or refused or removed or changes.touched or self._store.synced_at() is None:
+            # A sync that found nothing writes nothing: it need not wait for another process that does.
+            self._store.finish(self._clock())
+        self._report.skipped += self._partly_read.skipped
+        self._report.notes += self._partly_read.notes
+        counts = self._store.counts()
+        self._report.files, self._report.chunks = counts.files, counts.chunks
+        self._report.changed = tuple(written)
+        self._report.refused = tuple(refused)
+        self._report.removed = (*(state.path for state in removed), *self._emptied)
+
+    def _remove(self, gone: Sequence[FileState]) -> Sequence[FileState]:
+        """Forget files; those that there was time for."""
+        for number, state in enumerate(gone):
+            if (number or self._taken) and self._is_late:
+                return gone[:number]
+            self._stop_if_asked()
+            self._store.remove(state.path, state.source)
+        return gone
+
+    @property
+    def _is_late(self) -> bool:
+        return time.monotonic() >= self._until
+
+    def _tell_of_waiting(self, number: int) -> None:
+        files = "1 file waits" if number == 1 else f"{number:,} files wait"
+        told = (
+            f"{files} to be indexed, for which a search does not wait: they are new, edited or deleted. "
+            "`openclaw-mem index` does the rest."
+        )
+        self._report.notes.append(Note("files-later", told, "warning"))
+
+    def _tell(self, done: int, total: int, label: str) -> None:
+        if self._progress is not None:
+            self._progress(done, total, label)
+
+    def _verifying(self, total: int) -> Reading:
+        def reading(path: str) -> None:
+            self._stop_if_asked()
+            self._tell(self._report.verified, total, path)
+            self._report.verified += 1
+
+        return reading
+
+    def _tell_of_silent_changes(self, changes: Changes, known: Mapping[str, FileState]) -> None:
+        """Files whose size, time and inode are as they were, and whose content is not."""
+        silent = [
+            file.path
+            for file in changes.changed
+            if (state := known.get(file.path)) is not None
+            and not state.refusal
+            and (state.size, state.mtime_ns, state.inode) == (file.size, file.mtime_ns, file.inode)
+        ]
+        if silent:
+            told = f"Not in the index as on disk, though their times are; indexed anew: {first_few(silent)}."
+            self._report.notes.append(Note("silent-changes", told, "warning"))
+
+    def _stop_if_asked(self) -> None:
+        if self._cancel is not None and self._cancel.is_set():
+            raise Cancelled("Indexing was stopped.")
+
+    def _batches(self, files: Sequence[MemoryFile]) -> Iterator[list[tuple[FileState, list[StoredChunk]]]]:
+        """Read and chunk files, grouped so that one call of the embedder serves many small ones."""
+        batch: list[tuple[FileState, list[StoredChunk]]] = []
+        waiting = 0
+        for file in files:
+            self._stop_if_asked()
+            read = self._read(file)
+            self._taken += 1
+            if read is not None:
+                batch.append(read)
+                waiting += len(read[1])
+            if batch and waiting >= self._embedding.group:
+                yield batch
+                batch, waiting = [], 0
+            if self._is_late:
+                break
+        if batch:
+            yield batch
+
+    def _read(self, file: MemoryFile) -> tuple[FileState, list[StoredChunk]] | None:
+        try:
+            return chunks_of(self._settings, file, self._space, self._max_input_bytes, self._partly_read)
+        except NoteRefused as refusal:
+            self._report.skipped.append(SkippedFile(file.path, refusal.reason, transient=refusal.transient))
+            # A conversation is known to hold too much only when it was read; of a note its size tells.
+            too_much = refusal.kind == "too-large" and file.source == "sessions"
+            if refusal.kind not in _LASTING and not too_much:
+                return None  # it may be readable next time; what is indexed of it stays
+            self._refused(file.path)
+            checked = time.time_ns()  # as the times of files, which it is compared with
+            state = FileState(file.path, file.source, "", file.mtime_ns, file.size, file.inode, checked)
+            return state._replace(refusal=refusal.reason), []
+
+    def _refused(self, path: str) -> None:
+        """Remember a refused file whose old text goes. What was known is read once, before any refused file
+        of this run is written."""
+        if self._known is None:
+            self._known = self._store.files()
+        before = self._known.get(path)
+        if before is not None and not before.refusal:
+            self._emptied.append(path)
+
+    def _embed_and_write(self, batch: list[tuple[FileState, list[StoredChunk]]]) -> None:
+        texts = {chunk.hash: chunk.text for _, chunks in batch for chunk in chunks}
+        label = batch[-1][0].path
+        began = time.monotonic()
+        vectors = self._embedding.vectors_of(texts, label) if self._space is not None else {}
+        if self._embedding.is_bounded:
+            self._until += time.monotonic() - began
+        changes = []
+        for state, chunks in batch:
+            awaited = self._space is not None and any(chunk.hash not in vectors for chunk in chunks)
+            found = [vectors.get(chunk.hash) for chunk in chunks]
+            changes.append(FileChange(state, chunks, found, awaited))
+        self._store.apply(*changes, built_with=self._built_with)

@@ -1,0 +1,62 @@
+"""An index that lost its chunks is neither fresh nor verified: what files tell of it is not what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from openclaw_mem_engine.memory import Memory
+from support.damage import age, alter, indexed, looked
+from support.memories import write_notes
+from support.transcripts import messages, with_sessions
+
+NOTES = {
+    "MEMORY.md": "# Long-term\n\nThe gateway is an ARM board.\n",
+    "memory/2026-02-20.md": "The pump restarted twice.\n",
+    "memory/blank.md": "\n \n",
+}
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(indexed(tmp_path, NOTES)) as opened:
+        yield opened
+
+
+def test_without_any_chunk_every_file_is_stale_and_the_next_sync_reads_it(memory: Memory) -> None:
+    alter(memory.settings, "DELETE FROM chunks", "UPDATE meta SET value = '99' WHERE key = 'generation'")
+    assert memory.freshness().state == "stale" and memory.freshness().changed_count == 2
+    report = memory.sync()
+    assert report.rebuilt and [note.code for note in report.notes] == ["hollow"]
+    assert looked(memory.settings, deep=True).errors == 0
+    assert memory.freshness().state == "fresh"
+    assert memory.search("pump").hits[0].path == "memory/2026-02-20.md"
+    assert memory.sync().changed == ()
+
+
+def test_verify_compares_with_the_index_and_not_only_with_hashes(memory: Memory) -> None:
+    lost = "memory/2026-02-20.md"  # the last one: its chunk's number is given again
+    alter(memory.settings, f"DELETE FROM chunks WHERE path = '{lost}'")
+    assert memory.sync().changed == (), "nothing but a look into the index would tell"
+    report = memory.sync(verify=True)
+    assert report.changed == (lost,), "a blank note holds nothing to lose"
+    assert memory.search("pump").hits[0].path == lost
+    assert looked(memory.settings, deep=True).errors == 0
+    assert memory.sync(verify=True).changed == ()
+
+
+def test_verify_compares_transcripts_with_the_index(tmp_path: Path) -> None:
+    sessions = tmp_path / "sessions"
+    sessions.mkdir()
+    (sessions / "a.jsonl").write_text(messages("Where is the heron?", "At the pond."))
+    (sessions / "empty.jsonl").write_text("{}\n")
+    for path in sessions.iterdir():
+        age(path)
+    settings = with_sessions(write_notes(tmp_path / "ws", NOTES), tmp_path / "home", sessions)
+    with Memory.open(settings) as memory:
+        memory.sync()
+        alter(settings, "DELETE FROM chunks WHERE source = 'sessions'")
+        assert memory.sync(verify=True).changed == ("sessions/a.jsonl",)
+        assert memory.sync(verify=True).changed == ()

@@ -1,0 +1,173 @@
+"""A search does not wait for its own sync: what there was time for is done, the rest waits and is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from openclaw_mem_engine.config.settings import ChunkingSettings, ProviderSettings
+from openclaw_mem_engine.memory import Memory
+from support.embed_server import hang, running_server
+from support.memories import open_memory, write_notes
+from support.providers import make_world
+from support.stores import content
+from support.transcripts import append, messages, with_sessions
+
+NOTHING = 0.0
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    return write_notes(tmp_path / "ws", {"MEMORY.md": "The router is gull.\n"})
+
+
+@pytest.fixture
+def memory(workspace: Path, tmp_path: Path) -> Iterator[Memory]:
+    with open_memory(workspace, tmp_path / "home") as opened:
+        yield opened
+
+
+def more(workspace: Path, number: int = 40) -> None:
+    write_notes(workspace, {f"memory/{n:02}.md": f"heron number {n}\n" for n in range(number)})
+
+
+def codes(memory_notes: list[object]) -> list[str]:
+    return [note.code for note in memory_notes]  # type: ignore[attr-defined]
+
+
+def test_a_first_index_is_built_whole(memory: Memory, workspace: Path) -> None:
+    more(workspace)
+    report = memory.sync(files_s=NOTHING)
+    assert (report.files, report.waiting, report.notes) == (41, (), [])
+    assert memory.freshness().state == "fresh"
+
+
+def test_what_there_was_time_for_is_done_and_the_rest_is_stale(memory: Memory, workspace: Path) -> None:
+    memory.sync()
+    synced_at = memory.freshness().synced_at
+    more(workspace)
+    report = memory.sync(files_s=NOTHING)
+    assert report.changed == ("memory/00.md",), "one is done, however little time there is"
+    assert report.waiting == tuple(f"memory/{n:02}.md" for n in range(1, 40))
+    (note,) = report.notes
+    assert (note.code, note.level) == ("files-later", "warning")
+    assert "39 files wait" in note.text and "`openclaw-mem index` does the rest" in note.text
+    pool = memory.retrieve("heron")
+    assert pool.freshness is not None, "the answer that follows knows it without another look"
+    assert (pool.freshness.state, pool.freshness.changed_count) == ("stale", 39)
+    assert pool.freshness.stale_since is not None
+    assert memory.freshness().changed_count == 39
+    assert memory.freshness().synced_at == synced_at, "it is not complete"
+    assert memory.sync(files_s=NOTHING).changed == ("memory/01.md",), "each goes on"
+    report = memory.sync()
+    assert (len(report.changed), report.waiting, report.notes, report.files) == (38, (), [], 41)
+    assert memory.freshness().state == "fresh"
+    assert memory.status().vectors == 41
+
+
+def test_time_enough_is_no_different(memory: Memory, workspace: Path) -> None:
+    memory.sync()
+    more(workspace)
+    report = memory.sync(files_s=60, budget_s=60)
+    assert (len(report.changed), report.waiting, report.notes) == (40, (), [])
+
+
+def test_deleted_files_wait_too(memory: Memory, workspace: Path) -> None:
+    more(workspace)
+    memory.sync()
+    for path in (workspace / "memory").iterdir():
+        path.unlink()
+    report = memory.sync(files_s=NOTHING)
+    assert (len(report.removed), len(report.waiting), memory.freshness().changed_count) == (1, 39, 39)
+    report = memory.sync()
+    assert (len(report.removed), memory.freshness().state) == (39, "fresh")
+
+
+def test_one_that_waits_is_said_in_words(memory: Memory, workspace: Path) -> None:
+    memory.sync()
+    more(workspace, 2)
+    assert "1 file waits" in memory.sync(files_s=NOTHING).notes[0].text
+
+
+def test_new_settings_do_not_keep_a_search_waiting(memory: Memory, workspace: Path) -> None:
+    more(workspace)
+    memory.sync()
+    other = replace(memory.settings, chunking=ChunkingSettings(200, 20))
+    before = content(memory.settings.index_path)
+    with Memory.open(other) as opened:
+        report = opened.sync(files_s=NOTHING, budget_s=5)
+        assert not report.rebuilt and codes([*report.notes]) == ["embedding-later"]
+        assert "does not wait for the index to be built anew" in report.notes[0].text
+        assert content(memory.settings.index_path) == before
+        assert opened.freshness().state == "stale"
+        assert opened.sync(files_s=60, budget_s=5).rebuilt, "where there is time, it is done at once"
+
+
+def test_what_is_indexed_before_the_rebuild_is_cut_like_the_rest(memory: Memory, workspace: Path) -> None:
+    """Else it would stay cut in another way when the settings are set back."""
+    long = "\n".join(f"On day {day} the tank held {day * 7} litres." for day in range(200))
+    write_notes(workspace, {"memory/long.md": long})
+    memory.sync()
+    finer = replace(memory.settings, chunking=ChunkingSettings(60, 10))
+    write_notes(workspace, {"memory/long.md": f"{long}\nThe heron is back.\n"})
+    with Memory.open(finer) as opened:
+        report = opened.sync(budget_s=5, files_s=NOTHING)
+        assert (report.rebuilt, report.changed) == (False, ("memory/long.md",))
+        assert opened.search("heron").hits, "it is found at once"
+        assert opened.freshness().state == "stale"
+    report = memory.sync()
+    assert (report.rebuilt, report.changed, memory.freshness().state) == (False, (), "fresh")
+    assert memory.health.anatomy("memory/long.md").state == "indexed"
+    before = content(memory.settings.index_path)
+    memory.sync(force=True)
+    assert content(memory.settings.index_path)["chunks"] == before["chunks"], "as one that was made at once"
+    with Memory.open(finer) as opened:
+        assert opened.sync().rebuilt and opened.freshness().state == "fresh"
+
+
+def test_other_sources_are_taken_in_and_forgotten_before_the_rebuild(tmp_path: Path) -> None:
+    """Whoever opts out does not wait for a rebuild; and setting back leaves nothing behind."""
+    sessions = tmp_path / "sessions"
+    sessions.mkdir()
+    append(sessions / "one.jsonl", messages("The otter is fed."))
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "A gull.\n"})
+    more(workspace)
+    with_talks = replace(
+        with_sessions(workspace, tmp_path / "home", sessions), provider=ProviderSettings("static")
+    )
+    notes_alone = replace(with_talks, sources=("memory",))
+    with Memory.open(with_talks) as memory:
+        memory.sync()
+    with Memory.open(notes_alone) as memory:
+        report = memory.sync(budget_s=5, files_s=NOTHING)
+        assert (report.rebuilt, report.removed) == (False, ("sessions/one.jsonl",))
+        assert "sessions/one.jsonl" not in memory.paths() and len(memory.paths()) == 41
+    with Memory.open(with_talks) as memory:
+        assert memory.sync().changed == ("sessions/one.jsonl",)
+        assert memory.freshness().state == "fresh"
+
+
+def test_embedding_has_a_limit_of_its_own(tmp_path: Path) -> None:
+    """A provider that takes longer than the files may take does not stop them."""
+    world = make_world(tmp_path)
+    with running_server() as server:
+        address = f'base_url = "{server.base_url}"'
+        world.configure('name = "openai"', address, 'model = "hash-bow-256"')
+        with world.memory() as memory:
+            memory.sync()
+            world.write({f"memory/new/{n:03}.md": f"heron number {n}\n" for n in range(600)})
+            server.faults = [None, hang(0.6)]
+            report = memory.sync(files_s=0.5, budget_s=30)
+            assert len(report.changed) == 600 and report.embedded == 600
+
+
+def test_a_plan_counts_about_what_that_sync_would_do(memory: Memory, workspace: Path) -> None:
+    more(workspace)
+    assert memory.plan(files_s=NOTHING).files == 41, "a first index is done whole"
+    memory.sync()
+    more(workspace, 60)
+    assert memory.plan(files_s=NOTHING).files == 1
+    assert memory.plan().files == 20
