@@ -9,21 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.answer import Answer, Hit
     from openclaw_mem_engine.config.load import load_settings
-    from openclaw_mem_engine.memory import Answer, Hit, Memory, Status
+    from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs, profile
     from openclaw_mem_engine.ranking.pool import Pool
     from openclaw_mem_engine.ranking.rank import rank
     from openclaw_mem_engine.ranking.trace import Trace, recompute
+    from openclaw_mem_engine.status import Status
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "load_settings": "config.load",
-    "Answer": "memory",
-    "Hit": "memory",
+    "Answer": "answer",
+    "Hit": "answer",
     "Memory": "memory",
-    "Status": "memory",
+    "Status": "status",
     "Knobs": "ranking.knobs",
     "Pool": "ranking.pool",
     "PROFILES": "ranking.knobs",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.backends.builtin import BuiltinBackend
+from openclaw_mem_engine.answer import Answer
+from openclaw_mem_engine.backends.builtin import PRUNE_WAIT_S, BuiltinBackend
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.configured import configured_knobs
 from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.health import Health
 from openclaw_mem_engine.index.sqlite import SqliteIndex
 from openclaw_mem_engine.model import (
     CancelToken,
@@ -20,154 +22,22 @@ from openclaw_mem_engine.model import (
     Freshness,
     Note,
     Progress,
-    Source,
-    snippet_of,
 )
 from openclaw_mem_engine.providers.faults import check_faults
 from openclaw_mem_engine.providers.lineup import Lineup, LinkState
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.rank import rank
-from openclaw_mem_engine.ranking.trace import Trace
+from openclaw_mem_engine.status import Status
 from openclaw_mem_engine.sync.flight import WAIT_S
-from openclaw_mem_engine.sync.indexer import SyncReport, fingerprint_of, needs_rebuild
+from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.journal import Journal
 from openclaw_mem_engine.sync.plan import Plan, plan
+from openclaw_mem_engine.sync.report import SyncReport
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.index.protocol import CacheSize
     from openclaw_mem_engine.providers.records import DayUsage
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One returned passage; ``text`` is the whole chunk, ``rank`` counts from 1."""
-
-    rank: int
-    chunk_id: str
-    path: str
-    start_line: int
-    end_line: int
-    score: float
-    text: str
-    source: Source
-    rescued: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """The documented result object."""
-        return {
-            "path": self.path,
-            "startLine": self.start_line,
-            "endLine": self.end_line,
-            "score": self.score,
-            "snippet": snippet_of(self.text),
-            "source": self.source,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A search and its explanation."""
-
-    pool: Pool
-    trace: Trace
-
-    @property
-    def hits(self) -> tuple[Hit, ...]:
-        """What is returned, best first."""
-        found = []
-        for row in self.trace.returned:
-            candidate = self.pool.candidates[row.chunk_id]
-            found.append(
-                Hit(
-                    row.outcome.rank or 0,
-                    row.chunk_id,
-                    row.path,
-                    row.start_line,
-                    row.end_line,
-                    row.scores["final"],
-                    candidate.text,
-                    row.source,
-                    row.outcome.rescued,
-                )
-            )
-        return tuple(found)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What makes this answer less than it could be."""
-        return tuple(note.text for note in self.trace.notes if note.level == "warning")
-
-    def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
-        """The stable answer of ``openclaw-mem search --json``; with ``explain`` it carries the trace."""
-        pool = self.pool
-        told: dict[str, Any] = {
-            "query": pool.query,
-            "profile": self.trace.knobs.profile,
-            "backend": pool.backend,
-            "provider": pool.provider,
-            "model": pool.model,
-            "fallback": pool.fallback.to_dict() if pool.fallback else None,
-            "freshness": pool.freshness.to_dict() if pool.freshness else None,
-            "results": [hit.to_dict() | ({"rescued": True} if hit.rescued else {}) for hit in self.hits],
-            "notes": [note.to_dict() for note in self.trace.notes],
-        }
-        if explain:
-            told["trace"] = self.trace.to_dict()
-        return told
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What is configured, what is there, and what is not well."""
-
-    agent: str
-    workspace: str
-    backend: str
-    provider: str
-    requested_provider: str
-    model: str
-    languages: str
-    profile: str
-    files: int
-    chunks: int
-    vectors: int
-    cached: int
-    index_path: str
-    index_bytes: int
-    full_text: bool
-    vector_search: str
-    fallback: Fallback | None
-    freshness: Freshness
-    notes: tuple[Note, ...]
-    chain: tuple[LinkState, ...] = ()
-    usage: tuple[DayUsage, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The stable answer of ``openclaw-mem status --json``."""
-        return {
-            "agent": self.agent,
-            "workspace": self.workspace,
-            "backend": self.backend,
-            "provider": self.provider,
-            "requestedProvider": self.requested_provider,
-            "model": self.model,
-            "languages": self.languages,
-            "profile": self.profile,
-            "files": self.files,
-            "chunks": self.chunks,
-            "vectors": self.vectors,
-            "cache": self.cached,
-            "indexPath": self.index_path,
-            "indexBytes": self.index_bytes,
-            "fullText": self.full_text,
-            "vectorSearch": self.vector_search,
-            "fallback": self.fallback.to_dict() if self.fallback else None,
-            "freshness": self.freshness.to_dict(),
-            "notes": [note.to_dict() for note in self.notes],
-            "chain": [link.to_dict() for link in self.chain],
-            "usage": [day.to_dict() for day in self.usage],
-        }
 
 
 class Memory:
@@ -183,6 +53,8 @@ class Memory:
         self._lineup = lineup
         self._compare = compare
         self.settings = backend.settings
+        #: Everything about the state of the index: its files, their chunks, the doctor, the event log.
+        self.health = Health(backend)
         #: The configured ranking: a profile with the configuration's own values over it.
         self.knobs = knobs
 
@@ -231,18 +103,27 @@ class Memory:
         *,
         force: bool = False,
         verify: bool = False,
+        tails: bool = False,
         wait_s: float = WAIT_S,
         budget_s: float | None = None,
+        files_s: float | None = None,
     ) -> SyncReport:
         """Make the index match the files on disk; ``force`` rebuilds it aside and swaps it in; ``verify``
-        reads every file to compare it; ``budget_s`` (see ``sync.indexer.sync``) is for callers who wait for
-        an answer. While another process syncs it is waited for, ``wait_s`` seconds at most; SyncBusy says
-        that it was not enough. Raises UsageError for a memory with faults: what they make must not outlive
-        the demonstration."""
+        reads every file to compare it; ``tails`` takes transcripts that grew a little, too; ``budget_s`` and
+        ``files_s`` (see ``sync.indexer.sync``) are for callers who wait for an answer. While another process
+        syncs it is waited for, ``wait_s`` seconds at most; SyncBusy says that it was not enough. Raises
+        UsageError for a memory with faults: what they make must not outlive the demonstration."""
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: sync it without them first.")
         return self._backend.sync(
-            progress, cancel, force=force, verify=verify, wait_s=wait_s, budget_s=budget_s
+            progress,
+            cancel,
+            force=force,
+            verify=verify,
+            tails=tails,
+            wait_s=wait_s,
+            budget_s=budget_s,
+            files_s=files_s,
         )
 
     def needs_rebuild(self, override: str | None) -> bool:
@@ -252,10 +133,25 @@ class Memory:
             return False
         return needs_rebuild(present, fingerprint_of(self.settings, self._backend.embedders.primary))
 
-    def plan(self, cancel: CancelToken | None = None, *, force: bool = False) -> Plan:
+    def plan(
+        self,
+        cancel: CancelToken | None = None,
+        *,
+        force: bool = False,
+        tails: bool = False,
+        files_s: float | None = None,
+    ) -> Plan:
         """What ``sync`` would do and cost. Sends and writes nothing."""
         backend = self._backend
-        return plan(self.settings, backend.store, backend.embedders, cancel, force=force)
+        return plan(
+            self.settings,
+            backend.store,
+            backend.embedders,
+            cancel,
+            force=force,
+            tails=tails,
+            files_s=files_s,
+        )
 
     def freshness(self) -> Freshness:
         """How the index compares with the files on disk at this moment."""
@@ -286,6 +182,11 @@ class Memory:
         knobs = knobs or self.knobs
         pool = self.retrieve(query, knobs, cancel, compare=compare)
         return Answer(pool, rank(pool, knobs))
+
+    def searching(self) -> AbstractContextManager[None]:
+        """For callers whose search is more than ``search``, like a sync before it: what is raised in the body
+        is written into the event log as a failed search. A wrong query and a stop are none."""
+        return self._backend.journal.searching()
 
     def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
         """Lines of one memory file. Raises PathRefused."""
@@ -365,9 +266,13 @@ class Memory:
         """The embedding cache, space by space."""
         return self._backend.store.cache_sizes()
 
-    def prune_cache(self, most: int) -> int:
-        """Forget the oldest cached embeddings beyond ``most``, never one that a passage needs; how many."""
-        return self._backend.store.prune_cache(most)
+    def prune_cache(
+        self, most: int, cancel: CancelToken | None = None, *, wait_s: float = PRUNE_WAIT_S
+    ) -> int:
+        """Forget the oldest cached embeddings beyond ``most``, never one that a passage needs; how many. A
+        sync that is at work is waited for, ``wait_s`` seconds at most; SyncBusy says that it was not
+        enough."""
+        return self._backend.prune_cache(most, cancel, wait_s=wait_s)
 
     def interrupt(self) -> None:
         """Stop a search that runs in another thread; it raises Cancelled there."""

@@ -14,7 +14,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.trace import Operand, Row, Stage
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.memory import Answer
+    from openclaw_mem_engine.answer import Answer
 
 #: How the scores of a vector space that is shown beside the counted one are named.
 _BESIDE = "vector:"

@@ -10,7 +10,8 @@ from openclaw_mem_engine.model import snippet_of
 from openclaw_mem_engine.ranking.pool import OVERFETCH
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.memory import Answer, Hit, Memory
+    from openclaw_mem_engine.answer import Answer, Hit
+    from openclaw_mem_engine.memory import Memory
 
 CitationMode = Literal["auto", "on", "off"]
 

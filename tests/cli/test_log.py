@@ -10,13 +10,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from queue import Empty, Queue
 
+import apsw
 import pytest
 
 from openclaw_mem_engine.cli.log import moment_of
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.events import EVENTS_FILE, EventLog
+from openclaw_mem_engine.sync.owner import read_owner
 from support.commands import Call, World
 
 NOW = 1_770_000_000.0
@@ -56,9 +59,10 @@ def test_the_doctor_tells_codes_and_what_it_mended(call: Call, world: World) -> 
     call("index")
     world.indexes[0].chmod(0o644)
     call("doctor", "--fix")
-    event = call("log", "--kind", "doctor", "--json").json["events"][0]
-    assert event["text"].startswith("0 errors, 0 warnings; mended: permissions of 1 file")
-    assert event["counts"]["mended"] == 1 and event["seconds"] > 0
+    mended, looked = sorted(call("log", "--kind", "doctor", "--json").json["events"], key=lambda e: e["id"])
+    assert mended["text"].startswith("Mended: permissions of 1 file")
+    assert mended["counts"] == {"mended": 1} and mended["seconds"] > 0
+    assert looked["text"] == "0 errors, 0 warnings." and looked["seconds"] > 0
 
 
 def test_only_this_workspace_and_agent_unless_all_are_asked_for(call: Call, bare: Call, world: World) -> None:
@@ -183,3 +187,57 @@ def test_a_reader_that_has_seen_enough(world: World) -> None:
     assert process.wait(20) == 0
     assert process.stderr.read() == b""
     process.stderr.close()
+
+
+# -- what is no plain sync ----------------------------------------------------------------------------------
+
+
+def damage(index: Path, table: str) -> None:
+    """Write nonsense over the first page of a table."""
+    connection = apsw.Connection(str(index))
+    root = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).get
+    size = connection.execute("PRAGMA page_size").get
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.close()
+    with index.open("r+b") as file:
+        file.seek((root - 1) * size)
+        file.write(b"\xa5" * size)
+
+
+@pytest.mark.parametrize("options", [(), ("--no-sync",)])
+def test_a_search_that_damage_stops_before_it_looks_is_a_failed_search(
+    call: Call, world: World, options: tuple[str, ...]
+) -> None:
+    call("index")
+    damage(world.indexes[0], "files")
+    for _ in range(2):
+        assert call("search", "router", *options).code == 6
+    (event,) = call("log", "--kind", "search-failed", "--json").json["events"]
+    assert event["text"] == "A search failed." and "is damaged" in event["reason"]
+
+
+def test_a_damaged_index_that_is_built_anew_is_a_rebuild_with_its_reason(call: Call, world: World) -> None:
+    call("index")
+    damage(world.indexes[0], "meta")
+    assert call("index", "--force").code == 0
+    rebuild = call("log", "--kind", "rebuild", "--json").json["events"][-1]
+    assert "was set aside as main.sqlite.damaged; it is built anew." in rebuild["text"]
+    assert "is damaged" in rebuild["reason"]
+    assert call("log", "--json").json["events"][-1]["counts"]["changed"] == 4
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_an_index_that_was_killed_is_told_by_the_next(call: Call, world: World) -> None:
+    for number in range(300):
+        world.write(f"memory/many/{number}.md", f"# {number}\n\n" + f"word{number} text. " * 400)
+    process = world.start("index", "--workspace", str(world.workspace))
+    end = time.monotonic() + 20
+    while not (world.indexes and read_owner(world.indexes[0].with_name("main.sqlite.lock"))):
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.001)
+    process.kill()
+    process.communicate(timeout=20)
+    call("index")
+    first, *_ = call("log", "--json").json["events"]
+    assert first["text"].startswith(f"A sync of process {process.pid} that began on ")
+    assert first["text"].endswith("was killed; what it had finished is in the index.")

@@ -241,3 +241,15 @@ def test_a_servers_words_cannot_speak_to_the_terminal(bare: Call, world: World) 
         for argv in (["index"], ["providers", "--probe"], ["status"], ["search", "router"]):
             said = bare(*argv)
             assert not {"\x1b", "\u202e", "\x9b"} & set(said.out + said.err)
+
+
+def test_an_index_whose_vectors_beside_are_missing_is_not_done(
+    bare: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(world, CLOSED)
+    ours = world.root / "config.toml"
+    ours.write_text('[provider]\nname = "static"\nalso = ["openai"]\n')
+    monkeypatch.setenv("OPENCLAW_MEM_CONFIG", str(ours))
+    said = bare("index")
+    assert said.code == 7
+    assert "are not complete" in said.err and "are not complete" not in said.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import pytest
 
@@ -18,7 +19,7 @@ def test_json_is_the_documented_contract(call: Call) -> None:
     assert said.code == 0
     answer = said.json
     keys = ["query", "profile", "backend", "provider", "model", "fallback", "freshness", "results", "notes"]
-    assert list(answer) == keys
+    assert list(answer) == [*keys, "syncSeconds"]
     assert (answer["query"], answer["profile"], answer["provider"]) == ("router VLAN", "documented", "static")
     assert answer["freshness"]["state"] == "fresh"
     best = answer["results"][0]
@@ -242,3 +243,15 @@ def test_a_provider_for_one_call_does_not_reshape_the_index(call: Call, world: W
         before["vectors"],
         before["freshness"]["generation"],
     )
+
+
+def test_the_time_that_a_sync_took_is_told_apart(call: Call, world: World) -> None:
+    for number in range(200):
+        world.write(f"memory/many/{number}.md", f"# {number}\n\n" + f"word{number} text. " * 100)
+    waited = call("search", "router").out
+    assert re.search(
+        r" · [0-9.]+ ms · after [0-9.]+ s of bringing the index up to date$", waited, re.MULTILINE
+    )
+    assert "bringing the index" not in call("search", "router", "--no-sync").out
+    assert call("search", "router", "--json").json["syncSeconds"] >= 0
+    assert call("search", "router", "--json", "--no-sync").json["syncSeconds"] is None

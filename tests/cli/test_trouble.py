@@ -156,6 +156,7 @@ def test_a_damaged_index_is_exit_6_and_says_what_to_delete(call: Call, world: Wo
     mended = call("index", "--force")
     assert mended.code == 0
     assert "main.sqlite.damaged" in mended.err
+    assert "0 embeddings were saved from the damaged index." in mended.err
     assert call("search", "router", "--format", "files").code == 0
 
 
@@ -299,17 +300,20 @@ def test_a_current_folder_that_is_gone_is_said(
     assert "current folder cannot be used" in capsys.readouterr().err
 
 
-def test_a_full_stdout_is_no_traceback(world: World) -> None:
+@pytest.mark.parametrize("argv", [["config"], ["index"], ["watch"], ["watch", "--json"]])
+def test_a_full_stdout_is_said_and_ends_it(world: World, argv: list[str]) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "openclaw_mem_engine.cli", "config"],
+            [sys.executable, "-m", "openclaw_mem_engine.cli", *argv, "--workspace", str(world.workspace)],
             env=world.environ,
             stdout=full,
             stderr=subprocess.PIPE,
             check=False,
+            timeout=60,
         )
     assert done.returncode == 1
-    assert done.stderr.decode().startswith("openclaw-mem: unexpected OSError")
+    told = "openclaw-mem: The output could not be written (No space left on device). Free some space"
+    assert done.stderr.decode().startswith(told)
     assert len(done.stderr.splitlines()) == 1

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import open_memory, settings_of
+from openclaw_mem_engine.cli.stopping import stoppable
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
 from openclaw_mem_engine.cli.words import byte_size, count, moment
 from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.index.place import index_is_there
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +40,7 @@ def _most(settings: Settings) -> int:
 
 
 def _stats(settings: Settings, *, as_json: bool) -> int:
-    exists, sizes = settings.index_path.exists(), []
+    exists, sizes = index_is_there(settings.index_path), []
     if exists:
         with open_memory(settings) as memory:
             sizes = memory.cache_sizes()
@@ -94,11 +96,11 @@ def stats_lines(sizes: Sequence[CacheSize], settings: Settings, style: Style, no
 
 
 def _prune(settings: Settings, most: int, *, as_json: bool) -> int:
-    exists = settings.index_path.exists()
+    exists = index_is_there(settings.index_path)
     gone, left, live = 0, 0, 0
     if exists:
-        with open_memory(settings) as memory:
-            gone = memory.prune_cache(most)
+        with open_memory(settings) as memory, stoppable() as token:
+            gone = memory.prune_cache(most, token)
             sizes = memory.cache_sizes()
         left, live = sum(size.entries for size in sizes), sum(size.live for size in sizes)
     spared = max(0, left - most)

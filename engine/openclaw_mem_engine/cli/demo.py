@@ -21,9 +21,10 @@ from openclaw_mem_engine.cli.words import fallback_words
 from openclaw_mem_engine.errors import UsageError, WorkspaceError
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.answer import Answer
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.demo import SuggestedQuery
-    from openclaw_mem_engine.memory import Answer, Memory
+    from openclaw_mem_engine.memory import Memory
 
 #: Variables that say how things look, not what is searched: the only ones that the demo hears.
 _HEARD = ("OPENCLAW_MEM_EDITOR", "OPENCLAW_MEM_THEME", "VISUAL", "EDITOR")

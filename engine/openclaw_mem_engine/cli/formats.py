@@ -10,7 +10,7 @@ from openclaw_mem_engine.cli.terminal import out, speaks_utf8
 from openclaw_mem_engine.inert import visible
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.memory import Answer
+    from openclaw_mem_engine.answer import Answer
 
 CSV_COLUMNS = ("rank", "score", "path", "start_line", "end_line", "source", "rescued", "snippet")
 

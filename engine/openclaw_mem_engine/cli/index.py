@@ -11,14 +11,18 @@ from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_
 from openclaw_mem_engine.cli.progress import ProgressLine, duration
 from openclaw_mem_engine.cli.stopping import stoppable
 from openclaw_mem_engine.cli.terminal import Style, one_line, out, say
-from openclaw_mem_engine.cli.words import count
+from openclaw_mem_engine.cli.words import count, left_out_words
 from openclaw_mem_engine.errors import IndexDamaged, ProviderError, UsageError
-from openclaw_mem_engine.index.aside import set_aside
+from openclaw_mem_engine.index.aside import aside_path, remove, set_aside
+from openclaw_mem_engine.index.salvage import save_embeddings
+from openclaw_mem_engine.sync.journal import Journal
 from openclaw_mem_engine.sync.lock import SyncLock
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.sync.indexer import SyncReport
+    from openclaw_mem_engine.sync.report import SyncReport
 
 
 def run(arguments: Namespace) -> int:
@@ -34,9 +38,9 @@ def run(arguments: Namespace) -> int:
     except IndexDamaged as error:
         if not arguments.force:
             raise
-        with SyncLock(settings.index_path, "setting a damaged index aside").holding():
-            damaged = set_aside(settings.index_path)
+        damaged, saved = _set_aside(settings, error)
         say(f"{error} It is now {damaged.name}; a new index is built.")
+        say(f"{count(saved, 'embedding was', 'embeddings were')} saved from the damaged index.")
         report = _sync(settings, force=False, verify=False)
     if arguments.json:
         print_json(report.to_dict())
@@ -44,10 +48,34 @@ def run(arguments: Namespace) -> int:
         for line in report_lines(report):
             out(line)
     # Keywords find the new text already, but what was asked for is not done.
-    failures = [note for note in report.notes if note.code == "embedding-failed"]
-    for note in failures:
+    for note in report.incomplete:
         say(note.text)
-    return ProviderError.exit_code if failures else 0
+    return ProviderError.exit_code if report.incomplete else 0
+
+
+def _set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
+    """Move the damaged index out of the way, and put one in its place that holds the embeddings which can
+    still be read; how many. The log tells why all of it is built anew.
+
+    They are saved first, into a file of its own: that takes time, and as long as it is not done the damaged
+    index stays where it is, and an older one that was set aside where that is. Whoever is killed meanwhile
+    leaves a file that is removed like that of a killed rebuild, and the next one begins again.
+    """
+    journal = Journal.of(settings)
+    try:
+        lock = SyncLock(settings.index_path, "setting a damaged index aside", killed=journal.killed)
+        with lock.holding():
+            fresh = aside_path(settings.index_path)
+            try:
+                saved = save_embeddings(settings.index_path, fresh)
+                damaged = set_aside(settings.index_path)
+                fresh.replace(settings.index_path)
+            finally:
+                remove(fresh)
+            journal.set_aside(damaged.name, error)
+    finally:
+        journal.close()
+    return damaged, saved
 
 
 def _dry_run(settings: Settings, arguments: Namespace) -> int:
@@ -66,20 +94,23 @@ def _sync(settings: Settings, *, force: bool, verify: bool) -> SyncReport:
     from openclaw_mem_engine.cli.planning import announce
 
     with open_memory(settings) as memory, stoppable() as token:
-        announce(memory, token, force=force)
+        announce(memory, token, force=force, tails=True)
         with ProgressLine() as progress:
-            return memory.sync(progress, token, force=force, verify=verify)
+            # The limits below which a grown transcript waits are for syncs that nobody asked for.
+            return memory.sync(progress, token, force=force, verify=verify, tails=True)
 
 
 def report_lines(report: SyncReport) -> list[str]:
     """What a sync did, for people."""
-    made = "Built anew" if report.rebuilt else "Indexed" if report.changed or report.removed else "Up to date"
+    did = report.changed or report.refused or report.removed
+    made = "Built anew" if report.rebuilt else "Indexed" if did else "Up to date"
     lines = [
         f"{made}: {count(report.files, 'file')}, {count(report.chunks, 'chunk')} "
         f"in {duration(report.seconds)}."
     ]
-    if not report.rebuilt and (report.changed or report.removed):
-        lines.append(f"  {len(report.changed):,} new or changed, {len(report.removed):,} gone")
+    if did and not report.rebuilt:
+        left_out = f", {len(report.left_out):,} left out" if report.left_out else ""
+        lines.append(f"  {len(report.changed):,} new or changed, {len(report.gone):,} gone{left_out}")
     if report.embedded or report.cache_hits:
         lines.append(
             f"  {count(report.embedded, 'text')} embedded, {report.cache_hits:,} taken from the cache"
@@ -89,9 +120,9 @@ def report_lines(report: SyncReport) -> list[str]:
     if report.beside:
         lines.append(f"  {count(report.beside, 'text')} embedded for vectors beside the primary's")
     # A failure is told on stderr, where whoever looks only there finds it.
-    told = [note for note in report.notes if note.code != "embedding-failed"]
+    told = [note for note in report.notes if note not in report.incomplete]
     lines += [f"  {note.level}: {one_line(note.text)}" for note in told]
     if report.skipped:
         lines.append(f"{count(len(report.skipped), 'file or folder', 'files or folders')} left out:")
-        lines += [f"  {one_line(skipped.path)}: {one_line(skipped.reason)}" for skipped in report.skipped]
+        lines += [f"  {left_out_words(skipped, report)}" for skipped in report.skipped]
     return lines

@@ -13,7 +13,7 @@ from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import duration
-from openclaw_mem_engine.cli.terminal import Style, one_line, out, pad, speaks_utf8
+from openclaw_mem_engine.cli.terminal import Style, flush_out, one_line, out, pad, speaks_utf8
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
 from openclaw_mem_engine.events import EVENTS_FILE, KEEP_EVENTS, KINDS, EventLog
 from openclaw_mem_engine.inert import visible
@@ -92,11 +92,17 @@ class _Reader:
 
     def new(self, limit: int = KEEP_EVENTS) -> list[Event]:
         """At most ``limit`` events, oldest first. Raises IndexUnavailable when the log cannot be read."""
-        file = self._identity()
-        if file != self._file:
+        found = self._read(limit)
+        if self.log.identity != self._file and self._seen:
             # Another file in the same place counts from the start.
-            self.log.close()
-            self._file, self._seen = file, 0
+            self._seen = 0
+            found = self._read(limit)
+        self._file = self.log.identity
+        if found:
+            self._seen = found[0].id
+        return found[::-1]
+
+    def _read(self, limit: int) -> list[Event]:
         found = self.log.read(
             limit,
             self._kinds,
@@ -107,16 +113,7 @@ class _Reader:
         )
         if self.log.note is not None:
             raise IndexUnavailable(self.log.note.text)
-        if found:
-            self._seen = found[0].id
-        return found[::-1]
-
-    def _identity(self) -> tuple[int, int] | None:
-        try:
-            status = self.path.stat()
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino
+        return found
 
 
 def _follow(reader: _Reader, events: Sequence[Event], *, as_json: bool, everyone: bool) -> int:
@@ -128,7 +125,7 @@ def _follow(reader: _Reader, events: Sequence[Event], *, as_json: bool, everyone
                     out(json.dumps(event.to_dict(), ensure_ascii=not speaks_utf8(sys.stdout)))
             else:
                 _show(events, everyone=everyone)
-            sys.stdout.flush()
+            flush_out()
             time.sleep(_POLL_S)
             events = reader.new()
     except KeyboardInterrupt:

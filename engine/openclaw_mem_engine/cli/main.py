@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.terminal import prepare_streams, say
+from openclaw_mem_engine.cli.terminal import flush_out, prepare_streams, say
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     prepare_streams()
     try:
         code = _dispatch(sys.argv[1:] if argv is None else list(argv))
-        sys.stdout.flush()
+        flush_out()
     except BrokenPipeError:
         # The reader (`head`, a pager) has seen enough: that is its right, and no error of ours.
         _give_up_stdout()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.terminal import say
 from openclaw_mem_engine.errors import ConfigError, UsageError
+from openclaw_mem_engine.index.place import index_is_there
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
@@ -61,7 +62,7 @@ def open_memory(settings: Settings, faults: frozenset[str] = frozenset()) -> Mem
 
     Raises what ``Memory.open`` raises, and WorkspaceError.
     """
-    if not settings.index_path.exists():
+    if not index_is_there(settings.index_path):
         from openclaw_mem_engine.workspace.rules import open_workspace
 
         open_workspace(settings.workspace)
@@ -78,7 +79,7 @@ def looking(settings: Settings, *, needs_workspace: bool = True) -> Iterator[Mem
 
     Raises what ``Memory.open`` raises, and with ``needs_workspace`` WorkspaceError.
     """
-    if settings.index_path.exists():
+    if index_is_there(settings.index_path):
         with open_memory(settings) as memory:
             yield memory
         return

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def dry_plan(settings: Settings, *, force: bool) -> Plan:
     """What ``index`` would do. Sends nothing, and leaves nothing behind."""
     with looking(settings) as memory, stoppable() as token:
-        return memory.plan(token, force=force)
+        return memory.plan(token, force=force, tails=True)
 
 
 def plan_lines(plan: Plan, style: Style) -> list[str]:
@@ -56,16 +56,23 @@ def plan_lines(plan: Plan, style: Style) -> list[str]:
     return lines
 
 
-def announce(memory: Memory, token: threading.Event, *, force: bool) -> None:
+def announce(
+    memory: Memory,
+    token: threading.Event,
+    *,
+    force: bool,
+    tails: bool = False,
+    files_s: float | None = None,
+) -> None:
     """Say on stderr, before the first request, which text will leave this process and for whom. Costs
-    nothing unless an embedder in use is reached by an address."""
+    nothing unless an embedder in use is reached by an address. Arguments are those of the sync to come."""
     if not memory.places:
         return
     chain = [link for link in memory.chain() if link.in_use]
     links = [link for link in chain if link.state != "failed" or link.next_retry is not None]
     if not any(link.place for link in links):
         return
-    plan = memory.plan(token, force=force)
+    plan = memory.plan(token, force=force, tails=tails, files_s=files_s)
     sent = [space for space in plan.spaces if space.place and space.texts and not space.why_not]
     for space in sent:
         host = destination(space.space.provider, space.place)

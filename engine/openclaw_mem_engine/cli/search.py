@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import threading
+import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
@@ -21,11 +22,14 @@ from openclaw_mem_engine.errors import (
 from openclaw_mem_engine.model import Freshness, Note, utf8
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.memory import Answer, Memory
+    from openclaw_mem_engine.answer import Answer
+    from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.ranking.knobs import Knobs
 
 #: A search waits so long for vectors of new text, in seconds; the rest is for `openclaw-mem index`.
 _EMBEDDING_S = 5.0
+#: And so long for everything else: reading, cutting and writing what changed. A first index is waited for.
+_FILES_S = 1.0
 
 
 def run(arguments: Namespace) -> int:
@@ -34,15 +38,23 @@ def run(arguments: Namespace) -> int:
     query = query_of(arguments)
     settings = settings_of(arguments)
     say_warnings(settings)
-    with open_memory(settings) as memory, stoppable() as token:
+    took: float | None = None
+    # Whatever fails from here on leaves the search without an answer: the log tells of it as such.
+    with open_memory(settings) as memory, memory.searching(), stoppable() as token:
         knobs = knobs_of(memory, arguments)
         # A provider for this call alone must not reshape an index that others use: keywords answer then.
         syncs = (
             settings.sync.on_search and not arguments.no_sync and not memory.needs_rebuild(arguments.provider)
         )
-        failure = bring_up_to_date(memory, token) if syncs else look_only(memory)
+        if syncs:
+            began = time.perf_counter()
+            failure = bring_up_to_date(memory, token)
+            took = time.perf_counter() - began
+        else:
+            failure = look_only(memory)
         # An explanation shows every vector space, also those that are not counted and take a request.
-        answer = memory.search(query, knobs, token, compare=arguments.explain)
+        found = memory.search(query, knobs, token, compare=arguments.explain)
+    answer = dataclasses.replace(found, sync_seconds=took)
     if failure is not None:
         answer = outdated(answer, failure)
     show(answer, kind, explain=arguments.explain)
@@ -92,15 +104,15 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
     from openclaw_mem_engine.sync.lock import SyncBusy
 
     try:
-        announce(memory, token, force=False)
+        announce(memory, token, force=False, files_s=_FILES_S)
         with ProgressLine() as progress:
             try:
-                report = memory.sync(progress, token, wait_s=GRACE_S, budget_s=_EMBEDDING_S)
+                report = memory.sync(progress, token, wait_s=GRACE_S, budget_s=_EMBEDDING_S, files_s=_FILES_S)
             except SyncBusy:
                 if memory.paths():
                     raise
                 # Nothing to answer from yet: wait for it.
-                report = memory.sync(progress, token, budget_s=_EMBEDDING_S)
+                report = memory.sync(progress, token, budget_s=_EMBEDDING_S, files_s=_FILES_S)
     except (WorkspaceError, IndexUnavailable) as error:
         if not memory.paths():
             raise
@@ -108,10 +120,11 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
             return None  # somebody else writes, but nothing was to be written
         say(f"{error} The answer comes from the index as it was.")
         return error
-    if report.changed or report.removed:
-        gone = f" and {len(report.removed):,} gone" if report.removed else ""
+    if report.changed or report.refused or report.removed:
+        gone = f" and {len(report.gone):,} gone" if report.gone else ""
+        left_out = f", {len(report.left_out):,} left out" if report.left_out else ""
         told = count(len(report.changed), "new or changed file", "new or changed files")
-        say(f"indexed {told}{gone} in {duration(report.seconds)}.")
+        say(f"indexed {told}{gone}{left_out} in {duration(report.seconds)}.")
     for note in report.notes:
         say(note.text)
     return None
@@ -172,7 +185,7 @@ def show(answer: Answer, kind: str, *, explain: bool) -> None:
     else:
         make = {"csv": formats.csv_text, "md": formats.markdown_text, "files": formats.files_text}[kind]
         text = make(answer)
-    sys.stdout.write(text)
+    out(text, end="")
     if not answer.hits:
         from openclaw_mem_engine.cli.tables import nothing_found
 

@@ -21,15 +21,16 @@ from openclaw_mem_engine.cli.words import (
     moment,
     token_count,
 )
+from openclaw_mem_engine.index.place import index_is_there
 from openclaw_mem_engine.providers.spent import Spent, summed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.memory import Status
     from openclaw_mem_engine.model import Freshness
     from openclaw_mem_engine.providers.lineup import LinkState
+    from openclaw_mem_engine.status import Status
 
 _NAMED = 3
 
@@ -49,7 +50,7 @@ def run(arguments: Namespace) -> int:
 def status_of(settings: Settings) -> Status:
     """The state of a memory. One that was never indexed is asked by way of an index that is thrown away,
     so that looking leaves nothing behind."""
-    exists = settings.index_path.exists()
+    exists = index_is_there(settings.index_path)
     with looking(settings) as memory:
         status = memory.status()
     if exists:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.matching import best_lines, emphasised
+from openclaw_mem_engine.cli.progress import duration
 from openclaw_mem_engine.cli.terminal import Style, aligned, crop, one_line, setting_text
 from openclaw_mem_engine.cli.words import fallback_words
 from openclaw_mem_engine.inert import visible
@@ -21,12 +22,14 @@ from openclaw_mem_engine.report import (
 )
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.memory import Answer, Hit
+    from openclaw_mem_engine.answer import Answer, Hit
     from openclaw_mem_engine.ranking.trace import Row
 
 #: Dropped rows that ``--explain`` prints; the rest is counted.
 DROPPED_SHOWN = 8
 _SNIPPET_LINES = 3
+#: A sync before the search that took less is not worth a word, seconds.
+_WAITED_S = 0.05
 _RESCUED = "kept by keyword rescue"
 
 
@@ -128,13 +131,14 @@ def closing(answer: Answer, style: Style) -> Iterator[str]:
     """How the answer was made, in one line, then what makes it less than it could be."""
     trace, pool = answer.trace, answer.pool
     spent = sum(pool.timings.values()) + trace.milliseconds
-    fresh = pool.freshness
+    fresh, waited = pool.freshness, answer.sync_seconds or 0.0
     parts = [
         f"{len(trace.returned)} of {len(trace.rows):,} candidates",
         f"profile {_profile(answer)}",
         f"provider {pool.provider}",
         f"index {fresh.state}" if fresh is not None else "",
         f"{spent:.1f} ms",
+        f"after {duration(waited)} of bringing the index up to date" if waited >= _WAITED_S else "",
     ]
     yield style.dim(one_line(" · ".join(part for part in parts if part)))
     if pool.fallback is not None:

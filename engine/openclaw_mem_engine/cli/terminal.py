@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import IO, Any, TextIO
 
+from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.inert import visible
 
 #: Columns when nobody looks, so that what a pipe receives does not depend on a window.
@@ -57,9 +58,34 @@ def say(text: str) -> None:
     print(f"openclaw-mem: {visible(text)}", file=sys.stderr)
 
 
-def out(text: str) -> None:
-    """A line of the answer, already safe, on stdout."""
-    print(text)
+class OutputFailed(OpenClawMemError):
+    """What stdout goes to does not take it: a full disk, a device that is gone."""
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Name what went wrong with stdout; a reader who went away is no error (see ``main``)."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputFailed(
+            f"The output could not be written ({error.strerror}). Free some space where it goes, or send it "
+            "somewhere else, and run the command again."
+        ) from error
+
+
+def out(text: str, end: str = "\n") -> None:
+    """A line of the answer, already safe, on stdout. Raises OutputFailed, as ``flush_out``."""
+    with _writing():
+        print(text, end=end)
+
+
+def flush_out() -> None:
+    """Hand on what was printed, now: somebody waits for it, or nothing follows."""
+    with _writing():
+        sys.stdout.flush()
 
 
 def out_bytes(data: bytes) -> None:
@@ -68,8 +94,9 @@ def out_bytes(data: bytes) -> None:
     if raw is None:  # a stand-in that only knows text
         sys.stdout.write(data.decode("utf-8", "replace"))
         return
-    sys.stdout.flush()
-    raw.write(data)
+    with _writing():
+        sys.stdout.flush()
+        raw.write(data)
 
 
 class Style:

@@ -9,7 +9,8 @@ from openclaw_mem_engine.cli.progress import duration
 from openclaw_mem_engine.cli.terminal import one_line
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import Fallback
+    from openclaw_mem_engine.model import Fallback, SkippedFile
+    from openclaw_mem_engine.sync.report import SyncReport
 
 STAYS = "stays on this machine"
 _IN_PROCESS = ("static", "local")
@@ -66,6 +67,12 @@ def dollars(usd: float | None) -> str:
 def token_count(tokens: int, *, estimated: bool) -> str:
     """``about 1,200`` where nobody has counted."""
     return f"about {tokens:,}" if estimated else f"{tokens:,}"
+
+
+def left_out_words(skipped: SkippedFile, report: SyncReport) -> str:
+    """``memory/a.md: is not text (its old text was removed)``"""
+    went = " (its old text was removed)" if skipped.path in report.removed else ""
+    return one_line(f"{skipped.path}: {skipped.reason}{went}")
 
 
 def byte_size(size: float) -> str:

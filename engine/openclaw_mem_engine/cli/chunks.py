@@ -1,0 +1,93 @@
+"""``openclaw-mem chunks``."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.cli.formats import print_json
+from openclaw_mem_engine.cli.opening import looking, settings_of
+from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
+from openclaw_mem_engine.cli.words import count
+from openclaw_mem_engine.inert import visible
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.sync.anatomy import Anatomy, AnatomyState, Piece
+
+_STATES: dict[AnatomyState, str] = {
+    "indexed": "as indexed",
+    "changed": "changed since it was indexed: these chunks are what the next sync makes",
+    "new": "not indexed yet: these chunks are what the next sync makes",
+    "gone": "not on disk any more: this is what the index still holds",
+    "refused": "cannot be read: this is what the index still holds",
+}
+
+
+def run(arguments: Namespace) -> int:
+    """Print the chunks of one file. Changes nothing, makes nothing."""
+    from openclaw_mem_engine.workspace.reading import parse_location
+
+    path = parse_location(arguments.path).path  # a line is as good as its file
+    with looking(settings_of(arguments)) as memory:
+        anatomy = memory.health.anatomy(path)
+    if arguments.json:
+        print_json(anatomy.to_dict())
+        return 0
+    style = Style.of(sys.stdout)
+    for line in [*summary_lines(anatomy, style), *(text_lines(anatomy, style) if arguments.text else [])]:
+        out(line)
+    return 0
+
+
+def summary_lines(anatomy: Anatomy, style: Style) -> list[str]:
+    """One line a chunk."""
+    rows = [
+        (
+            f"#{place}",
+            f"lines {_lines(piece)}",
+            count(piece.tokens, "token"),
+            f"{count(piece.overlap, 'token')} overlap" if piece.overlap else "",
+            "part of a line" if piece.partial else "",
+            "keywords" if piece.keyword else "no keywords",
+            "vector" if piece.embedded else "no vector",
+        )
+        for place, piece in enumerate(anatomy.pieces, 1)
+    ]
+    stands = _STATES[anatomy.state]
+    if anatomy.state == "refused" and not anatomy.stored:
+        stands = "left out; nothing of it is in the index"
+    told = f"{one_line(anatomy.path)}: {stands}"
+    lines = [style.strong(told), *([one_line(anatomy.why)] if anatomy.why else [])]
+    lines += [f"  {line.rstrip()}" for line in aligned(rows)]
+    cut = f"{count(len(rows), 'chunk')} of {anatomy.chunk_tokens} tokens, {anatomy.chunk_overlap} overlap."
+    return [*lines, style.dim(cut)]
+
+
+def _lines(piece: Piece) -> str:
+    first, last = piece.start_line, piece.end_line
+    return f"{first}-{last}" if last > first else str(first)
+
+
+def text_lines(anatomy: Anatomy, style: Style) -> list[str]:
+    """The text with the numbers of the chunks that hold each line; lines of two chunks are shared."""
+    holders: list[list[int]] = [[] for _ in anatomy.lines]
+    for place, piece in enumerate(anatomy.pieces, 1):
+        for index in range(piece.first, piece.last + 1):
+            holders[index].append(place)
+    told = [_holding(held) for held in holders]
+    wide = max(map(len, told), default=0)
+    return [
+        "",
+        *(
+            f"{style.dim(f'{held:>{wide}} {line.number:>5} ')}{visible(line.text).expandtabs(4).rstrip()}"
+            for held, line in zip(told, anatomy.lines, strict=True)
+        ),
+    ]
+
+
+def _holding(places: list[int]) -> str:
+    """``#2``, ``#1 #2``; an over-long line is in many."""
+    if len(places) > 3:
+        return f"#{places[0]}-#{places[-1]}"
+    return " ".join(f"#{place}" for place in places)

@@ -1,0 +1,114 @@
+"""A damaged index: what it cost to make is saved as far as it can be read."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import pytest
+
+from cli.test_providers import configure
+from support.commands import Call, Said, World
+from support.embed_server import running_server
+
+#: The same command, killed when it has taken over the first embeddings.
+_KILLED = """
+    import os, signal
+    from openclaw_mem_engine.cli.main import run
+    from openclaw_mem_engine.index.sqlite import SqliteIndex
+
+    real = SqliteIndex.cache_vectors
+
+    def cache_vectors(self, *arguments):
+        real(self, *arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    SqliteIndex.cache_vectors = cache_vectors
+    run(["index", "--force"])
+"""
+
+
+def write_many(world: World) -> None:
+    for number in range(600):
+        world.write(f"memory/many/{number:03}.md", f"# Note {number}\n\nAbout subject{number}.\n")
+
+
+def damage(index: Path, first: int = 10) -> None:
+    """Every 50th page of embeddings is nothing but zeros."""
+    with closing(apsw.Connection(str(index))) as connection:
+        sql = "SELECT pageno FROM dbstat WHERE name = 'embedding_cache' AND pagetype = 'leaf'"
+        rows = [row[0] for row in connection.execute(sql)]
+    with index.open("r+b") as file:
+        for page in rows[first::50]:
+            file.seek((page - 1) * 4096)
+            file.write(bytes(4096))
+
+
+def saved_by(said: Said) -> int:
+    """How many embeddings ``index --force`` says that it has saved."""
+    found = re.search(r"(\d+) embeddings were saved from the damaged index", said.err)
+    assert said.code == 0 and found is not None, said.err
+    return int(found[1])
+
+
+def test_a_damaged_index_gives_its_embeddings_to_the_new_one(bare: Call, world: World) -> None:
+    """With a provider that takes money, only what cannot be read any more is paid for again."""
+    write_many(world)
+    with running_server() as server:
+        configure(world, server.base_url)
+        assert bare("index").code == 0
+        (index,) = world.indexes
+        damage(index)
+        before = len(server.requests)
+        said = bare("index", "--force")
+        saved = saved_by(said)
+        assert 540 < saved < 604
+        assert f"{saved} taken from the cache" in said.out
+        sent = [text for inputs in server.inputs[before:] for text in inputs if "subject" in text]
+        assert len(sent) == 604 - saved, "and each of the others once"
+    assert bare("doctor").code == 0
+    assert sorted(path.name for path in index.parent.iterdir() if ".tmp-" in path.name) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_whoever_is_killed_while_saving_leaves_all_of_it_to_the_next(bare: Call, world: World) -> None:
+    write_many(world)
+    with running_server() as server:
+        configure(world, server.base_url)
+        assert bare("index").code == 0
+        (index,) = world.indexes
+        damage(index)
+        before = index.read_bytes()
+        older = index.with_name(f"{index.name}.damaged")
+        older.write_text("set aside before")
+        process = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(_KILLED)], env=world.environ, cwd=world.root, check=False
+        )
+        assert process.returncode == -signal.SIGKILL
+        assert older.read_text() == "set aside before"
+        assert index.read_bytes() == before, "it stays where it is, as it is"
+        saved = saved_by(bare("index", "--force"))
+        assert 540 < saved < 604
+    events = bare("log", "--kind", "rebuild", "--json").json["events"]
+    assert any("A rebuild of process" in event["text"] for event in events), "the kill is told"
+    assert older.read_bytes().startswith(b"SQLite format 3"), "the damaged one is in its place"
+    assert [path.name for path in index.parent.iterdir() if ".tmp-" in path.name] == []
+    assert bare("doctor").code == 0
+
+
+def test_a_second_damage_is_saved_from_too(bare: Call, world: World) -> None:
+    write_many(world)
+    with running_server() as server:
+        configure(world, server.base_url)
+        assert bare("index").code == 0
+        (index,) = world.indexes
+        for first in (10, 30):
+            damage(index, first)
+            assert 540 < saved_by(bare("index", "--force")) < 604

@@ -1,0 +1,49 @@
+"""``openclaw-mem files`` and ``chunks``: how each file stands, and where it is cut."""
+
+from __future__ import annotations
+
+from support.commands import Call, World
+
+
+def test_before_the_first_index_every_file_is_new(call: Call, world: World) -> None:
+    told = call("files", "--json")
+    assert told.code == 0 and told.json["state"] == "empty"
+    assert {row["standing"] for row in told.json["files"]} == {"new"}
+    assert world.indexes == [] and not world.data.exists(), "looking makes nothing"
+
+
+def test_changed_files_come_first_with_what_to_do(call: Call, world: World) -> None:
+    call("index")
+    note = world.workspace / "MEMORY.md"
+    note.write_text(note.read_text() + "One line more.\n")
+    (world.workspace / "memory" / "evil\x1b[31m.md").write_text("hostile name\n")
+    said = call("files")
+    lines = said.out.splitlines()
+    assert lines[0].startswith("changed") and "MEMORY.md" in lines[0] and "(+15 B)" in lines[0]
+    assert lines[1].startswith("new") and "^[[31m" in lines[1] and "\x1b" not in said.out
+    assert "2 files to sync: `openclaw-mem index`" in lines[-1]
+    only = call("files", "--changed", "--json").json["files"]
+    assert [row["standing"] for row in only] == ["changed", "new"]
+    call("index")
+    assert call("files", "--changed", "--json").json["files"] == []
+
+
+def test_chunks_tell_lines_sizes_and_what_is_shared(call: Call, world: World) -> None:
+    long = "".join(f"On day {day} the tank held {day * 7} litres.\n" for day in range(150))
+    (world.workspace / "memory" / "tank.md").write_text(long + "\tend \x1b[2J\n")
+    call("index")
+    told = call("chunks", "memory/tank.md", "--json").json
+    assert told["state"] == "indexed" and told["stored"] == len(told["chunks"]) > 2
+    assert told["chunks"][1]["sharedLines"] > 0 and told["chunks"][0]["startLine"] == 1
+    said = call("chunks", "memory/tank.md:20", "--text")
+    assert said.code == 0 and "as indexed" in said.out and "tokens overlap" in said.out
+    assert "#1 #2" in said.out and "    end ^[[2J" in said.out and "\x1b" not in said.out
+    (world.workspace / "memory" / "tank.md").unlink()
+    gone = call("chunks", "memory/tank.md")
+    assert gone.code == 0 and "not on disk any more" in gone.out
+
+
+def test_what_is_no_memory_is_named(call: Call) -> None:
+    for path in ("nope.md", "/etc/passwd"):
+        said = call("chunks", path)
+        assert said.code == 2 and "neither in the index nor a memory file" in said.err
