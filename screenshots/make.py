@@ -19,23 +19,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 
 from openclaw_mem_engine.demo import load_queries, write_demo
-from openclaw_mem_engine.memory import Memory, Status
+from openclaw_mem_engine.health import Health
+from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import CancelToken, Progress
 from openclaw_mem_engine.providers.lineup import LinkState
 from openclaw_mem_engine.ranking import cuts, rank
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.sync.indexer import SyncReport
+from openclaw_mem_engine.status import Status
+from openclaw_mem_engine.sync.report import SyncReport
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.guide import DemoGuide
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
+
+    from openclaw_mem_engine.events import Event
+    from openclaw_mem_engine.index.findings import Report
+    from openclaw_mem_engine.sync.overview import Overview
 
 HERE = Path(__file__).parent
 TODAY = datetime.date(2026, 3, 31)
@@ -48,7 +54,8 @@ LARGE, SMALL = (120, 36), (80, 24)
 @dataclass(frozen=True)
 class Scene:
     """``keys`` are pressed one after the other, each after all workers have finished. ``demo`` shows the
-    lessons; ``query`` is asked at the start, under ``faults``."""
+    lessons; ``query`` is asked at the start, under ``faults``. ``disturbed``: before the first key, files
+    are changed that nobody watches, and the index is damaged a little."""
 
     name: str
     size: tuple[int, int]
@@ -57,6 +64,7 @@ class Scene:
     query: str = ""
     theme: str = "claw-dark"
     faults: frozenset[str] = frozenset()
+    disturbed: bool = False
 
 
 VLAN = "VLAN numbers of studio and guest network"
@@ -80,6 +88,14 @@ SCENES: tuple[Scene, ...] = (
     Scene("fault-providers", LARGE, ("2", "tab", "space", "2"), query=VLAN),
     Scene("fault-providers-small", SMALL, ("2",), query=VLAN, faults=frozenset({"embeddings-401"})),
     Scene("providers-help", LARGE, ("2", "question_mark"), query=VLAN, faults=frozenset({"no-fts5"})),
+    Scene("index", LARGE, ("3", "tab"), query=VLAN, disturbed=True),
+    Scene("index-small", SMALL, ("3",), query=VLAN, disturbed=True),
+    Scene("index-doctor-small", SMALL, ("3", "tab"), query=VLAN, disturbed=True),
+    Scene("index-fresh", LARGE, ("3",), query=VLAN),
+    Scene("chunks", LARGE, ("3", "enter", "down"), query=VLAN),
+    Scene("chunks-small", SMALL, ("3", "enter", "down"), query=VLAN),
+    Scene("rebuild", LARGE, ("3", "Y"), query=VLAN),
+    Scene("index-help", LARGE, ("3", "question_mark"), query=VLAN),
     Scene("help", LARGE, ("question_mark",), query="router vlan"),
     Scene("light", LARGE, ("right_square_bracket",) * 9, demo=True, theme="claw-light"),
     Scene("contrast", LARGE, ("right_square_bracket",) * 9, demo=True, theme="claw-contrast"),
@@ -97,9 +113,9 @@ class SteadyMemory(Memory):
         return replace(pool, legs=legs, timings=timings)
 
     def sync(
-        self, progress: Progress | None = None, cancel: CancelToken | None = None, *, force: bool = False
+        self, progress: Progress | None = None, cancel: CancelToken | None = None, **how: Any
     ) -> SyncReport:
-        report = super().sync(progress, cancel, force=force)
+        report = super().sync(progress, cancel, **how)
         report.seconds = 0.2
         return report
 
@@ -112,7 +128,33 @@ class SteadyMemory(Memory):
         return replace(super().status(), workspace=SHOWN_WORKSPACE)
 
 
-def demo_memory(root: Path, kind: type[Memory] = SteadyMemory) -> Callable[[frozenset[str]], Memory]:
+class SteadyHealth(Health):
+    def overview(self) -> Overview:
+        shown = Path("/home/ines/.local/share/openclaw-mem/indexes/quillfern/main.sqlite")
+        seen = super().overview()
+        stale = NOW - 60 if seen.freshness.stale_since is not None else None
+        synced = seen.freshness.synced_at
+        if synced is not None and stale is not None:
+            synced -= 3600
+        fresh = replace(seen.freshness, stale_since=stale, synced_at=synced)
+        return replace(seen, path=shown, bytes=1_700_000, log_bytes=0, freshness=fresh)
+
+    def events(self, limit: int) -> list[Event]:
+        return [replace(event, seconds=0.2) for event in super().events(limit)]
+
+    def examine(
+        self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
+    ) -> Report:
+        report = super().examine(progress, cancel, deep=deep)
+        varying = {"sqlite": "SQLite 3.54.1", "size": "index 1.7 MB", "permissions": "12 files and folders"}
+        varying |= {"writing": "12 files and folders can be written; 82 GB free"}
+        checks = (replace(check, detail=varying.get(check.name, check.detail)) for check in report.checks)
+        return replace(report, checks=tuple(checks))
+
+
+def demo_memory(
+    root: Path, kind: type[Memory] = SteadyMemory, *, watch: bool = True
+) -> Callable[[frozenset[str]], Memory]:
     """A factory for a memory over the demo written into ``root``, at the frozen date."""
 
     def factory(faults: frozenset[str] = frozenset()) -> Memory:
@@ -121,9 +163,29 @@ def demo_memory(root: Path, kind: type[Memory] = SteadyMemory) -> Callable[[froz
         # Written once: a second memory, with faults, must not look like an edit to the watcher.
         workspace = root / "demo" / "workspace" if faults else write_demo(root / "demo", TODAY)
         settings = demo_settings(workspace, root / "data")
-        return kind.open(settings, clock=lambda: NOW, resident=True, faults=faults)
+        settings = replace(settings, sync=replace(settings.sync, watch=watch))
+        memory = kind.open(settings, clock=lambda: NOW, resident=True, faults=faults)
+        memory.health = SteadyHealth(memory._backend)
+        return memory
 
     return factory
+
+
+def disturb(root: Path) -> None:
+    """What an agent, an editor and a bad disk may do while nobody looks."""
+    import apsw
+
+    notes = root / "demo" / "workspace"
+    memory = notes / "MEMORY.md"
+    memory.write_text(memory.read_text() + "- The kiosk printer moved to 10.40.120.7 today.\n")
+    (notes / "memory" / "2026-03-31.md").write_text("# 2026-03-31\n\n- Kiosk printer: new address.\n")
+    (notes / "memory" / "2025-08-04.md").unlink()
+    (notes / "memory" / "shared.md").symlink_to(memory)
+    for changed in (memory, notes / "memory" / "2026-03-31.md"):
+        os.utime(changed, (NOW - 60, NOW - 60))
+    index = next((root / "data").glob("indexes/*/main.sqlite"))
+    with apsw.Connection(str(index)) as connection:
+        connection.execute("DELETE FROM chunks_fts WHERE rowid IN (3, 4)")
 
 
 def demo_guide() -> DemoGuide:
@@ -136,7 +198,7 @@ async def settled(pilot: Pilot[int]) -> None:
     for _ in range(500):
         await pilot.pause(0.01)
         done = all(worker.is_finished or worker.group == "watch" for worker in pilot.app.workers)
-        if done and not lab.activity.busy:
+        if done and not lab.activity.busy and (lab.follows or lab.activity.phase == "failed"):
             break
     await pilot.pause()
 
@@ -171,7 +233,7 @@ async def _render(scene: Scene, root: Path) -> str:
 
     rank.perf_counter = cuts.perf_counter = clock  # type: ignore[attr-defined]
     app = Workbench(
-        demo_memory(root),
+        demo_memory(root, watch=not scene.disturbed),
         demo=demo_guide() if scene.demo else None,
         initial_query=scene.query,
         theme=scene.theme,
@@ -180,6 +242,8 @@ async def _render(scene: Scene, root: Path) -> str:
     )
     async with app.run_test(size=scene.size) as pilot:
         await settled(pilot)
+        if scene.disturbed:
+            disturb(root)
         for key in scene.keys:
             await pilot.press(key)
             await settled(pilot)

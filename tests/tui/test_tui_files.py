@@ -14,8 +14,10 @@ import pytest
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_themes import BUILT_IN, ThemeError, load_theme
 from openclaw_mem_tui import export
-from openclaw_mem_tui.bindings import ACTIONS, keys_markdown, offered
+from openclaw_mem_tui.bindings import ACTIONS, SCREENS, keys_markdown, offered
 from openclaw_mem_tui.editor import editor_command
+from openclaw_mem_tui.screens.chunks import ChunksScreen
+from openclaw_mem_tui.screens.index import IndexScreen
 from openclaw_mem_tui.screens.providers import ProvidersScreen
 from openclaw_mem_tui.screens.search import SearchScreen
 from openclaw_mem_tui.themes import textual_theme
@@ -133,11 +135,13 @@ def test_every_action_has_its_method_and_no_key_is_taken_twice() -> None:
         owners: dict[str, tuple[type, ...]] = {
             "knobs": (KnobPanel,),
             "providers": (ProvidersScreen,),
-            "both": (SearchScreen, ProvidersScreen),
+            "index": (IndexScreen,),
+            "chunks": (ChunksScreen,),
+            "everywhere": (SearchScreen, ProvidersScreen, IndexScreen, ChunksScreen),
         }
         for owner in owners.get(action.where, (SearchScreen,)):
             assert hasattr(owner, f"action_{action.id}"), action.id
-    for where in ("lab", "knobs", "providers"):
+    for where in (*SCREENS, "knobs"):
         keys = Counter(key for a in offered(where) for key in a.keys.split(","))
         assert {key for key, times in keys.items() if times > 1} <= {"g"}
 

@@ -12,7 +12,19 @@ RECORDED = make.HERE / "textual.txt"
 
 
 @pytest.mark.parametrize(
-    "name", ["lab", "demo", "demo-small", "knobs", "get-small", "providers", "fault", "fault-providers-small"]
+    "name",
+    [
+        "lab",
+        "demo",
+        "demo-small",
+        "knobs",
+        "get-small",
+        "providers",
+        "fault",
+        "fault-providers-small",
+        "index",
+        "chunks-small",
+    ],
 )
 async def test_scene_is_as_committed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = RECORDED.read_text().strip() if RECORDED.exists() else "none"

@@ -10,7 +10,7 @@ from lab_world import LARGE, lab, make, settled
 
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import CancelToken, Note, Progress
-from openclaw_mem_engine.sync.indexer import SyncReport
+from openclaw_mem_engine.sync.report import SyncReport
 from openclaw_mem_tui.app import Workbench
 
 
@@ -18,7 +18,7 @@ class SlowSync(make.SteadyMemory):  # type: ignore[misc, name-defined]
     """Counts its syncs; each waits until it is cancelled or let go."""
 
     def sync(
-        self, progress: Progress | None = None, cancel: CancelToken | None = None, *, force: bool = False
+        self, progress: Progress | None = None, cancel: CancelToken | None = None, **how: Any
     ) -> SyncReport:
         type(self).syncs += 1
         end = time.monotonic() + 5
@@ -29,7 +29,7 @@ class SlowSync(make.SteadyMemory):  # type: ignore[misc, name-defined]
             time.sleep(0.005)
         if self.failure is not None:
             raise self.failure
-        report: SyncReport = super().sync(progress, cancel, force=force)
+        report: SyncReport = super().sync(progress, cancel, **how)
         report.notes.extend(self.notes)
         return report
 

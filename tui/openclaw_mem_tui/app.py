@@ -22,18 +22,22 @@ from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
 from openclaw_mem_tui.themes import chosen_theme, mixed_variables, our_themes
 
 if TYPE_CHECKING:
-    from openclaw_mem_tui.screens.providers import ProvidersScreen
+    from openclaw_mem_tui.bindings import Where
+    from openclaw_mem_tui.screens.over import OverScreen
 
 
 #: Actions that the palette leaves out: they are there, or they need a place.
-_NOT_BY_NAME = frozenset({"palette", "cancel", "leave", "next_list", "pane_down", "pane_up"})
+_NOT_BY_NAME = frozenset(
+    {"palette", "cancel", "leave", "next_list", "pane_down", "pane_up", "next_of_index", "previous_of_index"}
+    | {"detail_down", "detail_up", "leave_index", "text_down", "text_up", "leave_chunks"}
+)
 
 
 class Workbench(App[int]):
     """Terminal workbench of openclaw-mem."""
 
     TITLE = "openclaw-mem"
-    CSS_PATH = ["styles/base.tcss", "styles/search.tcss", "styles/providers.tcss"]  # noqa: RUF012 - Textual reads it from the class
+    CSS_PATH = ["styles/base.tcss", "styles/search.tcss", "styles/providers.tcss", "styles/index.tcss"]  # noqa: RUF012 - Textual reads it from the class
     BINDINGS = [  # noqa: RUF012
         Binding("ctrl+q", "quit", show=False, priority=True),
         Binding("f1", "screen.help", show=False),
@@ -56,7 +60,6 @@ class Workbench(App[int]):
         self.guide = demo
         self.initial_query = initial_query
         self.search_screen = SearchScreen(self.lab, demo, initial_query)
-        self._providers: ProvidersScreen | None = None
         self.theme_trouble = ""
         for own in our_themes():
             self.register_theme(own)
@@ -91,8 +94,8 @@ class Workbench(App[int]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every action of the screen by name, then the themes."""
-        here = self._providers is not None and screen is self._providers
-        for action in offered("providers" if here else "lab"):
+        where: Where = getattr(screen, "WHERE", "lab")
+        for action in offered(where):
             if (action.group == "Hits" and not action.rank) or action.id in _NOT_BY_NAME:
                 continue
             if screen.check_action(action.id, ()):
@@ -101,21 +104,40 @@ class Workbench(App[int]):
                     f"key {action.shown}",
                     lambda name=action.id: self.call_later(self.run_action, f"screen.{name}"),
                 )
-        if not here and self.lab.view.shown_faults:
+        if where == "lab" and self.lab.view.shown_faults:
             yield SystemCommand("Switch all faults off", "healthy answers again", self.action_clear_faults)
         yield SystemCommand("Theme", "change the colours", self.action_change_theme)
 
     # -- screens ------------------------------------------------------------------------------------------
 
-    def action_show_providers(self) -> None:
-        """Over the lab, which keeps its state; built when it is first asked for."""
-        if self._providers is None:
-            from openclaw_mem_tui.screens.providers import ProvidersScreen
+    def action_show_search(self) -> None:
+        """Down to the lab."""
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
 
-            self._providers = ProvidersScreen(self.lab, self.search_screen.switch_faults)
-            self.install_screen(self._providers, "providers")
-        if self.screen is not self._providers:
-            self.push_screen("providers")
+    def action_show_providers(self) -> None:
+        self._show("providers", self._make_providers)
+
+    def action_show_index(self) -> None:
+        self._show("index", self._make_index)
+
+    def _show(self, name: str, make: Callable[[], OverScreen]) -> None:
+        """One screen over the lab, which keeps its state; built when it is first asked for."""
+        if not self.is_screen_installed(name):
+            self.install_screen(make(), name)
+        if self.screen is not self.get_screen(name):
+            self.action_show_search()
+            self.push_screen(name)
+
+    def _make_providers(self) -> OverScreen:
+        from openclaw_mem_tui.screens.providers import ProvidersScreen
+
+        return ProvidersScreen(self.lab, self.search_screen.switch_faults)
+
+    def _make_index(self) -> OverScreen:
+        from openclaw_mem_tui.screens.index import IndexScreen
+
+        return IndexScreen(self.lab, self.search_screen.resync)
 
     def action_clear_faults(self) -> None:
         self.search_screen.switch_faults(NO_FAULTS)

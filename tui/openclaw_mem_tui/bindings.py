@@ -7,8 +7,9 @@ from typing import Literal, NamedTuple
 from textual.binding import Binding
 
 #: Where a key works: in the search lab (outside of the query line), in its query line, in its knob panel, on
-#: the providers screen; or on both screens.
-Where = Literal["lab", "query", "knobs", "providers", "both"]
+#: another screen; or on every screen.
+Where = Literal["lab", "query", "knobs", "providers", "index", "chunks", "everywhere"]
+SCREENS: tuple[Where, ...] = ("lab", "providers", "index", "chunks")
 
 
 class Action(NamedTuple):
@@ -27,6 +28,11 @@ class Action(NamedTuple):
 
 _TOGGLE = "switch a fault on or off; on: compare with the healthy run"
 _NEXT_LIST = "from the chain to the faults and back"
+_REBUILD = "build a new index, after showing what that takes"
+_VERIFY = "read every file again, whatever its date says, and sync"
+_DEEP = "deep check: cut every file again and compare with the index"
+_MEND = "fix what the doctor can, after showing what that is"
+_NEXT_OF_INDEX = "next list: files, doctor, events"
 
 ACTIONS: tuple[Action, ...] = (
     Action("focus_query", "slash,i", "/ i", "edit the query", "Search", footer="search", rank=1),
@@ -95,8 +101,41 @@ ACTIONS: tuple[Action, ...] = (
     Action("pane_down", "J", "J", "scroll the pane below the list down", "Providers", "providers"),
     Action("pane_up", "K", "K", "scroll the pane below the list up", "Providers", "providers"),
     Action("leave", "escape", "esc", "back to the search lab", "Providers", "providers"),
-    Action("show_search", "1", "1", "search lab", "Screens", "both", "lab", 6),
-    Action("show_providers", "2", "2", "providers, fallback and faults", "Screens", "both", "providers", 7),
+    Action("sync_index", "y", "y", "sync now", "Index", "index", "sync", 3),
+    Action("rebuild", "Y", "Y", _REBUILD, "Index", "index", "rebuild", 6),
+    Action("verify", "v", "v", _VERIFY, "Index", "index", "verify", 7),
+    Action("chunks", "enter", "enter", "the file with its chunks drawn on it", "Index", "index", "chunks", 1),
+    Action("examine", "d", "d", "the doctor looks again", "Index", "index", "check again", 5),
+    Action("examine_deep", "D", "D", _DEEP, "Index", "index", "deep check", 10),
+    Action("mend", "f", "f", _MEND, "Index", "index", "fix", 2),
+    Action("order", "o", "o", "files by state, path, size, chunks, time", "Index", "index", "order", 9),
+    Action("find_file", "slash", "/", "find a file", "Index", "index", "find", 11),
+    Action("edit_file", "e", "e", "open the file in your editor", "Index", "index", "edit", 12),
+    Action("next_of_index", "tab", "tab", _NEXT_OF_INDEX, "Index", "index", "next list", 4),
+    Action("previous_of_index", "shift+tab", "shift+tab", "the list before", "Index", "index"),
+    Action("detail_down", "J", "J", "scroll the lower pane down", "Index", "index"),
+    Action("detail_up", "K", "K", "scroll the lower pane up", "Index", "index"),
+    Action("leave_index", "escape", "esc", "stop what runs, else back to the search lab", "Index", "index"),
+    Action("text_down", "J", "J", "scroll the text down", "Chunks", "chunks", "scroll", 1),
+    Action("text_up", "K", "K", "scroll the text up", "Chunks", "chunks"),
+    Action(
+        "edit_chunk", "e", "e", "open the file in your editor, at the chunk", "Chunks", "chunks", "edit", 2
+    ),
+    Action("leave_chunks", "escape,enter", "esc", "back to the index", "Chunks", "chunks", "back", 3),
+    Action("show_search", "1", "1", "search lab", "Screens", "everywhere", "lab", 6),
+    Action(
+        "show_providers", "2", "2", "providers, fallback and faults", "Screens", "everywhere", "providers", 7
+    ),
+    Action(
+        "show_index",
+        "3",
+        "3",
+        "index health: files, doctor, events",
+        "Screens",
+        "everywhere",
+        "index",
+        8,
+    ),
     Action("guide", "g", "g", "the lessons of the demo", "More", footer="lessons", rank=5),
     Action(
         "next_lesson",
@@ -110,9 +149,9 @@ ACTIONS: tuple[Action, ...] = (
     Action("previous_lesson", "left_square_bracket", "[", "previous lesson of the demo", "More"),
     Action("export", "x", "x", "export JSON, Markdown, SVG, configuration", "More", footer="export", rank=11),
     Action("sync", "r", "r", "sync the index, or try to open it again", "More"),
-    Action("palette", "colon", ": ctrl+p", "command palette, themes", "More", "both"),
-    Action("help", "question_mark,f1", "? f1", "this help", "More", "both", footer="help", rank=1),
-    Action("quit", "q", "q ctrl+q", "quit", "More", "both", footer="quit", rank=5),
+    Action("palette", "colon", ": ctrl+p", "command palette, themes", "More", "everywhere"),
+    Action("help", "question_mark,f1", "? f1", "this help", "More", "everywhere", footer="help", rank=1),
+    Action("quit", "q", "q ctrl+q", "quit", "More", "everywhere", footer="quit", rank=5),
 )
 
 BY_ID = {action.id: action for action in ACTIONS}
@@ -120,9 +159,15 @@ GROUPS: tuple[str, ...] = tuple(dict.fromkeys(action.group for action in ACTIONS
 
 
 def offered(where: Where) -> tuple[Action, ...]:
-    """The actions of a place, with those that work on both screens."""
-    both = where in ("lab", "providers")
-    return tuple(a for a in ACTIONS if a.where == where or (both and a.where == "both"))
+    """The actions of a place, with those that work on every screen."""
+    return tuple(a for a in ACTIONS if a.where == where or (where in SCREENS and a.where == "everywhere"))
+
+
+def elsewhere(where: Where) -> frozenset[str]:
+    """Ids of the actions that do not belong to a screen: the help leaves them out. The query line and the
+    knobs belong to the lab."""
+    here = {where, "everywhere", *(("query", "knobs") if where == "lab" else ())}
+    return frozenset(a.id for a in ACTIONS if a.where not in here)
 
 
 def bindings(where: Where) -> list[Binding]:

@@ -30,7 +30,7 @@ def as_markdown(view: View) -> str:
     assert view.trace is not None
     assert view.pool is not None
     # Loaded here: the engine itself is opened only after the first frame.
-    from openclaw_mem_engine.memory import Answer
+    from openclaw_mem_engine.answer import Answer
     from openclaw_mem_engine.report import trace_markdown
 
     report = trace_markdown(Answer(view.pool, view.trace))

@@ -206,6 +206,32 @@ def clock(at: float, now: float, seconds: bool = False) -> str:
     return told if moment[:3] == time.localtime(now)[:3] else f"{time.strftime('%Y-%m-%d', moment)} {told}"
 
 
+def day(at: float, now: float) -> str:
+    """A moment (epoch seconds) in at most ten cells: ``14:02`` today, else ``2026-03-30``."""
+    moment = time.localtime(at)
+    today = moment[:3] == time.localtime(now)[:3]
+    return time.strftime("%H:%M" if today else "%Y-%m-%d", moment)
+
+
+def stamp(at: float, now: float) -> str:
+    """A moment (epoch seconds) in eleven cells: ``   14:02:20`` today, else ``03-30 14:02``."""
+    moment = time.localtime(at)
+    today = moment[:3] == time.localtime(now)[:3]
+    return time.strftime("   %H:%M:%S" if today else "%m-%d %H:%M", moment)
+
+
+def seconds(value: float) -> str:
+    """How long something took: ``0.2 s``, ``12 s``, ``3 min``."""
+    return f"{value:.1f} s" if value < 10 else age(value)
+
+
+def bytes_of(count: int) -> str:
+    """A size of a file: ``512 B``, ``6.1 KB``, ``2.4 MB``."""
+    if count < 1000:
+        return f"{count} B"
+    return f"{count / 1000:.1f} KB" if count < 1_000_000 else f"{count / 1e6:.1f} MB"
+
+
 def megabytes(count: int) -> str:
     """``0.2 MB``, ``18 MB``; below 50 KB in KB."""
     if count < 50_000:

@@ -17,18 +17,25 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress
+from openclaw_mem_engine.model import Excerpt, Note, Progress
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
 from openclaw_mem_tui.side import Side, Unexpected, call
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.events import Event
+    from openclaw_mem_engine.health import Health
+    from openclaw_mem_engine.index.findings import Report
     from openclaw_mem_engine.index.protocol import CacheSize
-    from openclaw_mem_engine.memory import Memory, Status
+    from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.providers.lineup import LinkState
     from openclaw_mem_engine.providers.records import DayUsage
-    from openclaw_mem_engine.sync.indexer import SyncReport
+    from openclaw_mem_engine.status import Status
+    from openclaw_mem_engine.sync.anatomy import Anatomy
+    from openclaw_mem_engine.sync.overview import Overview
+    from openclaw_mem_engine.sync.plan import Plan
+    from openclaw_mem_engine.sync.report import SyncReport
 
 T = TypeVar("T")
 
@@ -57,6 +64,8 @@ class Service:
         self._closed = False
         self._syncs = ThreadPoolExecutor(1, "openclaw-mem-sync")
         self._sync_tokens: set[threading.Event] = set()
+        self._examinations = ThreadPoolExecutor(1, "openclaw-mem-doctor")
+        self._examining: set[threading.Event] = set()
         self._watch_stop = asyncio.Event()
         self._probes: dict[tuple[str, frozenset[str]], asyncio.Future[float]] = {}
 
@@ -86,16 +95,20 @@ class Service:
         self._closed = True
         self._watch_stop.set()
         self.cancel_sync()
+        for token in self._examining:
+            token.set()
         async with self._switching:
             faulted, self._faulted = self._faulted, None
         if self._healthy.memory is not None:
             await call(self._syncs, lambda: None)
+            await call(self._examinations, lambda: None)
         if faulted is not None:
             await faulted.close()
         await self._healthy.close()
         while self._tasks:
             await asyncio.wait(self._tasks)
         self._syncs.shutdown(wait=False, cancel_futures=True)
+        self._examinations.shutdown(wait=False, cancel_futures=True)
 
     # -- faults -------------------------------------------------------------------------------------------
 
@@ -179,20 +192,65 @@ class Service:
         """Lines of a note. Raises PathRefused."""
         return await self._healthy.look(lambda memory: memory.get(path, start, lines))
 
-    async def freshness(self) -> Freshness:
-        return await self._healthy.look(lambda memory: memory.freshness())
-
     async def status(self) -> Status:
         return await self._healthy.look(lambda memory: memory.status())
 
+    # -- health -------------------------------------------------------------------------------------------
+
+    async def overview(self) -> Overview:
+        """The index file by file. Raises WorkspaceError, IndexUnavailable."""
+        return await self._healthy.look(lambda memory: memory.health.overview())
+
+    async def anatomy(self, path: str) -> Anatomy:
+        """A file and its chunks. Raises UsageError, WorkspaceError, IndexUnavailable."""
+        return await self._healthy.look(lambda memory: memory.health.anatomy(path))
+
+    async def events(self, limit: int) -> list[Event]:
+        """What happened, newest first."""
+        return await self._healthy.look(lambda memory: memory.health.events(limit))
+
+    async def examine(self, progress: Progress, *, deep: bool) -> Report:
+        """Let the doctor look. ``progress`` is called in its thread; cancelling the coroutine stops it."""
+        return await self._slowly(lambda health, token: health.examine(progress, token, deep=deep))
+
+    async def mend(self, report: Report, progress: Progress) -> tuple[list[str], Report | None]:
+        """Mend what can be mended; what was done, and what there is afterwards (None: nobody looked). Raises
+        SyncBusy, IndexUnavailable."""
+        try:
+            return await self._slowly(lambda health, token: health.mend(report, progress, token))
+        finally:
+            self.forget_pools()
+
+    async def plan_rebuild(self) -> Plan:
+        """What a rebuild would read, embed and cost. Raises WorkspaceError, IndexUnavailable."""
+        memory = self._healthy.opened
+        return await self._slowly(lambda _, token: memory.plan(token, force=True))
+
+    async def _slowly(self, work: Callable[[Health, threading.Event], T]) -> T:
+        """Something that may take seconds, in the doctor's thread; cancelling the coroutine stops it."""
+        memory, token = self._healthy.opened, threading.Event()
+        self._examining.add(token)
+        try:
+            return await call(self._examinations, lambda: work(memory.health, token))
+        except asyncio.CancelledError:
+            token.set()
+            raise
+        finally:
+            self._examining.discard(token)
+
     # -- keeping up ---------------------------------------------------------------------------------------
 
-    async def sync(self, progress: Progress) -> SyncReport:
-        """Bring the index up to date. ``progress`` is called in the sync thread."""
+    async def sync(
+        self, progress: Progress, *, force: bool = False, verify: bool = False, tails: bool = False
+    ) -> SyncReport:
+        """Bring the index up to date; ``force``, ``verify`` and ``tails``: see ``Memory.sync``. ``progress``
+        is called in the sync thread."""
         memory, token = self._healthy.opened, threading.Event()
         self._sync_tokens.add(token)
         try:
-            return await call(self._syncs, lambda: memory.sync(progress, token))
+            return await call(
+                self._syncs, lambda: memory.sync(progress, token, force=force, verify=verify, tails=tails)
+            )
         except asyncio.CancelledError:
             token.set()
             raise
@@ -213,8 +271,8 @@ class Service:
             self._faulted.forget_pools()
 
     async def changes(self, noted: Callable[[Note], None]) -> AsyncIterator[frozenset[str]]:
-        """Groups of changed absolute paths, as the watcher sees them; ``noted`` hears when it watches less
-        well than it could."""
+        """Groups of changed absolute paths, as the watcher sees them; first an empty one, when it begins to
+        see. ``noted`` hears when it watches less well than it could."""
         from openclaw_mem_engine.sync.watch import watch_notes
 
         async for paths in watch_notes(self.settings, self._watch_stop, noted):

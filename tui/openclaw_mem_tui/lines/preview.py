@@ -74,6 +74,14 @@ def first_match(lines: Sequence[Line]) -> int:
     return next((n for n, row in enumerate(lines) if any("match" in s.role.split() for s in row)), 0)
 
 
+def transcript(candidate: Candidate, marker: Marker, cells: int) -> list[Line]:
+    """The whole chunk of a transcript, which ``memory_get`` does not read."""
+    told = "Agents cannot get the lines of a transcript (memory_get reads notes alone). The chunk as indexed:"
+    last = candidate.end_line
+    numbered = _numbered(candidate.text, candidate.start_line, last, marker, cells)
+    return [*wrapped(line((told, "dim")), cells), (), *numbered]
+
+
 def refusal(message: str, cells: int) -> list[Line]:
     """Why ``get`` gave nothing."""
     return wrapped(line(("Refused. ", "bad"), fmt.inert(message)), cells)

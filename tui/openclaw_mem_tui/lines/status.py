@@ -12,6 +12,7 @@ from openclaw_mem_tui.spans import Line, Span, fit, line, spread, width, wrapped
 from openclaw_mem_tui.state import View, timings
 
 Phase = Literal["opening", "syncing", "ready", "failed"]
+Task = Literal["sync", "rebuild", "verify"]
 SPINNER = "◐◓◑◒"
 
 #: Codes of notes that say the same as the line about the fallback.
@@ -31,11 +32,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What goes on behind the screen. ``done``/``total`` count what ``label`` says (0: not known);
-    ``said`` is the last thing that happened, until something else does; ``noted`` is what the last sync
-    remarked, until the next query."""
+    """What goes on behind the screen. ``done``/``total`` count what ``label`` says (0: not known) of a task
+    that runs, ``left`` are the seconds that it still takes (None: nobody knows); ``said`` is the last thing
+    that happened, until something else does; ``noted`` is what the last sync remarked, until the next
+    query."""
 
     phase: Phase = "opening"
+    task: Task = "sync"
+    left: float | None = None
     label: str = ""
     done: int = 0
     total: int = 0
@@ -151,7 +155,7 @@ def _at_most(count: int, lines: list[Line], cells: int) -> list[Line]:
 def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
     """State and timings at the left, the index at the right."""
     end = _index(activity)
-    start = _doing(view, activity, frame)
+    start = doing(activity, frame) or _answered(view, activity, frame)
     if width(start) + width(end) + 2 > cells:
         end = _index(activity, short=True)
     if activity.said and width(start) + width(end) + 2 > cells:
@@ -160,21 +164,29 @@ def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
     return spread(start, end, cells)
 
 
-def _doing(view: View, activity: Activity, frame: int) -> Line:
-    spin = SPINNER[frame % len(SPINNER)] if activity.busy else ""
+def doing(activity: Activity, frame: int, again: str = "r") -> Line:
+    """Opening, syncing, or that nothing can be done until ``again`` is pressed; else empty."""
+    spin = SPINNER[frame % len(SPINNER)]
     if activity.phase == "failed":
-        return line((" ○ ", "bad"), ("nothing can be searched", "bad"), ("  r tries again", "dim"))
+        return line((" ○ ", "bad"), ("nothing can be searched", "bad"), (f"  {again} tries again", "dim"))
     if activity.phase == "opening":
         return line((f" {spin} ", "accent"), ("opening the index", "dim"))
     if activity.phase == "syncing":
         many = f" {activity.done:,} of {activity.total:,}" if activity.total else ""
+        left = f", {fmt.age(activity.left)} left" if activity.left is not None else ""
         label = fmt.crop(fmt.inert(activity.label or "reading the notes"), 44)
         bar: Line = ()
         if activity.total:
             first, text = fmt.bar(0, activity.done / activity.total, 12)
             bar = line((" " * first + fmt.left(text, 12 - first), "accent"), " ")
-        return line((f" {spin} ", "accent"), *bar, ("sync", "dim"), many, (f"  {label}", "dim"))
+        return line((f" {spin} ", "accent"), *bar, (activity.task, "dim"), many, left, (f"  {label}", "dim"))
+    return ()
+
+
+def _answered(view: View, activity: Activity, frame: int) -> Line:
+    """The search that runs, or what the last one took."""
     if activity.searching and view.pending:
+        spin = SPINNER[frame % len(SPINNER)]
         return line((f" {spin} ", "accent"), ("searching", "dim"), ("  esc cancels", "faint"))
     if activity.said:
         return line((" ● ", "good"), fmt.inert(activity.said))

@@ -59,6 +59,35 @@ READING_CHAIN: Reading = (
 )
 
 
+READING_INDEX: Reading = (
+    "Reading the index",
+    (
+        ("↑ ↓ j k", "up and down a list"),
+        ("● indexed", "what is indexed is what is on disk"),
+        ("◌ changed", "text on disk differs; +48 B: 48 bytes longer"),
+        ("+ new", "on disk, not in the index yet"),
+        ("− gone", "in the index, not on disk any more"),
+        ("⊘ left out", "found, not indexed; the file pane says why"),
+        ("= ≠", "built with the present settings; with others"),
+        ("✗ ! i", "error, warning, remark of the doctor"),
+        ("✓", "a check that found nothing"),
+        ("generation", "grows with every change of the index"),
+    ),
+)
+READING_CHUNKS: Reading = (
+    "Reading the chunks",
+    (
+        ("↑ ↓ j k", "the chunk before, the next one"),
+        ("┃ │", "lines of the selected chunk; of a neighbour"),
+        ("╋", "lines that two chunks share"),
+        ("tokens", "the estimate that chunks are cut by"),
+        ("overlap", "tokens repeated from the chunk before"),
+        ("keyword", "whether keyword search can find it"),
+        ("vector", "whether its text has an embedding"),
+    ),
+)
+
+
 class HelpText(Lines, can_focus=True):
     """Two columns where there is room."""
 

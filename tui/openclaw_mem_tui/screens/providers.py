@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
-from textual.screen import Screen
 
 from openclaw_mem_engine.providers.faults import FAULTS
-from openclaw_mem_tui.bindings import ACTIONS, bindings
+from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.lab import Lab
 from openclaw_mem_tui.lines import faults as fault_lines
 from openclaw_mem_tui.lines import providers as chain_lines
-from openclaw_mem_tui.lines import status
 from openclaw_mem_tui.providers import Desk
-from openclaw_mem_tui.screens.help import READING_CHAIN, HelpScreen
+from openclaw_mem_tui.screens.help import READING_CHAIN
+from openclaw_mem_tui.screens.over import OverScreen
 from openclaw_mem_tui.widgets.banner import Banner
 from openclaw_mem_tui.widgets.cursor_list import CursorList, Rows
 from openclaw_mem_tui.widgets.key_bar import KeyBar
@@ -31,10 +30,6 @@ if TYPE_CHECKING:
 _NAMES = tuple(FAULTS)
 
 
-def _title(cells: int) -> str:
-    return "providers and fallback" if cells >= 100 else "providers"
-
-
 class ChainList(CursorList):
     HELP = "The chain: every provider in the order in which one is chosen, keywords at the end."
 
@@ -43,23 +38,21 @@ class FaultList(CursorList):
     HELP = "The faults are made here, on purpose: nothing is sent for them, and nothing is written down."
 
 
-class ProvidersScreen(Screen[None]):
+class ProvidersScreen(OverScreen):
     """Drawn from the lab's view and the desk's look. Where there is one column, the list with the focus and
     the pane that goes with it are shown."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-short"), (30, "-tall")]  # noqa: RUF012
+    WHERE, ACTION, READING = "providers", "show_providers", READING_CHAIN
+    NAMES = "providers", "providers and fallback"
     BINDINGS = bindings("providers")  # type: ignore[assignment]
     HELP = "Who makes the vectors, who answers when that fails, and what an answer is like then."
 
     def __init__(self, lab: Lab, switch_faults: Callable[[frozenset[str]], None]) -> None:
-        super().__init__()
-        self.lab = lab
-        self.desk = Desk(lab.service, self._draw)
+        super().__init__(lab)
+        self.desk = Desk(lab.service, self.draw)
         self._switch_faults = switch_faults
         self._pointed = False
         self._read_for: tuple[Pool | None, frozenset[str], str] | None = None
-        lab.listen(self._heard)
 
     def compose(self) -> ComposeResult:
         yield Banner(here=True)
@@ -104,23 +97,16 @@ class ProvidersScreen(Screen[None]):
     def on_mount(self) -> None:
         self.chain.border_title, self.faults.border_title = "chain", "faults"
         (self.faults if self.lab.view.faults else self.chain).focus()
-        self._draw()
-
-    def on_resize(self) -> None:
-        # The breakpoint's classes come with the new layout.
-        self.call_after_refresh(self._draw)
+        self.draw()
 
     def on_screen_resume(self) -> None:
         self._read_for = None
-        self._heard()
-        self._draw()
+        self.heard()
+        self.draw()
 
     def on_screen_suspend(self) -> None:
         # Nobody waits for a provider any more; its thread ends by itself.
         self.workers.cancel_group(self, "probe")
-
-    def _run(self, work: Callable[[], Awaitable[object]], group: str, exclusive: bool = True) -> None:
-        self.run_worker(work, group=group, exclusive=exclusive, exit_on_error=False)
 
     def _arrived(self) -> None:
         """The first look at the chain: the cursor goes to who is in use."""
@@ -130,7 +116,7 @@ class ProvidersScreen(Screen[None]):
             at = next((place for place, link in enumerate(links) if link.role == "primary"), 0)
             self.chain.action_go(at - self.chain.cursor)
 
-    def _heard(self) -> None:
+    def heard(self) -> None:
         """The lab has changed: what it found out about a provider is in the chain."""
         if not self.is_mounted or not self.is_current:
             return
@@ -138,17 +124,16 @@ class ProvidersScreen(Screen[None]):
         now = (view.pool, view.shown_faults, self.lab.activity.phase)
         if now != self._read_for and not view.pending:
             self._read_for = now
-            self._run(self.desk.read, "read")
-        self._draw()
+            self.run_in(self.desk.read, "read")
+        self.draw()
 
     # -- drawing ------------------------------------------------------------------------------------------
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         if not self.is_mounted:
             return
-        view, look, place = self.lab.view, self.desk.look, self.lab.place
-        self.query_one(Banner).show(view.shown_faults)
-        self.query_one("#top", Pane).show(lambda cells: [status.top(place, cells, _title(cells))])
+        view, look, narrow = self.lab.view, self.desk.look, self.narrow
+        self.draw_edges()
         self.chain.show(
             lambda cells, cursor: Rows(
                 [chain_lines.header(cells)],
@@ -172,12 +157,10 @@ class ProvidersScreen(Screen[None]):
         self.last.show(lambda cells: fault_lines.last_query(view, cells))
         self.query_one("#cache", Pane).show(lambda cells: [chain_lines.cache(look, cells)])
         self._arrived()
-        narrow = not self.has_class("-wide")
         self.chain.border_subtitle = "r asks now" + " · tab: faults" * narrow
         self.faults.border_subtitle = "space switches · u clears" + " · tab: chain" * narrow
         self._draw_link()
         self._draw_status()
-        self.query_one("#keys", KeyBar).show("providers", frozenset({"show_providers"}))
 
     def _draw_link(self) -> None:
         link, look = self.selected, self.desk.look
@@ -200,10 +183,6 @@ class ProvidersScreen(Screen[None]):
     @on(CursorList.Chosen, "#faults")
     def _chosen(self) -> None:
         self.action_toggle_fault()
-
-    @on(KeyBar.Pressed)
-    async def _key_pressed(self, event: KeyBar.Pressed) -> None:
-        await self.app.run_action(event.action.id, self)
 
     # -- actions ------------------------------------------------------------------------------------------
 
@@ -261,24 +240,7 @@ class ProvidersScreen(Screen[None]):
             told = "keywords need no provider" if link.role == "keywords" else f"{link.name} is not in use"
             self.desk.say(told)
             return
-        self._run(partial(self.desk.probe, link), "probe", exclusive=False)
+        self.run_in(partial(self.desk.probe, link), "probe", exclusive=False)
 
     def action_leave(self) -> None:
         self.app.pop_screen()
-
-    def action_show_search(self) -> None:
-        self.app.pop_screen()
-
-    def action_show_providers(self) -> None:
-        """Here already."""
-
-    def action_palette(self) -> None:
-        self.app.action_command_palette()
-
-    def action_help(self) -> None:
-        about = f"{self.HELP} {getattr(self.focused, 'HELP', None) or ''}".strip()
-        hidden = {a.id for a in ACTIONS if a.where in ("lab", "knobs")} | {"show_providers"}
-        self.app.push_screen(HelpScreen(about, frozenset(hidden), READING_CHAIN))
-
-    def action_quit(self) -> None:
-        self.app.exit(0)

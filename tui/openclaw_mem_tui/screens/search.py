@@ -106,11 +106,7 @@ class SearchScreen(SearchActions):
             self.load_lesson(self.guide.start)
         elif self.lab.view.query.strip() or self.lab.view.faults:
             self.search_soon(0.0)
-        fresh = self.lab.activity.freshness
-        settings = self.lab.service.settings
-        if settings.sync.on_session_start or (fresh is not None and fresh.state == "empty"):
-            await self.lab.sync()
-            await self.lab.refresh()
+        await self.lab.start()
         self._run(self.lab.watch, "watch")
 
     # -- workers ------------------------------------------------------------------------------------------
@@ -124,10 +120,12 @@ class SearchScreen(SearchActions):
         if self._stale_timer is None:
             self._stale_timer = self.set_timer(delay + _STALE_AFTER, self._mark_stale)
 
-    def resync(self) -> None:
+    def resync(self, *, force: bool = False, verify: bool = False) -> None:
+        """Sync and answer the last query again; before that, try to open an index that is not open."""
+
         async def sync_and_search() -> None:
             if self.lab.service.is_open:
-                await self.lab.sync()
+                await self.lab.sync(force=force, verify=verify, tails=True)
                 await self.lab.refresh()
             else:
                 await self._start()

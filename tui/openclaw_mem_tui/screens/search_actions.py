@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from pathlib import Path
-
 from textual import work
-from textual.app import SuspendNotSupported
 from textual.containers import Vertical
 
 from openclaw_mem_engine.errors import OpenClawMemError
@@ -15,9 +10,9 @@ from openclaw_mem_engine.ranking.knob_table import KNOBS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.trace import Row
 from openclaw_mem_tui import format as fmt
-from openclaw_mem_tui.bindings import ACTIONS
-from openclaw_mem_tui.editor import editor_command
+from openclaw_mem_tui.bindings import ACTIONS, elsewhere
 from openclaw_mem_tui.lines import preview as preview_lines
+from openclaw_mem_tui.screens.editing import edit
 from openclaw_mem_tui.screens.export_actions import ExportActions
 from openclaw_mem_tui.screens.help import HelpScreen
 from openclaw_mem_tui.screens.pick import Choice, PickScreen
@@ -197,6 +192,10 @@ class SearchActions(ExportActions):
         self.preview_kind = "get"
         self.preview.border_title = "note"
         self.preview.border_subtitle = "back to the snippet (enter)"
+        if row.source == "sessions":
+            self.preview.border_title = "transcript"
+            self.preview.show(lambda cells: preview_lines.transcript(candidate, marker, cells))
+            return
         try:
             got = await self.lab.service.get(row.path, start, count)
         except OpenClawMemError as error:
@@ -230,22 +229,10 @@ class SearchActions(ExportActions):
         if row is None or not self.lab.service.is_open:
             return
         settings = self.lab.service.settings
-        path = Path(settings.workspace) / row.path
-        if not path.is_file():
-            self.lab.say(f"{fmt.inert(row.path)} is not on disk any more")
-            return
-        try:
-            command = editor_command(settings.editor, os.environ, str(path), row.start_line)
-            with self.app.suspend():
-                code = subprocess.run(command, check=False).returncode
-        except SuspendNotSupported:
-            self.lab.say("this terminal cannot be handed to an editor")
-        except (OSError, ValueError) as error:
-            self.lab.say(f"the editor did not start: {error}")
-        else:
-            self.lab.say(f"back from {Path(command[0]).name}" + (f", which returned {code}" if code else ""))
-            if not settings.sync.watch:
-                self.resync()
+        said, ran = edit(self.app, settings, row.path, row.start_line)
+        self.lab.say(said)
+        if ran and not settings.sync.watch:
+            self.resync()
 
     def action_copy_place(self) -> None:
         row = self.hits.selected
@@ -349,6 +336,9 @@ class SearchActions(ExportActions):
     async def action_show_providers(self) -> None:
         await self.app.run_action("app.show_providers")
 
+    async def action_show_index(self) -> None:
+        await self.app.run_action("app.show_index")
+
     def action_sync(self) -> None:
         self.resync()
 
@@ -358,9 +348,8 @@ class SearchActions(ExportActions):
     def action_help(self) -> None:
         focused = self.focused
         about = (getattr(focused, "HELP", None) or self.HELP or "").strip()
-        hidden = {a.id for a in ACTIONS if a.where == "providers" or not self.check_action(a.id, ())}
-        hidden.add("show_search")
-        self.app.push_screen(HelpScreen(about, frozenset(hidden)))
+        hidden = {a.id for a in ACTIONS if not self.check_action(a.id, ())} | {"show_search"}
+        self.app.push_screen(HelpScreen(about, elsewhere("lab") | hidden))
 
     def action_quit(self) -> None:
         self.app.exit(0)

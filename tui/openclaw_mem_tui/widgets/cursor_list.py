@@ -36,10 +36,10 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("down,j", "go(1)", show=False),
         Binding("up,k", "go(-1)", show=False),
-        Binding("home,g", "go(-1000)", show=False),
-        Binding("end,G", "go(1000)", show=False),
-        Binding("pagedown,ctrl+d", "go(5)", show=False),
-        Binding("pageup,ctrl+u", "go(-5)", show=False),
+        Binding("home,g", "go(-1_000_000)", show=False),
+        Binding("end,G", "go(1_000_000)", show=False),
+        Binding("pagedown,ctrl+d", "turn(1)", show=False),
+        Binding("pageup,ctrl+u", "turn(-1)", show=False),
     ]
 
     class Moved(Message):
@@ -60,7 +60,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         super().__init__(id=id, classes=classes)
         self._maker: Maker = _no_rows
         self.cursor = 0
-        self._spans: list[tuple[int, int]] = []  # first line and line after the last, of each item
+        self._spans: Sequence[tuple[int, int]] = []  # first line and line after the last, of each item
 
     def show(self, maker: Maker) -> None:
         """Draw with another function from now on."""
@@ -70,10 +70,11 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     def draw(self, cells: int) -> Sequence[Line]:
         rows = self._maker(cells, self.cursor)
         lines = list(rows.head)
-        self._spans = []
+        spans = []
         for item in rows.items:
-            self._spans.append((len(lines), len(lines) + len(item)))
+            spans.append((len(lines), len(lines) + len(item)))
             lines.extend(item)
+        self._spans = spans
         return lines
 
     def painted(self, index: int) -> Strip:
@@ -96,6 +97,10 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         self.refresh()
         self.follow()
         self.post_message(self.Moved(self))
+
+    def action_turn(self, direction: int) -> None:
+        """Half a page."""
+        self.action_go(direction * max(5, self.size.height // 2))
 
     def follow(self) -> None:
         """Bring the selected item into sight."""

@@ -1,0 +1,389 @@
+"""The index screen with real keys over a real index: files, chunks, doctor, what happened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import apsw
+import lab_world as world
+import pytest
+from lab_world import LARGE, SMALL, lab, make, settled
+from textual.pilot import Pilot
+
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.model import CancelToken, Progress
+from openclaw_mem_engine.sync.report import SyncReport
+from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.screens.chunks import ChunksScreen
+from openclaw_mem_tui.screens.confirm import ConfirmScreen
+from openclaw_mem_tui.screens.help import HelpScreen
+from openclaw_mem_tui.screens.index import IndexScreen
+from openclaw_mem_tui.screens.pick import PickScreen
+from openclaw_mem_tui.screens.providers import ProvidersScreen
+
+
+def index_screen(app: Workbench) -> IndexScreen:
+    return next(screen for screen in app.screen_stack if isinstance(screen, IndexScreen))
+
+
+async def press(pilot: Pilot[int], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settled(pilot)
+
+
+def unwatched(root: Path, kind: type[Memory] = make.SteadyMemory) -> Workbench:
+    """The workbench over the demo; changed files are not noticed by themselves."""
+    return Workbench(make.demo_memory(root, kind, watch=False), initial_query="heron")
+
+
+@asynccontextmanager
+async def opened(
+    app: Workbench, size: tuple[int, int] = LARGE
+) -> AsyncIterator[tuple[Pilot[int], IndexScreen]]:
+    """The application with its index screen in front."""
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "3")
+        yield pilot, index_screen(app)
+        assert [worker.error for worker in app.workers if worker.error] == []
+
+
+def shown(screen: IndexScreen, name: str) -> str:
+    return screen.query_one(name).text  # type: ignore[attr-defined, no-any-return]
+
+
+def notes(root: Path) -> Path:
+    return root / "demo" / "workspace"
+
+
+# -- what is there ------------------------------------------------------------------------------------------
+
+
+async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        facts = shown(screen, "#facts")
+        assert "84 files · 97 chunks · 97 of 97 vectors" in facts and "fresh" in facts
+        assert "chunks of 400 tokens, 80 overlap" in facts and "= as configured" in facts
+        assert screen.files.drawn and len(screen.files.drawn) == 84
+        assert "MEMORY.md" in screen.files.text and "● indexed" in screen.files.text
+        assert "healthy" in str(screen.doctor.border_title)
+        assert "✓ integrity" in screen.doctor.text and "✓ recall" in screen.doctor.text
+        assert "sync" in screen.events.text and "84 files new or changed" in screen.events.text
+        assert "5; enter draws them" in screen.detail.text
+        await press(pilot, "j")
+        assert "memory/2025-08-01.md" in screen.detail.text
+        marked = [y for y in range(6) if screen.files.render_line(y).text.startswith("▌")]
+        assert marked == [1], "the mark moves with the cursor"
+        await press(pilot, "tab")
+        assert screen.doctor.has_focus and "finding" in screen.detail.text
+        await press(pilot, "G")
+        assert "check" in screen.detail.text and "seen" in screen.detail.text
+        await press(pilot, "tab")
+        assert screen.events.has_focus and "texts embedded" in screen.detail.text
+        await press(pilot, "tab")
+        assert screen.files.has_focus
+        await press(pilot, "shift+tab")
+        assert screen.events.has_focus
+
+
+async def test_looking_writes_nothing(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, _):
+        files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+        before = {path: path.stat().st_mtime_ns for path in files}
+        await press(pilot, "d", "D", "enter", "down", "escape", "o", "tab", "tab", "escape", "3")
+        after = {path: path.stat().st_mtime_ns for path in (tmp_path / "data").rglob("*") if path.is_file()}
+        assert before == after
+
+
+async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        make.disturb(tmp_path)
+        await press(pilot, "1", "3")
+        rows = screen.files.text.splitlines()
+        assert "MEMORY.md" in rows[0] and "changed +48 B" in rows[0]
+        assert "changed −" in rows[1] and "− gone" in rows[2] and "left out" in rows[3]
+        assert "stale since" in shown(screen, "#facts") and "3 files to sync (y)" in shown(screen, "#facts")
+        assert "1 file left out" in shown(screen, "#facts")
+        assert "searches find the old text until the next sync" in " ".join(screen.detail.text.split())
+        await press(pilot, "y")
+        assert shown(screen, "#facts").splitlines()[-1].split() == "state fresh · 1 file left out".split()
+        assert "to sync" not in shown(screen, "#facts")
+        assert all("● indexed" in row for row in screen.files.text.splitlines()[1:])
+        assert "left out" in screen.files.text.splitlines()[0]
+        assert "2 files changed, 1 gone in" in shown(screen, "#status")
+        assert screen.events.text.count("sync") == 2
+
+
+async def test_a_change_that_the_watcher_sees_reaches_the_screen(tmp_path: Path) -> None:
+    async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
+        (notes(tmp_path) / "memory" / "seen.md").write_text("A heron came by itself.\n")
+        for _ in range(400):
+            await pilot.pause(0.02)
+            row = next((row for row in screen.files.text.splitlines() if "memory/seen.md" in row), "")
+            if "● indexed" in row:
+                break
+        assert "● indexed" in row and "85 files" in shown(screen, "#facts")
+
+
+# -- the doctor ---------------------------------------------------------------------------------------------
+
+
+async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        index = next((tmp_path / "data").glob("indexes/*/main.sqlite"))
+        with apsw.Connection(str(index)) as connection:
+            connection.execute("DELETE FROM chunks_fts WHERE rowid < 10")
+        await press(pilot, "d")
+        assert "error" in str(screen.doctor.border_title)
+        await press(pilot, "tab")
+        told = " ".join(screen.detail.text.split())
+        assert "✗ error" in told and "fix f from" in told and "openclaw-mem doctor --fix" in told
+        await press(pilot, "f")
+        assert isinstance(pilot.app.screen, ConfirmScreen)
+        assert "Notes are not touched" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
+        await press(pilot, "escape")
+        assert "error" in str(screen.doctor.border_title), "nothing is mended without a yes"
+        await press(pilot, "tab", "tab", "enter")
+        chunks = pilot.app.screen
+        assert isinstance(chunks, ChunksScreen) and "✗ no" in chunks.pieces.text
+        assert "keyword 0 of 5 · vector 5 of 5" in chunks.query_one("#status").text
+        await press(pilot, "escape", "f", "enter")
+        assert "healthy" in str(screen.doctor.border_title)
+        assert "fixed:" in shown(screen, "#status")
+        assert "doctor" in screen.events.text.splitlines()[0]
+        await press(pilot, "f")
+        assert "nothing that it could fix" in shown(screen, "#status")
+
+
+async def test_the_deep_doctor_looks_at_every_note(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        await press(pilot, "D")
+        assert "deep" in str(screen.doctor.border_title) and "✓ notes" in screen.doctor.text
+
+
+async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
+    class Slow(make.SteadyMemory):  # type: ignore[misc, name-defined]
+        held = False
+
+        def sync(
+            self, progress: Progress | None = None, cancel: CancelToken | None = None, **how: bool
+        ) -> SyncReport:
+            end = time.monotonic() + 5
+            while type(self).held and time.monotonic() < end:
+                if progress is not None:
+                    progress(3, 12, "memory/x.md")
+                if cancel is not None and cancel.is_set():
+                    break
+                time.sleep(0.005)
+            report: SyncReport = super().sync(progress, cancel, **how)
+            return report
+
+    async with opened(unwatched(tmp_path, Slow)) as (pilot, screen):
+        Slow.held = True
+        (notes(tmp_path) / "MEMORY.md").write_text("Other.\n")
+        await pilot.press("y")
+        await pilot.pause(0.4)
+        status = shown(screen, "#status")
+        assert "sync 3 of 12" in status and "esc stops" in status
+        await pilot.press("d")
+        await pilot.pause(0.05)
+        assert "esc stops" in shown(screen, "#status"), "the doctor waits for no sync, and does not join in"
+        await press(pilot, "escape")
+        assert "sync stopped" in shown(screen, "#status")
+        Slow.held = False
+        assert pilot.app.screen is screen
+        await press(pilot, "escape")
+        assert pilot.app.screen is lab(pilot.app)  # type: ignore[arg-type]
+
+
+# -- rebuilding and verifying -------------------------------------------------------------------------------
+
+
+async def test_a_rebuild_is_shown_before_it_is_done(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        before = screen.desk.look.overview
+        assert before is not None
+        await press(pilot, "Y")
+        assert isinstance(pilot.app.screen, ConfirmScreen)
+        plan = pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
+        assert "84 files are read again, and a new index is built from 97 chunks" in plan
+        assert "0 texts to embed, 97 from the cache" in plan and "stays on this machine" in plan
+        await press(pilot, "escape")
+        assert "rebuild" not in screen.events.text
+        await press(pilot, "Y", "enter")
+        assert "rebuilt with 84 files" in shown(screen, "#status")
+        assert "rebuild" in screen.events.text.splitlines()[0]
+        after = screen.desk.look.overview
+        assert after is not None and after.freshness.generation > before.freshness.generation
+        assert after.counts == before.counts
+        await press(pilot, "1")
+        assert lab(pilot.app).lab.view.answers  # type: ignore[arg-type]
+
+
+async def test_verify_reads_files_whose_times_lie(tmp_path: Path) -> None:
+    import os
+
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        note = notes(tmp_path) / "memory" / "2025-08-01.md"
+        status, text = note.stat(), note.read_text()
+        await press(pilot, "v")
+        assert "84 files read: the index is as they are" in shown(screen, "#status")
+        note.write_text(text.swapcase())
+        os.utime(note, ns=(status.st_atime_ns, status.st_mtime_ns))
+        await press(pilot, "v")
+        status_line = shown(screen, "#status")
+        assert "Not in the index as on disk" in status_line and "2025-08-01.md" in status_line
+
+
+# -- chunks -------------------------------------------------------------------------------------------------
+
+
+async def test_chunks_are_drawn_on_the_text(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, _):
+        await press(pilot, "enter")
+        screen = pilot.app.screen
+        assert isinstance(screen, ChunksScreen)
+        assert screen.anatomy is not None and len(screen.pieces.drawn) == 5
+        assert "the index holds this text" in screen.query_one("#cut").text  # type: ignore[attr-defined]
+        text = screen.text.text
+        assert text.startswith("┏━ chunk 1 · lines 1–25") and "└─ end of 2" in text
+        await press(pilot, "j")
+        text = screen.text.text
+        assert "┏━ chunk 2 · lines 20–41 · overlaps 1 by 89, 3 by 93 tokens" in text
+        shared = [row for row in text.splitlines() if row.startswith("╋") and row[2:].split()[0].isdigit()]
+        assert len(shared) == 6 + screen.anatomy.pieces[2].shared
+        assert "chunk 2 of 5 · 391 tokens" in screen.query_one("#status").text  # type: ignore[attr-defined]
+        await press(pilot, "G", "escape")
+        assert isinstance(pilot.app.screen, IndexScreen)
+
+
+async def test_chunks_of_a_file_that_changes_are_read_again(tmp_path: Path) -> None:
+    async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, _):
+        await press(pilot, "enter", "G")
+        screen = pilot.app.screen
+        assert isinstance(screen, ChunksScreen) and screen.anatomy is not None
+        (notes(tmp_path) / "MEMORY.md").write_text("One short line.\n")
+        for _ in range(400):
+            await pilot.pause(0.02)
+            if len(screen.anatomy.pieces) == 1 and screen.lab.activity.phase == "ready":
+                break
+        await settled(pilot)
+        assert len(screen.pieces.drawn) == 1 and "One short line." in screen.text.text
+        assert "the index holds this text" in screen.query_one("#cut").text  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_hostile_names_and_text_are_inert(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = unwatched(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        evil = notes(tmp_path) / "memory" / "evil [bold]x [red [$foo \x1b[31m\u202e\n.md"
+        evil.write_text("# [red]markup[/red] \x1b[2J \u202e\x07 " + "long " * 2_000 + "\n\x9b31m\n")
+        await press(pilot, "3", "y", "slash", *"evil", "enter")
+        screen = index_screen(app)
+        seen = screen.files.text + screen.detail.text + screen.events.text
+        svg = app.export_screenshot(simplify=True)
+        await press(pilot, "enter")
+        assert isinstance(app.screen, ChunksScreen)
+        seen += app.screen.text.text + app.screen.pieces.text
+        svg += app.export_screenshot(simplify=True)
+        assert "[bold]x [red [$foo" in seen and "[red]markup[/red]" in seen
+        titles = [row for row in make.text_of(app.export_screenshot(simplify=True)) if "chunks of" in row]
+        assert any("[$foo" in row for row in titles), "a frame's title is read as markup by Textual"
+        for bad in ("\x1b", "\u202e", "\x07", "\x9b"):
+            assert bad not in seen and bad not in svg
+
+
+# -- getting about ------------------------------------------------------------------------------------------
+
+
+async def test_orders_and_finding_a_file(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        await press(pilot, "j", "j")
+        chosen = screen.selected
+        assert chosen is not None
+        orders = []
+        for _ in range(5):
+            await press(pilot, "o")
+            assert screen.selected is not None and screen.selected.path == chosen.path
+            orders.append(screen.desk.look.order)
+        assert orders == ["path", "size", "chunks", "newest", "state"]
+        await press(pilot, "o", "o", "g")
+        sizes = [row.size or 0 for row in screen.desk.look.files]
+        assert sizes == sorted(sizes, reverse=True)
+        await press(pilot, "slash")
+        assert isinstance(pilot.app.screen, PickScreen)
+        await press(pilot, *"2026-02-1", "enter")
+        assert screen.selected is not None and "2026-02-1" in screen.selected.path
+
+
+async def test_one_column_shows_the_list_with_the_focus(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path), SMALL) as (pilot, screen):
+        assert screen.files.region and not screen.doctor.region and screen.detail.region
+        await press(pilot, "tab")
+        assert screen.doctor.region and not screen.files.region and screen.detail.region
+        await press(pilot, "tab")
+        assert screen.events.region and not screen.doctor.region
+        await press(pilot, "tab")
+        for size in (LARGE, (60, 16), (40, 10), (200, 50), SMALL):
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            assert screen.files.region.height > 1
+
+
+async def test_screens_lead_to_each_other_and_the_lab_lies_below(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        await press(pilot, "2")
+        assert isinstance(pilot.app.screen, ProvidersScreen) and len(pilot.app.screen_stack) == 2
+        await press(pilot, "3", "enter")
+        assert isinstance(pilot.app.screen, ChunksScreen) and len(pilot.app.screen_stack) == 3
+        await press(pilot, "1")
+        assert pilot.app.screen is lab(pilot.app) and len(pilot.app.screen_stack) == 1
+        await press(pilot, "3")
+        assert pilot.app.screen is screen
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, HelpScreen)
+        told = pilot.app.screen.query_one("HelpText").text
+        assert "build a new index" in told and "Reading the index" in told and "knob" not in told
+        await pilot.press("escape")
+        await pilot.pause()
+        titles = [command.title for command in pilot.app.get_system_commands(screen)]
+        assert "Sync now" in titles and "Find a file" in titles and "Next hit" not in titles
+
+
+async def test_thousands_of_files_cost_what_is_seen(tmp_path: Path) -> None:
+    """Rows are drawn when they are in sight: never all of them, also when the cursor jumps."""
+    from openclaw_mem_tui.spans import Line, Span
+    from openclaw_mem_tui.widgets.table import Table
+
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        drawn: list[int] = []
+
+        def row(place: int, cells: int, chosen: bool) -> Line:
+            drawn.append(place)
+            return (Span(f"{place} {cells} {chosen}"),)
+
+        table: Table = screen.files
+        table.show_rows(100_000, row)
+        await pilot.pause()
+        assert 0 < len(drawn) < 200
+        await press(pilot, "G")
+        assert table.cursor == 99_999 and len(drawn) < 500
+        assert table.render_line(table.size.height - 1).text.startswith("99999")
+
+
+async def test_an_index_that_cannot_be_opened_says_so_here_too(tmp_path: Path) -> None:
+    from openclaw_mem_engine.errors import IndexUnavailable
+
+    app = Workbench(world.failing(IndexUnavailable("The index is locked by a test.")))
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape", "3", "d", "f", "Y", "enter", "y")
+        screen = index_screen(app)
+        assert "locked by a test" in shown(screen, "#facts")
+        assert "y tries again" in shown(screen, "#status")
