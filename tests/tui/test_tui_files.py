@@ -156,7 +156,19 @@ def test_the_key_table_of_the_readme_is_fresh() -> None:
 
 
 def test_pure_modules_do_not_import_textual() -> None:
-    modules = ["format", "spans", "state", "guide", "editor", "export", "comparison", "providers", "lab"]
+    modules = [
+        "format",
+        "spans",
+        "state",
+        "guide",
+        "editor",
+        "export",
+        "comparison",
+        "providers",
+        "health",
+        "keeper",
+        "lab",
+    ]
     names = ("hits", "waterfall", "funnel", "preview", "knobs", "status", "terms", "providers", "faults")
     modules += [f"lines.{name}" for name in names]
     code = "import sys\n" + "".join(f"import openclaw_mem_tui.{name}\n" for name in modules)
