@@ -121,11 +121,15 @@ class SearchBase(Screen[None]):
         return self.preview if not narrow or self.has_class("-pane-preview") else self.waterfall
 
     def fit_waterfall(self) -> None:
-        """While the knobs are open the waterfall is no taller than its text, for more knobs."""
+        """While the knobs are open the waterfall is no taller than its text, for more knobs. It grows with
+        the text and does not shrink again: a new layout at every step would cost more than the ranking."""
         styles = self.waterfall.styles
+        fitted = styles.inline.has_rule("height")
         if self.knobs_open and self.has_class("-wide"):
-            styles.height = min(12, max(5, len(self.waterfall.drawn) + 2))
-        elif styles.inline.has_rule("height"):
+            lines = min(12, max(5, len(self.waterfall.drawn) + 2))
+            if not fitted or styles.height is None or lines > styles.height.value:
+                styles.height = lines
+        elif fitted:
             styles.height = None
 
     def draw_keys(self) -> None:
