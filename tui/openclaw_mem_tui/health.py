@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
 from openclaw_mem_engine.sync.overview import STANDINGS, FileRow
 from openclaw_mem_tui import format as fmt
+from openclaw_mem_tui.desk import Desk
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ ORDERS: tuple[Order, ...] = ("state", "path", "size", "chunks", "newest")
 EVENTS = 500
 #: The doctor looks by itself when the last look took less, in seconds, or the index is small enough.
 QUICK_S = 1.0
+FEW_FILES = 2_000
 #: What goes on while an index is repaired: one transaction, which is not stopped half way.
 FIXING = "fixing"
-FEW_FILES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,6 @@ class HealthLook:
     examined_at: float = 0.0
     seconds: float = 0.0
     stale: bool = False
-    mended: tuple[str, ...] = ()
     at: float = 0.0
     doing: str = ""
     said: str = ""
@@ -55,23 +55,13 @@ class HealthLook:
         return (*self.report.findings, *self.report.checks) if self.report is not None else ()
 
 
-class HealthDesk:
-    """Holds the present ``look``; ``publish`` is called after each change. Errors become ``trouble``."""
+class HealthDesk(Desk[HealthLook]):
+    """The desk of the index screen. Errors become ``trouble``."""
 
     def __init__(self, service: Service, publish: Callable[[], None]) -> None:
+        super().__init__(HealthLook(), publish)
         self.service = service
-        self._publish = publish
-        self.look = HealthLook()
         self._told = ""  # what the doctor does just now, as its thread says
-
-    def _set(self, **changes: object) -> None:
-        look = replace(self.look, **changes)  # type: ignore[arg-type]
-        if look != self.look:
-            self.look = look
-            self._publish()
-
-    def say(self, text: str) -> None:
-        self._set(said=text)
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -142,7 +132,7 @@ class HealthDesk:
             self._set(stale=True)
         else:
             self._take(after, time.perf_counter() - started)
-        self._set(mended=tuple(done), said=f"fixed: {fmt.join(done, '; ')}" if done else "nothing was fixed")
+        self._set(said=f"fixed: {fmt.join(done, '; ')}" if done else "nothing was fixed")
 
     async def plan_rebuild(self) -> Plan | None:
         """What a rebuild would do; None when that cannot be told or was cancelled."""
@@ -169,7 +159,7 @@ class HealthDesk:
                 self._set(doing="")
 
     def _take(self, report: Report, seconds: float) -> None:
-        self._set(report=report, seconds=seconds, examined_at=self.service.clock(), stale=False, mended=())
+        self._set(report=report, seconds=seconds, examined_at=self.service.clock(), stale=False)
 
     def _on_progress(self, done: int, total: int, label: str) -> None:
         # Called in the doctor's thread, often: the screen's clock picks up the last one.

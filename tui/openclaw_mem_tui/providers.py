@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.providers.spent import Spent, summed
 from openclaw_mem_tui import format as fmt
+from openclaw_mem_tui.desk import Desk
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
@@ -47,23 +48,13 @@ def key_of(link: LinkState) -> LinkKey:
     return link.name, link.role, link.model
 
 
-class Desk:
-    """Holds the present ``look``; ``publish`` is called after each change. Errors become ``trouble``."""
+class ProviderDesk(Desk[Look]):
+    """The desk of the providers screen. Errors become ``trouble``."""
 
     def __init__(self, service: Service, publish: Callable[[], None]) -> None:
+        super().__init__(Look(), publish)
         self.service = service
-        self._publish = publish
-        self.look = Look()
         self._faults = service.faults
-
-    def _set(self, **changes: object) -> None:
-        look = replace(self.look, **changes)  # type: ignore[arg-type]
-        if look != self.look:
-            self.look = look
-            self._publish()
-
-    def say(self, text: str) -> None:
-        self._set(said=text)
 
     async def read(self) -> None:
         """Read chain, usage and cache anew."""

@@ -7,9 +7,10 @@ a pool holds both legs whatever the mode, so one which nobody asked for must not
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.backends.query_vectors import AskedSpace, QueryVectors, Searched
@@ -57,7 +58,7 @@ class Legs:
         """The query's vectors, of the spaces that are to be searched. Raises Cancelled."""
         searched = Searched(())
         self._counted = counted
-        with self._vectors_damaged():
+        with self._damaged(self._vectors_damaged):
             searched = self._vectors.of(
                 query, self._notes, self._timings, cancel, counted=counted, compare=compare
             )
@@ -66,7 +67,7 @@ class Legs:
 
     def search_vectors(self, query: str, asked: AskedSpace) -> None:
         """Run the vector leg of one space. Raises Cancelled."""
-        with self._vectors_damaged() if asked.number == 0 else self._beside_damaged(asked):
+        with self._damaged(partial(self._space_damaged, asked)):
             start = time.perf_counter()
             rows = self._store.vector(asked.vector, OVERFETCH, space=asked.space)
             spent = (time.perf_counter() - start) * 1000
@@ -81,7 +82,7 @@ class Legs:
 
     def search_words(self, lexical: LexicalQuery) -> None:
         """Run the keyword leg. Raises Cancelled."""
-        with self._words_damaged():
+        with self._damaged(self._words_damaged):
             start = time.perf_counter()
             rows = tuple(LegRow(*row) for row in self._store.lexical(lexical, OVERFETCH))
             spent = self._timings["bm25"] = (time.perf_counter() - start) * 1000
@@ -112,13 +113,13 @@ class Legs:
         line_bm25: dict[str, float] = {}
         line_cosine: dict[str, float] = {}
         if lexical is not None:
-            with self._words_damaged():
+            with self._damaged(self._words_damaged):
                 if knobs.fill_missing:
                     bm25.update(self._store.lexical_scores(lexical, [i for i in members if i not in bm25]))
                 if knobs.line_text > 0:
                     line_bm25 = self._store.line_scores(lexical, texts)
         if fused is not None:
-            with self._vectors_damaged() if fused.number == 0 else self._beside_damaged(fused):
+            with self._damaged(partial(self._space_damaged, fused)):
                 if knobs.fill_missing:
                     unknown = [i for i in members if i not in cosine]
                     cosine.update(self._store.cosines(fused.vector, unknown, fused.space))
@@ -130,51 +131,42 @@ class Legs:
     # -- damage -----------------------------------------------------------------------------------------
 
     @contextmanager
-    def _vectors_damaged(self) -> Iterator[None]:
-        """Go on with keywords when the vectors in the body cannot be read. Vectors that answered already stay
-        in the answer."""
+    def _damaged(self, tell: Callable[[IndexUnavailable], None]) -> Iterator[None]:
+        """Go on without what the body cannot read, and ``tell`` of it. A lock is no damage."""
         try:
             yield
         except IndexLocked:
             raise
         except IndexUnavailable as error:
             self._failures.append(error)
-            reason = f"the vectors of the index cannot all be read {_cause_and_repair(error)}"
-            ran = any(leg.kind == "vector" for leg in self.found)
-            self._note("vectors-damaged", f"{'Vectors in part' if ran else 'Keywords alone'}: {reason}")
-            if self._primary is not None and not ran:
-                served = "keywords" if self._store.caps.full_text else "nobody"
-                if self.fallback is None:
-                    self.fallback = Fallback(self._primary.id, reason, served)
-                else:  # it was the fallback's vectors that could not be read
-                    both = f"{self.fallback.reason} Besides, {reason}"
-                    self.fallback = replace(self.fallback, reason=both, served=served)
+            tell(error)
 
-    @contextmanager
-    def _beside_damaged(self, asked: AskedSpace) -> Iterator[None]:
-        """The same for a space that is compared with others."""
-        try:
-            yield
-        except IndexLocked:
-            raise
-        except IndexUnavailable as error:
-            self._failures.append(error)
+    def _vectors_damaged(self, error: IndexUnavailable) -> None:
+        """Keywords answer instead. Vectors that answered already stay in the answer."""
+        reason = f"the vectors of the index cannot all be read {_cause_and_repair(error)}"
+        ran = any(leg.kind == "vector" for leg in self.found)
+        self._note("vectors-damaged", f"{'Vectors in part' if ran else 'Keywords alone'}: {reason}")
+        if self._primary is not None and not ran:
+            served = "keywords" if self._store.caps.full_text else "nobody"
+            if self.fallback is None:
+                self.fallback = Fallback(self._primary.id, reason, served)
+            else:  # it was the fallback's vectors that could not be read
+                both = f"{self.fallback.reason} Besides, {reason}"
+                self.fallback = replace(self.fallback, reason=both, served=served)
+
+    def _space_damaged(self, asked: AskedSpace, error: IndexUnavailable) -> None:
+        """The first space is the one that answers; another is compared with it."""
+        if asked.number == 0:
+            self._vectors_damaged(error)
+        else:
             told = f"The vectors of {asked.shown} are not all shown: they cannot be read "
             self._note("beside-damaged", told + _cause_and_repair(error))
 
-    @contextmanager
-    def _words_damaged(self) -> Iterator[None]:
-        """Go on with vectors when the full-text rows in the body cannot be read."""
-        try:
-            yield
-        except IndexLocked:
-            raise
-        except IndexUnavailable as error:
-            self._failures.append(error)
-            ran = any(leg.kind == "lexical" for leg in self.found)
-            told = "Keywords in part" if ran else "Vectors alone"
-            reason = f"the full-text tables of the index cannot all be read {_cause_and_repair(error)}"
-            self._note("words-damaged", f"{told}: {reason}")
+    def _words_damaged(self, error: IndexUnavailable) -> None:
+        """Vectors answer instead."""
+        told = "Keywords in part" if any(leg.kind == "lexical" for leg in self.found) else "Vectors alone"
+        reason = f"the full-text tables of the index cannot all be read {_cause_and_repair(error)}"
+        self._note("words-damaged", f"{told}: {reason}")
 
     def _note(self, code: str, text: str) -> None:
         if all(note.code != code for note in self._notes):

@@ -15,7 +15,7 @@ from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.lab import Lab
 from openclaw_mem_tui.lines import faults as fault_lines
 from openclaw_mem_tui.lines import providers as chain_lines
-from openclaw_mem_tui.providers import Desk
+from openclaw_mem_tui.providers import ProviderDesk
 from openclaw_mem_tui.screens.help import READING_CHAIN
 from openclaw_mem_tui.screens.over import OverScreen
 from openclaw_mem_tui.widgets.banner import Banner
@@ -49,7 +49,7 @@ class ProvidersScreen(OverScreen):
 
     def __init__(self, lab: Lab, switch_faults: Callable[[frozenset[str]], None]) -> None:
         super().__init__(lab)
-        self.desk = Desk(lab.service, self.draw)
+        self.desk = ProviderDesk(lab.service, self.draw)
         self._switch_faults = switch_faults
         self._pointed = False
         self._read_for: tuple[Pool | None, frozenset[str], str] | None = None
