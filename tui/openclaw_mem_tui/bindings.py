@@ -49,7 +49,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("page_up", "ctrl+u,pageup", "ctrl+u", "half a page up", "Hits"),
     Action("columns", "v", "v", "columns: scores, ranks, contributions", "Hits", footer="columns", rank=4),
     Action("dropped", "d", "d", "show or hide what was not returned", "Hits", footer="dropped", rank=10),
-    Action("baseline", "b", "b", "pin this run as the baseline", "Hits", footer="baseline", rank=6),
+    Action("baseline", "b", "b", "pin this run as the baseline", "Hits", footer="baseline", rank=9),
     Action("clear_baseline", "B", "B", "back to the configured baseline", "Hits"),
     Action(
         "get",
