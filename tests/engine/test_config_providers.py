@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from test_config_auth_profiles import api_key, keep
 from test_config_layers import revealed
-from test_config_world import World, world
+from test_config_world import World, local_extra, world
 
+from openclaw_mem_engine.config import local_model
 from openclaw_mem_engine.config.keys import NOT_YET, RULES
 from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, Settings
 from openclaw_mem_engine.config.show import describe, to_dict
 from openclaw_mem_engine.errors import ConfigError
 
-__all__ = ["world"]
+__all__ = ["local_extra", "world"]
 
 
 def codes(settings: Settings) -> list[str]:
@@ -23,6 +24,7 @@ def codes(settings: Settings) -> list[str]:
 
 
 class TestAuto:
+    @pytest.mark.usefixtures("local_extra")
     def test_the_documented_order(self, world: World) -> None:
         assert world.load().provider.chosen == "static"
         for variable, name in (
@@ -53,6 +55,17 @@ class TestAuto:
         settings = world.load()
         assert settings.provider.chosen == "static" and settings.provider.key_provider is None
 
+    def test_a_model_without_what_loads_it_is_passed_over_aloud(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(local_model, "find_spec", lambda name: None)
+        (world.root / "m.gguf").write_bytes(b"GGUF")
+        world.memory_search({"local": {"modelPath": str(world.root / "m.gguf")}})
+        settings = world.load()
+        assert settings.provider.chosen == "static"
+        assert codes(settings) == ["local-extra-missing"]
+
+    @pytest.mark.usefixtures("local_extra")
     def test_trouble_with_keys_does_not_matter_beside_a_local_model(self, world: World) -> None:
         model = world.root / "m.gguf"
         model.write_bytes(b"GGUF")

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openclaw_mem_engine.config import local_model
 from openclaw_mem_engine.config.env import user_config_dir, user_data_dir
 from openclaw_mem_engine.config.keys import RULES
 from openclaw_mem_engine.config.load import load_settings
@@ -49,6 +51,12 @@ class World:
 
     def load(self, **flags: Any) -> Settings:
         return load_settings(environ=self.environ, home=self.home, cwd=self.cwd, **flags)
+
+
+@pytest.fixture
+def local_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the extra ``local`` is installed, so that the order of auto is the same everywhere."""
+    monkeypatch.setattr(local_model, "find_spec", lambda name: ModuleSpec(name, None))
 
 
 @pytest.fixture
