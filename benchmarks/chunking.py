@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from openclaw_mem_engine.chunking.lines import chunk_lines
+from openclaw_mem_engine.chunking.line_chunker import chunk_lines
 from openclaw_mem_engine.model import ChunkSpan
 
 WORDS = [

@@ -32,8 +32,8 @@ import numpy  # noqa: E402, F401 - loaded here once, so that no child spends its
 from _whole import MARK, examine  # noqa: E402
 
 from openclaw_mem_engine.config.settings import Settings  # noqa: E402
-from openclaw_mem_engine.index.aside import has_leftovers  # noqa: E402
 from openclaw_mem_engine.memory import Memory  # noqa: E402
+from openclaw_mem_engine.stores.sqlite.aside import has_leftovers  # noqa: E402
 from openclaw_mem_engine.sync.lock import SyncLock  # noqa: E402
 
 #: Notes that come, go and change; and one that never does, which every search must find.

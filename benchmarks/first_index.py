@@ -38,12 +38,12 @@ PHASES = (
     ("chunk", "openclaw_mem_engine.sync.derive.index_chunks"),
     ("hash and name", "openclaw_mem_engine.sync.derive.text_hash"),
     ("hash and name", "openclaw_mem_engine.sync.derive.chunk_id_of"),
-    ("embed", "openclaw_mem_engine.providers.static.StaticEmbedder.embed_documents"),
-    ("write full text", "openclaw_mem_engine.index.full_text.FullTextRows.insert"),
-    ("write vectors", "openclaw_mem_engine.index.vectors.VectorRows.insert"),
-    ("embedding cache", "openclaw_mem_engine.index.sqlite.SqliteIndex.cached_vectors"),
-    ("embedding cache", "openclaw_mem_engine.index.sqlite.SqliteIndex.cache_vectors"),
-    ("chunk rows, commits", "openclaw_mem_engine.index.sqlite.SqliteIndex.apply"),
+    ("embed", "openclaw_mem_engine.providers.static.embedder.StaticEmbedder.embed_documents"),
+    ("write full text", "openclaw_mem_engine.stores.sqlite.full_text.FullTextRows.insert"),
+    ("write vectors", "openclaw_mem_engine.stores.sqlite.vectors.VectorRows.insert"),
+    ("embedding cache", "openclaw_mem_engine.stores.sqlite.store.SqliteIndex.cached_vectors"),
+    ("embedding cache", "openclaw_mem_engine.stores.sqlite.store.SqliteIndex.cache_vectors"),
+    ("chunk rows, commits", "openclaw_mem_engine.stores.sqlite.store.SqliteIndex.apply"),
 )
 
 

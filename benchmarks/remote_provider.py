@@ -94,7 +94,7 @@ def running_server(dims: int, latency_s: float) -> Iterator[str]:
 
 def packed(texts: list[str]) -> list[bytes]:
     """The request bodies that our layer sends for these texts."""
-    from openclaw_mem_engine.providers.limits import MAX_BATCH_BYTES, batch_end
+    from openclaw_mem_engine.providers.remote.limits import MAX_BATCH_BYTES, batch_end
 
     sizes = [len(text.encode()) for text in texts]
     bodies, start = [], 0
@@ -119,8 +119,8 @@ def main() -> int:
     import httpx2
     import numpy as np
 
-    from openclaw_mem_engine.providers.remote import RemoteEmbedder
-    from openclaw_mem_engine.providers.wires import wire_of
+    from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
+    from openclaw_mem_engine.providers.remote.wires import wire_of
 
     words = ZipfText([f"word{number}" for number in range(5000)])
     texts = [words.lines(TEXT_CHARS) for _ in range(options.texts)]

@@ -23,10 +23,10 @@ PER_FILE = 500
 
 def write_index(path: Path, vectors: Any) -> None:
     """An index of short chunks with these vectors, one file for every 500."""
-    from openclaw_mem_engine.index.identity import chunk_id_of
-    from openclaw_mem_engine.index.protocol import FileChange, FileState, Fingerprint, StoredChunk
-    from openclaw_mem_engine.index.sqlite import SqliteIndex
     from openclaw_mem_engine.model import text_hash
+    from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, StoredChunk
+    from openclaw_mem_engine.stores.sqlite.identity import chunk_id_of
+    from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 
     store = SqliteIndex(path)
     store.begin(Fingerprint("bench", "random", "", 400, 80, ("memory",)))
@@ -56,7 +56,7 @@ def main() -> int:
 
     import numpy as np
 
-    from openclaw_mem_engine.index.sqlite import SqliteIndex
+    from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 
     draw = np.random.default_rng(7)
     centres = draw.normal(size=(2_000, options.dims))

@@ -23,25 +23,26 @@ from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.demo import load_queries, write_demo
-from openclaw_mem_engine.health import Health
+from openclaw_mem_engine.inspection.facade import Health
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.model import CancelToken, Progress
-from openclaw_mem_engine.providers.lineup import LinkState
+from openclaw_mem_engine.model import Progress
+from openclaw_mem_engine.providers.registry import LinkState
 from openclaw_mem_engine.ranking import cuts, rank
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.status import Status
 from openclaw_mem_engine.sync.report import SyncReport
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.guide import DemoGuide
+from openclaw_mem_tui.features.search.guide import DemoGuide
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
-    from openclaw_mem_engine.events import Event
-    from openclaw_mem_engine.index.findings import Report
-    from openclaw_mem_engine.sync.overview import Overview
+    from openclaw_mem_engine.inspection.file_list import Overview
+    from openclaw_mem_engine.state.events import Event
+    from openclaw_mem_engine.stores.findings import Report
 
 HERE = Path(__file__).parent
 TODAY = datetime.date(2026, 3, 31)

@@ -9,26 +9,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.answer import Answer
-from openclaw_mem_engine.backends.builtin import PRUNE_WAIT_S, BuiltinBackend
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.configured import configured_knobs
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.health import Health
-from openclaw_mem_engine.index.sqlite import SqliteIndex
-from openclaw_mem_engine.model import (
-    CancelToken,
-    Excerpt,
-    Fallback,
-    Freshness,
-    Note,
-    Progress,
-)
+from openclaw_mem_engine.inspection.facade import Health
+from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.providers.faults import check_faults
-from openclaw_mem_engine.providers.lineup import Lineup, LinkState
+from openclaw_mem_engine.providers.registry import Lineup, LinkState
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.rank import rank
+from openclaw_mem_engine.retrieval.builtin import PRUNE_WAIT_S, BuiltinBackend
 from openclaw_mem_engine.status import Status
+from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.sync.flight import WAIT_S
 from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.journal import Journal
@@ -36,8 +30,8 @@ from openclaw_mem_engine.sync.plan import Plan, plan
 from openclaw_mem_engine.sync.report import SyncReport
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.index.protocol import CacheSize
     from openclaw_mem_engine.providers.records import DayUsage
+    from openclaw_mem_engine.stores.base import CacheSize
 
 
 class Memory:

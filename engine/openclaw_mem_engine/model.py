@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 Source = Literal["memory", "sessions"]
 
@@ -82,12 +82,6 @@ class Note:
 
 #: Called as (done, total, label); total 0 means "not known yet". Called often: keep it cheap.
 Progress = Callable[[int, int, str], None]
-
-
-class CancelToken(Protocol):
-    """What a long call asks now and then; ``threading.Event`` fits."""
-
-    def is_set(self) -> bool: ...
 
 
 def text_hash(text: str) -> str:

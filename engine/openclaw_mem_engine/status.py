@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.model import Fallback, Freshness, Note
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.lineup import LinkState
     from openclaw_mem_engine.providers.records import DayUsage
+    from openclaw_mem_engine.providers.registry import LinkState
 
 
 @dataclass(frozen=True, slots=True)

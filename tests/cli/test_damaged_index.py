@@ -22,7 +22,7 @@ from support.embed_server import running_server
 _KILLED = """
     import os, signal
     from openclaw_mem_engine.cli.main import run
-    from openclaw_mem_engine.index.sqlite import SqliteIndex
+    from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 
     real = SqliteIndex.cache_vectors
 

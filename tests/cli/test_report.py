@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from openclaw_mem_engine.explain import arithmetic, diversity, fenced, inline, plain, trace_markdown
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.report import arithmetic, diversity, fenced, inline, plain, trace_markdown
 from support.memories import open_memory, write_notes
 
 NOTES = {

@@ -16,7 +16,7 @@ HEAVY = {
     "http.client", "urllib.request", "pydantic", "watchfiles", "llama_cpp", "gguf", "rapidfuzz",
     "platformdirs", "json5", "resvg_py", "openclaw_mem_tui", "openclaw_mem_themes", "asyncio",
     "multiprocessing", "concurrent.futures.thread",
-    "openclaw_mem_engine.providers.remote", "openclaw_mem_engine.providers.http.transport",
+    "openclaw_mem_engine.providers.remote.embedder", "openclaw_mem_engine.providers.remote.transport",
     "openclaw_mem_engine.providers.local.process", "openclaw_mem_engine.providers.batch",
 }  # fmt: skip
 
@@ -89,7 +89,7 @@ def test_version_and_help_load_next_to_nothing(world: World, argv: list[str]) ->
         "openclaw_mem_engine.cli.options",
         "openclaw_mem_engine.cli.terminal",
         "openclaw_mem_engine.errors",
-        "openclaw_mem_engine.inert",
+        "openclaw_mem_engine.sanitize",
     }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from openclaw_mem_engine.cli.progress import ByteProgress, ProgressLine, duration, progress_text
 from openclaw_mem_engine.cli.terminal import crop, one_line
-from openclaw_mem_engine.inert import visible
+from openclaw_mem_engine.sanitize import visible
 from support.commands import ARGV, Call, World
 from support.terminals import on_a_terminal
 

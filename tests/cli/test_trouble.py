@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from openclaw_mem_engine.cli.main import run
-from openclaw_mem_engine.index.sqlite import SqliteIndex
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.commands import Call, World
 from support.embed_server import Server, hang, running_server
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclaw_mem_engine.cli.words import (
+from openclaw_mem_engine.cli.text_format import (
     byte_size,
     destination,
     dollars,

@@ -26,8 +26,8 @@ from openclaw_mem_engine.providers.batch import client as client_module
 from openclaw_mem_engine.providers.batch.jobs import BatchJobs
 from openclaw_mem_engine.providers.batch.wires import batch_wire
 from openclaw_mem_engine.providers.records import ProviderRecords, StoredJob
-from openclaw_mem_engine.providers.remote import RemoteEmbedder
-from openclaw_mem_engine.providers.wires import wire_of
+from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
+from openclaw_mem_engine.providers.remote.wires import wire_of
 from support.batch_server import BatchServer, running_batch_server
 from support.embed_server import bag_of_words
 from support.goldens import golden
@@ -555,7 +555,7 @@ CHILD = """
     from openclaw_mem_engine.providers.base import EmbedderSpec
     from openclaw_mem_engine.providers.batch import with_batches
     from openclaw_mem_engine.providers.records import ProviderRecords
-    from openclaw_mem_engine.providers.select import make_embedder
+    from openclaw_mem_engine.providers.factory import make_embedder
 
     provider, base_url, folder, key = sys.argv[1:]
     spec = EmbedderSpec(provider, model="m8", base_url=base_url, api_key=key)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_mem_engine.chunking.lines import chunk_lines, index_chunks, is_blank, utf16_length
+from openclaw_mem_engine.chunking.line_chunker import chunk_lines, index_chunks, is_blank, utf16_length
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import ChunkSpan, text_hash
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.doctor.examination import fix
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
-from openclaw_mem_engine.index.sqlite import SqliteIndex
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import DOCUMENTED, WORKBENCH
-from openclaw_mem_engine.sync.doctor import fix
+from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.damage import alter, indexed, looked, raw
 from support.stores import new_store, put, unit
 

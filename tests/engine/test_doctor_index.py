@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.doctor.examination import examine, fix
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.index.checks import check_version
-from openclaw_mem_engine.index.findings import Outcome
-from openclaw_mem_engine.providers.lineup import Lineup
-from openclaw_mem_engine.sync.doctor import examine, fix
+from openclaw_mem_engine.providers.registry import Lineup
+from openclaw_mem_engine.stores.findings import Outcome
+from openclaw_mem_engine.stores.sqlite.checks import check_version
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
 from support.damage import alter, codes, indexed, looked, named, raw, sync, type_in
 from support.stores import content
@@ -499,7 +499,7 @@ def test_an_index_with_damaged_pages_is_not_written_to(settings: Settings) -> No
 def test_nothing_is_mended_while_another_process_writes(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("openclaw_mem_engine.sync.doctor.LOCK_WAIT_S", 0.1)
+    monkeypatch.setattr("openclaw_mem_engine.doctor.examination.LOCK_WAIT_S", 0.1)
     alter(settings, "DELETE FROM chunks_fts WHERE rowid = 1")
     report = looked(settings)
     with SyncLock(settings.index_path, "indexing").holding(), pytest.raises(SyncBusy):

@@ -15,15 +15,15 @@ import apsw
 import pytest
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.events import EVENTS_FILE, EventLog
-from openclaw_mem_engine.index.aside import aside_path
+from openclaw_mem_engine.doctor.examination import fix
+from openclaw_mem_engine.doctor.location_checks import check_size
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.base import Usage
-from openclaw_mem_engine.providers.lineup import RECORDS_FILE
 from openclaw_mem_engine.providers.records import ProviderRecords
-from openclaw_mem_engine.sync.doctor import fix
+from openclaw_mem_engine.providers.registry import RECORDS_FILE
+from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
+from openclaw_mem_engine.stores.sqlite.aside import aside_path
 from openclaw_mem_engine.sync.lock import SyncLock
-from openclaw_mem_engine.sync.place_checks import check_size
 from support.damage import codes, indexed, looked, named, type_in
 
 
@@ -112,7 +112,7 @@ def test_looking_does_not_close_them(settings: Settings) -> None:
 def test_a_log_larger_than_its_index_is_told_and_moved_in(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("openclaw_mem_engine.sync.place_checks._LARGE_LOG", 100_000)
+    monkeypatch.setattr("openclaw_mem_engine.doctor.location_checks._LARGE_LOG", 100_000)
     with Memory.open(settings) as memory:  # whoever has it open keeps the log from going
         for turn in range(40):
             (settings.workspace / "memory/long.md").write_text("\n".join(f"{turn} {n}" for n in range(4000)))
@@ -254,8 +254,8 @@ def test_an_event_log_that_is_out_of_reach_is_told(mode: int, told: str) -> None
 
 
 def test_the_size_check_tells_unused_pages(settings: Settings) -> None:
-    from openclaw_mem_engine.index.findings import Outcome
-    from openclaw_mem_engine.index.snapshot import Snapshot
+    from openclaw_mem_engine.stores.findings import Outcome
+    from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 
     snap, out = Snapshot(settings.index_path), Outcome()
     try:

@@ -19,7 +19,8 @@ import apsw
 import pytest
 
 from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable, UsageError, WorkspaceError
-from openclaw_mem_engine.events import (
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.state.events import (
     EVENTS_FILE,
     KEEP_DAYS,
     KEEP_EVENTS,
@@ -28,7 +29,6 @@ from openclaw_mem_engine.events import (
     Event,
     EventLog,
 )
-from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
 from support.embed_server import Server, running_server, unauthorized
 from support.providers import Clock, World, make_world
@@ -254,7 +254,7 @@ def test_without_a_file_nothing_is_said_about_it(clock: Clock) -> None:
 WRITE = """
     import sys, time
     from pathlib import Path
-    from openclaw_mem_engine.events import EventLog
+    from openclaw_mem_engine.state.events import EventLog
     log = EventLog(Path(sys.argv[1]))
     for number in range(int(sys.argv[2])):
         log.add("sync", f"{number}", agent=sys.argv[3])

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.inspection.file_list import FileRow, Overview
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.sync.overview import FileRow, Overview
 from openclaw_mem_engine.workspace.transcript_listing import source_of
 from support.damage import indexed
 from support.memories import open_memory, write_notes

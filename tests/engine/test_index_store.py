@@ -20,9 +20,9 @@ import apsw
 import pytest
 
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
-from openclaw_mem_engine.index.protocol import IndexStore
-from openclaw_mem_engine.index.sqlite import SqliteIndex
-from openclaw_mem_engine.index.words import build_query
+from openclaw_mem_engine.stores.base import IndexStore
+from openclaw_mem_engine.stores.sqlite.lexical_query import build_query
+from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import FINGERPRINT, change_of, content, found, new_store, put, unit
 
 ENGINE, TESTS = (Path(__file__).parents[2] / name for name in ("engine", "tests"))
@@ -293,7 +293,7 @@ def child(script: str, *arguments: object) -> subprocess.Popen[str]:
 REBUILD_FOREVER = """
     import sys
     from pathlib import Path
-    from openclaw_mem_engine.index.sqlite import SqliteIndex
+    from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
     from support.stores import FINGERPRINT, change_of, unit
     store = SqliteIndex(Path(sys.argv[1]))
     text = " ".join(f"word{n}" for n in range(60))

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import IndexUnavailable
-from openclaw_mem_engine.index.protocol import Scored
-from openclaw_mem_engine.index.sqlite import SqliteIndex
 from openclaw_mem_engine.model import Source
+from openclaw_mem_engine.stores.base import Scored
+from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import Vector, content, found, new_store, put, unit
 
 DIMS = 8

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from openclaw_mem_engine.index.sqlite import SqliteIndex
-from openclaw_mem_engine.index.words import bigrams, build_keyword_query, build_query, segment
+from openclaw_mem_engine.stores.sqlite.lexical_query import bigrams, build_keyword_query, build_query, segment
+from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import found, new_store
 
 NOTES = {

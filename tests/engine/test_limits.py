@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.model import utf8
-from openclaw_mem_engine.providers import limits
-from openclaw_mem_engine.providers.limits import (
+from openclaw_mem_engine.providers.remote import limits
+from openclaw_mem_engine.providers.remote.limits import (
     MAX_BATCH_BYTES,
     LearnedCaps,
     batch_end,

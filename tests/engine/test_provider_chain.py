@@ -17,7 +17,7 @@ from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import PROVIDER_NAMES, ProviderSettings, Settings
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.base import EmbedderSpec
-from openclaw_mem_engine.providers.chain import (
+from openclaw_mem_engine.providers.resolve import (
     ORDER,
     Link,
     also_specs,
@@ -350,13 +350,14 @@ def test_choosing_the_table_imports_nothing_of_the_others(tmp_path: Path) -> Non
     code = (
         "import sys\nfrom pathlib import Path\n"
         "from openclaw_mem_engine.config.load import load_settings\n"
-        "from openclaw_mem_engine.providers.chain import chain, primary_spec\n"
-        "from openclaw_mem_engine.providers.select import make_embedder\n"
+        "from openclaw_mem_engine.providers.resolve import chain, primary_spec\n"
+        "from openclaw_mem_engine.providers.factory import make_embedder\n"
         f"settings = load_settings(environ={{}}, home=Path({str(tmp_path)!r}), cwd=Path('/'))\n"
         "chain(settings)\n"
         "assert make_embedder(primary_spec(settings)).id == 'static'\n"
-        "names = ('httpx', 'httpx2', 'numpy', 'llama_cpp', 'ssl', 'openclaw_mem_engine.providers.remote',\n"
-        "  'openclaw_mem_engine.providers.wires', 'openclaw_mem_engine.providers.local')\n"
+        "names = ('httpx', 'httpx2', 'numpy', 'llama_cpp', 'ssl',\n"
+        "  'openclaw_mem_engine.providers.remote.embedder',\n"
+        "  'openclaw_mem_engine.providers.remote.wires', 'openclaw_mem_engine.providers.local')\n"
         "print([name for name in names if name in sys.modules])\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError, UsageError
-from openclaw_mem_engine.model import CancelToken, Note, Progress
+from openclaw_mem_engine.model import Note, Progress
 from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed
 from openclaw_mem_engine.providers.faults import (
     FAULTS,
@@ -21,7 +22,7 @@ from openclaw_mem_engine.providers.faults import (
     FaultyEmbedder,
     check_faults,
 )
-from openclaw_mem_engine.providers.static import StaticEmbedder
+from openclaw_mem_engine.providers.static.embedder import StaticEmbedder
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Keep, Vector

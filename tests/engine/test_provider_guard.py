@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytest
 
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
-from openclaw_mem_engine.model import CancelToken, Note, Progress
+from openclaw_mem_engine.model import Note, Progress
 from openclaw_mem_engine.providers.base import (
     BadAnswer,
     Embedder,
@@ -21,11 +22,11 @@ from openclaw_mem_engine.providers.base import (
     Unavailable,
 )
 from openclaw_mem_engine.providers.batch import BatchEmbedder
+from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
+from openclaw_mem_engine.providers.delegating import Wrapped
 from openclaw_mem_engine.providers.faults import FaultyEmbedder
-from openclaw_mem_engine.providers.guard import GuardedEmbedder
 from openclaw_mem_engine.providers.records import Health, ProviderRecords
-from openclaw_mem_engine.providers.static import StaticEmbedder
-from openclaw_mem_engine.providers.wrapped import Wrapped
+from openclaw_mem_engine.providers.static.embedder import StaticEmbedder
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Keep, Vector

@@ -16,10 +16,10 @@ import pytest
 
 from openclaw_mem_engine.errors import Cancelled, ConfigError, ProviderError
 from openclaw_mem_engine.providers import BadAnswer, RequestFailed
-from openclaw_mem_engine.providers.http.retry import RetryPolicy, retry_after_s
-from openclaw_mem_engine.providers.limits import MAX_BATCH_BYTES, batch_end
-from openclaw_mem_engine.providers.remote import RemoteEmbedder
-from openclaw_mem_engine.providers.wires import wire_of
+from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
+from openclaw_mem_engine.providers.remote.limits import MAX_BATCH_BYTES, batch_end
+from openclaw_mem_engine.providers.remote.retry import RetryPolicy, retry_after_s
+from openclaw_mem_engine.providers.remote.wires import wire_of
 from support import embed_server as faulty
 from support.embed_server import Fault, Server, bag_of_words, running_server
 
@@ -410,8 +410,8 @@ def test_keys_and_headers_that_cannot_be_sent_are_refused_unquoted(key: str, hea
 def test_libraries_are_imported_at_the_first_request_only() -> None:
     code = (
         "import sys\n"
-        "from openclaw_mem_engine.providers.remote import RemoteEmbedder\n"
-        "from openclaw_mem_engine.providers.wires import wire_of\n"
+        "from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder\n"
+        "from openclaw_mem_engine.providers.remote.wires import wire_of\n"
         "for name in ('openai', 'gemini', 'voyage', 'mistral', 'ollama'):\n"
         "    RemoteEmbedder(wire_of(name), api_key='k').embed_documents([' '])\n"
         "print(sorted(sys.modules.keys() & {'numpy', 'httpx2', 'httpcore2', 'ssl'}))\n"

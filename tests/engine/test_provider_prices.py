@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from openclaw_mem_engine.providers.hosts import is_loopback
 from openclaw_mem_engine.providers.local.hub import may_ask
 from openclaw_mem_engine.providers.prices import (
     LIST_PRICES,
@@ -15,7 +14,8 @@ from openclaw_mem_engine.providers.prices import (
     price_class,
     price_per_million,
 )
-from openclaw_mem_engine.providers.wires.base import host_of
+from openclaw_mem_engine.providers.remote.hosts import is_loopback
+from openclaw_mem_engine.providers.remote.wires.base import host_of
 
 OPENAI = "api.openai.com"
 

@@ -397,7 +397,7 @@ def test_what_could_be_read_goes_along_into_memory(records: ProviderRecords, pat
 def test_a_lock_that_is_never_given_up(
     records: ProviderRecords, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("openclaw_mem_engine.side_file.BUSY_TIMEOUT_MS", 100)
+    monkeypatch.setattr("openclaw_mem_engine.state.side_file.BUSY_TIMEOUT_MS", 100)
     fill(records)
     records.close()
     holder = apsw.Connection(str(path))

@@ -23,12 +23,12 @@ import pytest
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.providers import BadAnswer, NotConfigured, RequestFailed, TextRefused
 from openclaw_mem_engine.providers.base import EmbedderSpec, Usage
-from openclaw_mem_engine.providers.http.quoting import Quoting, secrets_in
-from openclaw_mem_engine.providers.http.retry import RetryPolicy
-from openclaw_mem_engine.providers.http.transport import MAX_ANSWER_BYTES
-from openclaw_mem_engine.providers.remote import RemoteEmbedder
-from openclaw_mem_engine.providers.wires import wire_of
-from openclaw_mem_engine.providers.wires.base import host_of
+from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
+from openclaw_mem_engine.providers.remote.quoting import Quoting, secrets_in
+from openclaw_mem_engine.providers.remote.retry import RetryPolicy
+from openclaw_mem_engine.providers.remote.transport import MAX_ANSWER_BYTES
+from openclaw_mem_engine.providers.remote.wires import wire_of
+from openclaw_mem_engine.providers.remote.wires.base import host_of
 from support import embed_server as faulty
 from support.embed_server import Fault, Server, bag_of_words, running_server
 

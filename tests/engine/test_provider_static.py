@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import Cancelled, ProviderError
-from openclaw_mem_engine.providers import static
-from openclaw_mem_engine.providers.static import TABLE_FILE, TABLE_HASHES, StaticEmbedder
-from openclaw_mem_engine.providers.wordpiece import LINE_END, WordPiece
+from openclaw_mem_engine.providers.static import embedder as static
+from openclaw_mem_engine.providers.static.embedder import TABLE_FILE, TABLE_HASHES, StaticEmbedder
+from openclaw_mem_engine.providers.static.wordpiece import LINE_END, WordPiece
 
 GOLDENS: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "models" / "static-minilm-golden.json").read_text(encoding="utf-8")
@@ -238,7 +238,7 @@ def test_wordpiece_cleans_as_bert_does() -> None:
 
 
 def test_remembered_words_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openclaw_mem_engine.providers.wordpiece._MAX_REMEMBERED", 3)
+    monkeypatch.setattr("openclaw_mem_engine.providers.static.wordpiece._MAX_REMEMBERED", 3)
     wordpiece = WordPiece(["[UNK]", "a", "##b", "c"])
     assert [wordpiece.ids(text) for text in ("a ab abb c", "z", "ab\nc a")] == [
         [1, 1, 2, 1, 2, 2, 3],

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.index.sqlite import SqliteIndex
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
 from support.damage import indexed, looked
 from support.memories import write_notes

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from openclaw_mem_engine.backends.builtin import BuiltinBackend
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
-from openclaw_mem_engine.index.sqlite import SqliteIndex
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH, Knobs
 from openclaw_mem_engine.ranking.rank import rank
 from openclaw_mem_engine.ranking.trace import recompute
+from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
+from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.tools import memory_search
 from support.memories import open_memory, write_notes
 

@@ -11,10 +11,10 @@ import apsw
 import numpy as np
 import pytest
 
-from openclaw_mem_engine.index.aside import set_aside
-from openclaw_mem_engine.index.salvage import save_embeddings
-from openclaw_mem_engine.index.sqlite import SqliteIndex
 from openclaw_mem_engine.model import Space, text_hash
+from openclaw_mem_engine.stores.sqlite.aside import set_aside
+from openclaw_mem_engine.stores.sqlite.salvage import save_embeddings
+from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import FINGERPRINT, Vector, unit
 
 OTHER = Space("openai", "m", "key")

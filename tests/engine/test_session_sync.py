@@ -16,10 +16,10 @@ import pytest
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import ProviderSettings, Settings
 from openclaw_mem_engine.demo.workspace import write_demo
-from openclaw_mem_engine.index.protocol import FileState
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import MemoryFile
 from openclaw_mem_engine.ranking.knobs import OPENCLAW_2026_2
+from openclaw_mem_engine.stores.base import FileState
 from openclaw_mem_engine.sync import derive, sources
 from openclaw_mem_engine.sync.deltas import Standing, enough, is_due, standing
 from openclaw_mem_engine.tools import memory_get

@@ -13,9 +13,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from openclaw_mem_engine.events import EVENTS_FILE, EventLog
 from openclaw_mem_engine.providers.base import Usage
 from openclaw_mem_engine.providers.records import ProviderRecords
+from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
 
 ENGINE = Path(__file__).parents[2] / "engine"
 USED = Usage("openai", "text-embedding-3-small", 1, 2, 3)
@@ -89,7 +89,8 @@ def test_reading_does_not_make_it_anew(log: EventLog, path: Path) -> None:
 def test_the_file_of_another_process_in_the_same_place_is_used(log: EventLog, path: Path) -> None:
     log.add("sync", "old")
     remove(path)
-    code = "import sys, pathlib, openclaw_mem_engine.events as e; e.EventLog(pathlib.Path(sys.argv[1])).add"
+    code = "import sys, pathlib\nimport openclaw_mem_engine.state.events as e\n"
+    code += "e.EventLog(pathlib.Path(sys.argv[1])).add"
     subprocess.run(
         [sys.executable, "-c", f"{code}('sync', 'of the other')", str(path)],
         env={**os.environ, "PYTHONPATH": str(ENGINE)},

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.model import CancelToken, Note, Progress
+from openclaw_mem_engine.model import Note, Progress
 from openclaw_mem_engine.sync import exclusive
 from openclaw_mem_engine.sync.flight import SingleFlight, Wishes
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock

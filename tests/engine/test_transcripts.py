@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_mem_engine.chunking.lines import index_chunks
+from openclaw_mem_engine.chunking.line_chunker import index_chunks
 from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.workspace import transcripts
 from openclaw_mem_engine.workspace.opening import NoteRefused

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.doctor.examination import fix
 from openclaw_mem_engine.errors import IndexUnavailable
-from openclaw_mem_engine.index.sqlite import SqliteIndex
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import DOCUMENTED
-from openclaw_mem_engine.sync.doctor import fix
+from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.damage import alter, codes, indexed, looked, type_in
 from support.stores import found, new_store, put, unit
 

@@ -123,7 +123,7 @@ def test_rapidfuzz_is_loaded_only_when_asked() -> None:
     code = (
         "import sys\n"
         "import openclaw_mem_engine.workspace.suggest, openclaw_mem_engine.workspace.reading\n"
-        "import openclaw_mem_engine.workspace.listing, openclaw_mem_engine.chunking.lines\n"
+        "import openclaw_mem_engine.workspace.listing, openclaw_mem_engine.chunking.line_chunker\n"
         "sys.exit('rapidfuzz' in sys.modules or 'numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

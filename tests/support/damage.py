@@ -16,10 +16,10 @@ import apsw
 import pytest
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.index.findings import Finding, Report
+from openclaw_mem_engine.doctor.examination import examine
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.providers.lineup import Lineup
-from openclaw_mem_engine.sync.doctor import examine
+from openclaw_mem_engine.providers.registry import Lineup
+from openclaw_mem_engine.stores.findings import Finding, Report
 from support.memories import settings_for, write_notes
 
 ANIMALS = {

@@ -10,11 +10,11 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
-from openclaw_mem_engine.index.identity import chunk_id_of
-from openclaw_mem_engine.index.protocol import FileChange, FileState, Fingerprint, StoredChunk
-from openclaw_mem_engine.index.sqlite import SqliteIndex
-from openclaw_mem_engine.index.words import build_query
 from openclaw_mem_engine.model import Source, text_hash
+from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, StoredChunk
+from openclaw_mem_engine.stores.sqlite.identity import chunk_id_of
+from openclaw_mem_engine.stores.sqlite.lexical_query import build_query
+from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 
 Vector = npt.NDArray[np.float32]
 FINGERPRINT = Fingerprint("static", "test", "key", 400, 80, ("memory",))

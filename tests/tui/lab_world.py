@@ -14,8 +14,8 @@ from openclaw_mem_engine.model import Freshness, Note
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, Leg, LegRow, Pool
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.screens.search import SearchScreen
-from openclaw_mem_tui.state import View, answered, asked
+from openclaw_mem_tui.features.search.screen import SearchScreen
+from openclaw_mem_tui.features.search.state import View, answered, asked
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGE, SMALL = (120, 36), (80, 24)

@@ -17,13 +17,13 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.comparison import compared
-from openclaw_mem_tui.lines.faults import banner
+from openclaw_mem_tui.features.providers.comparison import compared
+from openclaw_mem_tui.features.providers.render.faults import banner
+from openclaw_mem_tui.features.providers.screen import ProvidersScreen
+from openclaw_mem_tui.features.search.state import HEALTHY_RUN
+from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.screens.help import HelpScreen
-from openclaw_mem_tui.screens.providers import ProvidersScreen
 from openclaw_mem_tui.service import Service
-from openclaw_mem_tui.spans import text_of
-from openclaw_mem_tui.state import HEALTHY_RUN
 from openclaw_mem_tui.widgets.banner import Banner
 
 DRILL = "how long did the last restore drill take"

@@ -16,12 +16,12 @@ from openclaw_mem_themes import BUILT_IN, ThemeError, load_theme
 from openclaw_mem_tui import export
 from openclaw_mem_tui.bindings import ACTIONS, SCREENS, keys_markdown, offered
 from openclaw_mem_tui.editor import editor_command
-from openclaw_mem_tui.screens.chunks import ChunksScreen
-from openclaw_mem_tui.screens.index import IndexScreen
-from openclaw_mem_tui.screens.providers import ProvidersScreen
-from openclaw_mem_tui.screens.search import SearchScreen
+from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
+from openclaw_mem_tui.features.index.screen import IndexScreen
+from openclaw_mem_tui.features.providers.screen import ProvidersScreen
+from openclaw_mem_tui.features.search.knob_panel import KnobPanel
+from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.themes import textual_theme
-from openclaw_mem_tui.widgets.knob_panel import KnobPanel
 
 HOSTILE = "x\x1b[31m | [red]`#"
 

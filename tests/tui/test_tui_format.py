@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from openclaw_mem_tui import format as fmt
-from openclaw_mem_tui.lines.providers import dollars
+from openclaw_mem_tui.features.providers.render.chain import dollars
+from openclaw_mem_tui.render import format as fmt
 
 
 @pytest.mark.parametrize(

@@ -13,16 +13,17 @@ import pytest
 from lab_world import LARGE, SMALL, lab, make, settled
 from textual.pilot import Pilot
 
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.model import CancelToken, Progress
+from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.sync.report import SyncReport
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.screens.chunks import ChunksScreen
+from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
+from openclaw_mem_tui.features.index.screen import IndexScreen
+from openclaw_mem_tui.features.providers.screen import ProvidersScreen
 from openclaw_mem_tui.screens.confirm import ConfirmScreen
 from openclaw_mem_tui.screens.help import HelpScreen
-from openclaw_mem_tui.screens.index import IndexScreen
 from openclaw_mem_tui.screens.pick import PickScreen
-from openclaw_mem_tui.screens.providers import ProvidersScreen
 
 
 def index_screen(app: Workbench) -> IndexScreen:
@@ -358,7 +359,7 @@ async def test_screens_lead_to_each_other_and_the_lab_lies_below(tmp_path: Path)
 
 async def test_thousands_of_files_cost_what_is_seen(tmp_path: Path) -> None:
     """Rows are drawn when they are in sight: never all of them, also when the cursor jumps."""
-    from openclaw_mem_tui.spans import Line, Span
+    from openclaw_mem_tui.render.spans import Line, Span
     from openclaw_mem_tui.widgets.table import Table
 
     async with opened(unwatched(tmp_path)) as (pilot, screen):

@@ -16,10 +16,10 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.lines import preview as preview_lines
+from openclaw_mem_tui.features.search.render import preview as preview_lines
+from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.screens.help import HelpScreen
 from openclaw_mem_tui.screens.pick import PickScreen
-from openclaw_mem_tui.screens.search import SearchScreen
 
 DRILL = "how long did the last restore drill take"
 

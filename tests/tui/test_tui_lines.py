@@ -9,12 +9,13 @@ from openclaw_mem_engine.matches import stem
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.trace import recompute
-from openclaw_mem_tui import spans, state
-from openclaw_mem_tui.lines import funnel, hits, knobs, preview, status
-from openclaw_mem_tui.lines.landing import landing
-from openclaw_mem_tui.lines.status import Activity, Place
-from openclaw_mem_tui.lines.terms import Marker
-from openclaw_mem_tui.lines.waterfall import waterfall
+from openclaw_mem_tui.features.search import state
+from openclaw_mem_tui.features.search.render import funnel, hits, knobs, preview
+from openclaw_mem_tui.features.search.render.landing import landing
+from openclaw_mem_tui.features.search.render.waterfall import waterfall
+from openclaw_mem_tui.render import spans, status
+from openclaw_mem_tui.render.status import Activity, Place
+from openclaw_mem_tui.render.terms import Marker
 
 EVERYTHING = Knobs().set({"decay": True, "mmr": True, "min_score": 0.3})
 

@@ -14,8 +14,8 @@ from textual.pilot import Pilot
 
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.providers.screen import ProvidersScreen
 from openclaw_mem_tui.screens.help import HelpScreen
-from openclaw_mem_tui.screens.providers import ProvidersScreen
 from support.embed_server import Fault, Server, hang, running_server, unauthorized
 from support.providers import World, make_world
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from openclaw_mem_engine.ranking.knob_table import KNOBS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.rank import rank
-from openclaw_mem_tui import state
-from openclaw_mem_tui.state import History, View
+from openclaw_mem_tui.features.search import state
+from openclaw_mem_tui.features.search.state import History, View
 
 
 def test_a_free_knob_ranks_at_once() -> None:

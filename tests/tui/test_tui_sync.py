@@ -8,8 +8,9 @@ from typing import Any
 
 from lab_world import LARGE, lab, make, settled
 
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
-from openclaw_mem_engine.model import CancelToken, Note, Progress
+from openclaw_mem_engine.model import Note, Progress
 from openclaw_mem_engine.sync.report import SyncReport
 from openclaw_mem_tui.app import Workbench
 

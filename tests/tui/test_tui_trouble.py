@@ -13,9 +13,10 @@ import lab_world as world
 import pytest
 from lab_world import LARGE, SMALL, lab, make, settled
 
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, PathRefused, ProviderError
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.model import CancelToken, Excerpt, Fallback, Note
+from openclaw_mem_engine.model import Excerpt, Fallback, Note
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_tui.app import Workbench

@@ -14,16 +14,16 @@ from textual.screen import Screen
 
 from openclaw_mem_themes import DEFAULT, ThemeError
 from openclaw_mem_tui.bindings import offered
-from openclaw_mem_tui.guide import DemoGuide
-from openclaw_mem_tui.lab import Lab
+from openclaw_mem_tui.features.search.guide import DemoGuide
+from openclaw_mem_tui.features.search.presenter import Lab
+from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.screens.palette import Palette
-from openclaw_mem_tui.screens.search import SearchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
 from openclaw_mem_tui.themes import chosen_theme, mixed_variables, our_themes
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.bindings import Where
-    from openclaw_mem_tui.screens.over import OverScreen
+    from openclaw_mem_tui.screens.subscreen import OverScreen
 
 
 #: Actions that the palette leaves out: they are there, or they need a place.
@@ -130,12 +130,12 @@ class Workbench(App[int]):
             self.push_screen(name)
 
     def _make_providers(self) -> OverScreen:
-        from openclaw_mem_tui.screens.providers import ProvidersScreen
+        from openclaw_mem_tui.features.providers.screen import ProvidersScreen
 
         return ProvidersScreen(self.lab, self.search_screen.switch_faults)
 
     def _make_index(self) -> OverScreen:
-        from openclaw_mem_tui.screens.index import IndexScreen
+        from openclaw_mem_tui.features.index.screen import IndexScreen
 
         return IndexScreen(self.lab, self.search_screen.resync)
 

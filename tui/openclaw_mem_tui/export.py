@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from openclaw_mem_engine.config.show import fragment
-from openclaw_mem_tui.state import View
+from openclaw_mem_tui.features.search.state import View
 
 Kind = Literal["json", "markdown", "svg", "config"]
 SUFFIX: dict[Kind, str] = {"json": ".json", "markdown": ".md", "svg": ".svg", "config": ".json5"}
@@ -31,7 +31,7 @@ def as_markdown(view: View) -> str:
     assert view.pool is not None
     # Loaded here: the engine itself is opened only after the first frame.
     from openclaw_mem_engine.answer import Answer
-    from openclaw_mem_engine.report import trace_markdown
+    from openclaw_mem_engine.explain import trace_markdown
 
     report = trace_markdown(Answer(view.pool, view.trace))
     if not view.changed_knobs():

@@ -20,20 +20,20 @@ from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.model import Excerpt, Note, Progress
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
-from openclaw_mem_tui.side import Side, Unexpected, call
+from openclaw_mem_tui.memory_thread import Side, Unexpected, call
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.events import Event
-    from openclaw_mem_engine.health import Health
-    from openclaw_mem_engine.index.findings import Report
-    from openclaw_mem_engine.index.protocol import CacheSize
+    from openclaw_mem_engine.inspection.facade import Health
+    from openclaw_mem_engine.inspection.file_chunks import Anatomy
+    from openclaw_mem_engine.inspection.file_list import Overview
     from openclaw_mem_engine.memory import Memory
-    from openclaw_mem_engine.providers.lineup import LinkState
     from openclaw_mem_engine.providers.records import DayUsage
+    from openclaw_mem_engine.providers.registry import LinkState
+    from openclaw_mem_engine.state.events import Event
     from openclaw_mem_engine.status import Status
-    from openclaw_mem_engine.sync.anatomy import Anatomy
-    from openclaw_mem_engine.sync.overview import Overview
+    from openclaw_mem_engine.stores.base import CacheSize
+    from openclaw_mem_engine.stores.findings import Report
     from openclaw_mem_engine.sync.plan import Plan
     from openclaw_mem_engine.sync.report import SyncReport
 

@@ -8,7 +8,7 @@ import sys
 from openclaw_mem_engine import __version__
 from openclaw_mem_engine.cli import options
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.inert import visible
+from openclaw_mem_engine.sanitize import visible
 
 _FIRST_STEPS = """\
 first steps:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.terminal import Style, aligned, out, say, setting_text
-from openclaw_mem_engine.inert import visible
+from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.show import Row

@@ -14,14 +14,14 @@ from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.stopping import stoppable
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
-from openclaw_mem_engine.cli.words import count
+from openclaw_mem_engine.cli.text_format import count
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.index.findings import Finding, Report
+    from openclaw_mem_engine.stores.findings import Finding, Report
     from openclaw_mem_engine.sync.journal import Journal
 
 
@@ -52,8 +52,8 @@ class _Line(ProgressLine):
 
 def _examined(settings: Settings, journal: Journal, *, deep: bool, mend: bool) -> tuple[Report, list[str]]:
     """What there is, after mending when that is asked for, and what was mended; the log is told of both."""
-    from openclaw_mem_engine.providers.lineup import Lineup
-    from openclaw_mem_engine.sync.doctor import examine, fix
+    from openclaw_mem_engine.doctor.examination import examine, fix
+    from openclaw_mem_engine.providers.registry import Lineup
 
     lineup = Lineup(settings, read_only=True)
     try:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import looking, settings_of
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
-from openclaw_mem_engine.cli.words import byte_size, count
+from openclaw_mem_engine.cli.text_format import byte_size, count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openclaw_mem_engine.sync.overview import FileRow, Overview
+    from openclaw_mem_engine.inspection.file_list import FileRow, Overview
 
 
 def run(arguments: Namespace) -> int:

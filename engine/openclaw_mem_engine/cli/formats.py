@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.terminal import out, speaks_utf8
-from openclaw_mem_engine.inert import visible
+from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Answer
@@ -62,7 +62,7 @@ def files_text(answer: Answer) -> str:
 
 def markdown_text(answer: Answer) -> str:
     """The hits as a Markdown list to paste into a chat or a note."""
-    from openclaw_mem_engine.report import digits_of, fenced, inline
+    from openclaw_mem_engine.explain import digits_of, fenced, inline
 
     digits = digits_of(answer.trace.knobs)
     lines = [f"# {inline(visible(answer.trace.query))}", *_fallback_lines(answer)]
@@ -76,7 +76,7 @@ def markdown_text(answer: Answer) -> str:
 
 def explained_markdown(answer: Answer) -> str:
     """The whole explanation as Markdown, and who answered instead of whom at its head."""
-    from openclaw_mem_engine.report import trace_markdown
+    from openclaw_mem_engine.explain import trace_markdown
 
     head, _, rest = trace_markdown(answer).partition("\n")
     return "\n".join([head, *_fallback_lines(answer), rest])
@@ -85,8 +85,8 @@ def explained_markdown(answer: Answer) -> str:
 def _fallback_lines(answer: Answer) -> list[str]:
     if answer.pool.fallback is None:
         return []
-    from openclaw_mem_engine.cli.words import fallback_words
-    from openclaw_mem_engine.report import plain
+    from openclaw_mem_engine.cli.text_format import fallback_words
+    from openclaw_mem_engine.explain import plain
 
     fallback = answer.pool.fallback
     return [

@@ -11,7 +11,7 @@ from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.terminal import is_terminal, out_bytes, say
-from openclaw_mem_engine.inert import visible
+from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings

@@ -11,10 +11,10 @@ from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_
 from openclaw_mem_engine.cli.progress import ProgressLine, duration
 from openclaw_mem_engine.cli.stopping import stoppable
 from openclaw_mem_engine.cli.terminal import Style, one_line, out, say
-from openclaw_mem_engine.cli.words import count, left_out_words
+from openclaw_mem_engine.cli.text_format import count, left_out_words
 from openclaw_mem_engine.errors import IndexDamaged, ProviderError, UsageError
-from openclaw_mem_engine.index.aside import aside_path, remove, set_aside
-from openclaw_mem_engine.index.salvage import save_embeddings
+from openclaw_mem_engine.stores.sqlite.aside import aside_path, remove, set_aside
+from openclaw_mem_engine.stores.sqlite.salvage import save_embeddings
 from openclaw_mem_engine.sync.journal import Journal
 from openclaw_mem_engine.sync.lock import SyncLock
 

@@ -15,15 +15,15 @@ from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import duration
 from openclaw_mem_engine.cli.terminal import Style, flush_out, one_line, out, pad, speaks_utf8
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
-from openclaw_mem_engine.events import EVENTS_FILE, KEEP_EVENTS, KINDS, EventLog
-from openclaw_mem_engine.inert import visible
+from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.state.events import EVENTS_FILE, KEEP_EVENTS, KINDS, EventLog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.events import Event, EventKind
+    from openclaw_mem_engine.state.events import Event, EventKind
 
 _LIMIT = 50
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

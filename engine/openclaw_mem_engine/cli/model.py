@@ -15,7 +15,7 @@ from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ByteProgress
 from openclaw_mem_engine.cli.stopping import stoppable
 from openclaw_mem_engine.cli.terminal import aligned, is_terminal, one_line, out, say
-from openclaw_mem_engine.cli.words import byte_size
+from openclaw_mem_engine.cli.text_format import byte_size
 from openclaw_mem_engine.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _licence(model: str) -> str:
 def _status(settings: Settings, file: ModelFile, *, as_json: bool) -> int:
     from importlib.util import find_spec
 
-    from openclaw_mem_engine.providers.local.words import INSTALL
+    from openclaw_mem_engine.providers.local.child_errors import INSTALL
 
     installed = find_spec("llama_cpp") is not None
     used = settings.provider.chosen == "local"

@@ -6,7 +6,7 @@ import argparse
 from typing import NoReturn
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.inert import visible
+from openclaw_mem_engine.sanitize import visible
 
 FORMATS = ("table", "json", "csv", "md", "files")
 

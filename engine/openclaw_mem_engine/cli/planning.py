@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.opening import looking
 from openclaw_mem_engine.cli.stopping import stoppable
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, say
-from openclaw_mem_engine.cli.words import count, destination, dollars
+from openclaw_mem_engine.cli.text_format import count, destination, dollars
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings

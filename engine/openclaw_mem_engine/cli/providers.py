@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import looking, say_warnings, settings_of
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, say
-from openclaw_mem_engine.cli.words import destination, dollars, failing, token_count
+from openclaw_mem_engine.cli.text_format import destination, dollars, failing, token_count
 from openclaw_mem_engine.errors import ProviderError, UsageError
 from openclaw_mem_engine.providers.spent import Spent, summed
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.memory import Memory
-    from openclaw_mem_engine.providers.lineup import LinkState
+    from openclaw_mem_engine.providers.registry import LinkState
 
 #: Days of usage that are told.
 USAGE_DAYS = 30

@@ -99,7 +99,7 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
     the error is told and returned; otherwise it is raised."""
     from openclaw_mem_engine.cli.planning import announce
     from openclaw_mem_engine.cli.progress import ProgressLine, duration
-    from openclaw_mem_engine.cli.words import count
+    from openclaw_mem_engine.cli.text_format import count
     from openclaw_mem_engine.sync.flight import GRACE_S
     from openclaw_mem_engine.sync.lock import SyncBusy
 
@@ -191,7 +191,7 @@ def show(answer: Answer, kind: str, *, explain: bool) -> None:
 
         say(nothing_found(answer))
     if answer.pool.fallback is not None and kind != "md":
-        from openclaw_mem_engine.cli.words import fallback_words
+        from openclaw_mem_engine.cli.text_format import fallback_words
 
         say(f"{fallback_words(answer.pool.fallback, answer.pool.now)}.")
     for warning in answer.warnings:

@@ -12,7 +12,7 @@ from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import looking, settings_of
 from openclaw_mem_engine.cli.progress import duration
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
-from openclaw_mem_engine.cli.words import (
+from openclaw_mem_engine.cli.text_format import (
     count,
     destination,
     dollars,
@@ -21,15 +21,15 @@ from openclaw_mem_engine.cli.words import (
     moment,
     token_count,
 )
-from openclaw_mem_engine.index.place import index_is_there
 from openclaw_mem_engine.providers.spent import Spent, summed
+from openclaw_mem_engine.stores.sqlite.location import index_is_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.model import Freshness
-    from openclaw_mem_engine.providers.lineup import LinkState
+    from openclaw_mem_engine.providers.registry import LinkState
     from openclaw_mem_engine.status import Status
 
 _NAMED = 3

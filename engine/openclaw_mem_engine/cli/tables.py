@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.matching import best_lines, emphasised
 from openclaw_mem_engine.cli.progress import duration
 from openclaw_mem_engine.cli.terminal import Style, aligned, crop, one_line, setting_text
-from openclaw_mem_engine.cli.words import fallback_words
-from openclaw_mem_engine.inert import visible
-from openclaw_mem_engine.matches import Matches
-from openclaw_mem_engine.report import (
+from openclaw_mem_engine.cli.text_format import fallback_words
+from openclaw_mem_engine.explain import (
     arithmetic,
     digits_of,
     diversity,
@@ -20,6 +18,8 @@ from openclaw_mem_engine.report import (
     stage_effect,
     stage_formula,
 )
+from openclaw_mem_engine.matches import Matches
+from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Answer, Hit

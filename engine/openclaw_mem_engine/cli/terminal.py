@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any, TextIO
 
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.inert import visible
+from openclaw_mem_engine.sanitize import visible
 
 #: Columns when nobody looks, so that what a pipe receives does not depend on a window.
 PIPE_WIDTH = 100

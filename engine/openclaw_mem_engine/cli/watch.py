@@ -17,7 +17,7 @@ from openclaw_mem_engine.cli.following import Follower
 from openclaw_mem_engine.cli.opening import say_warnings, settings_of
 from openclaw_mem_engine.cli.progress import duration
 from openclaw_mem_engine.cli.terminal import flush_out, one_line, out, speaks_utf8
-from openclaw_mem_engine.cli.words import count, left_out_words
+from openclaw_mem_engine.cli.text_format import count, left_out_words
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cli.following import Happening

@@ -14,7 +14,7 @@ from openclaw_mem_engine.providers.base import (
     TextRefused,
     Unavailable,
 )
-from openclaw_mem_engine.providers.select import make_embedder
+from openclaw_mem_engine.providers.factory import make_embedder
 
 __all__ = [
     "BadAnswer",

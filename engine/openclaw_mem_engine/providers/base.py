@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from openclaw_mem_engine.model import CancelToken, Note, Progress
+    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.model import Note, Progress
 
     #: float32, shape (dims,), length 1 in the Euclidean norm.
     Vector: TypeAlias = npt.NDArray[np.float32]

@@ -17,10 +17,11 @@ from openclaw_mem_engine.providers.base import (
     check_vectors,
     stop_if_cancelled,
 )
-from openclaw_mem_engine.providers.wrapped import Wrapped
+from openclaw_mem_engine.providers.delegating import Wrapped
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import CancelToken, Progress
+    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.model import Progress
     from openclaw_mem_engine.providers.base import Embedder, Keep, Vector
 
 #: Every fault and what it does, in the order in which they are offered.
@@ -117,7 +118,7 @@ class FaultyEmbedder(Wrapped["Embedder"]):
         return self._refused(None, _SILENT_TRIES, f"waited {QUERY_TIMEOUT_S:.3g} s")
 
     def _unreadable(self) -> BadAnswer:
-        from openclaw_mem_engine.providers.wires.base import parsed
+        from openclaw_mem_engine.providers.remote.wires.base import parsed
 
         at = f" at {self.place}" if self.place else ""
         try:
@@ -138,8 +139,8 @@ class FaultyEmbedder(Wrapped["Embedder"]):
 
 def _advice(provider: str, status: int | None) -> str:
     """What to do about it: the words of the provider's own wire."""
-    from openclaw_mem_engine.providers.wires import wire_of
-    from openclaw_mem_engine.providers.wires.base import advice
+    from openclaw_mem_engine.providers.remote.wires import wire_of
+    from openclaw_mem_engine.providers.remote.wires.base import advice
 
     try:
         return wire_of(provider).advice(status)

@@ -3,7 +3,7 @@ discounts. A provider may change them any day, so every text says where they com
 
 from __future__ import annotations
 
-from openclaw_mem_engine.providers.hosts import is_loopback
+from openclaw_mem_engine.providers.remote.hosts import is_loopback
 
 #: Host of the provider itself, the only place where its list prices hold.
 PUBLIC_HOSTS = {

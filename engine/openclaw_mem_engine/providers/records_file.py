@@ -8,8 +8,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.side_file import Row, SideFile
-from openclaw_mem_engine.side_layout import Layout
+from openclaw_mem_engine.state.side_file import Row, SideFile
+from openclaw_mem_engine.state.side_layout import Layout
 
 if TYPE_CHECKING:
     import apsw

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.providers.prices import cost
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.lineup import LinkState
     from openclaw_mem_engine.providers.records import DayUsage
+    from openclaw_mem_engine.providers.registry import LinkState
 
 
 @dataclass(frozen=True, slots=True)

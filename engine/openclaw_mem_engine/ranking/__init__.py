@@ -1,0 +1,1 @@
+"""Ranking: a pure function from pool and knobs to a trace."""

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from openclaw_mem_engine.index.protocol import FileChange, FileState, Fingerprint, IndexStore
 from openclaw_mem_engine.model import SkippedFile
+from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore
 from openclaw_mem_engine.sync.scan import unreadable_now
 
 #: Files that are written in one transaction.

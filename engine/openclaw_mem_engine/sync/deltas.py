@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from openclaw_mem_engine.index.protocol import FileState
 from openclaw_mem_engine.model import MemoryFile
+from openclaw_mem_engine.stores.base import FileState
 from openclaw_mem_engine.workspace.transcripts import Growth
 
 #: ``new``: not indexed yet. ``rewritten``: what is indexed need not be in it any more. ``grown``: longer than

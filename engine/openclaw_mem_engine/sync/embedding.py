@@ -10,16 +10,16 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
-from openclaw_mem_engine.index.protocol import IndexStore
-from openclaw_mem_engine.model import CancelToken, Note, Progress, Space
+from openclaw_mem_engine.model import Note, Progress, Space
 from openclaw_mem_engine.providers.base import TextRefused, space_of
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens
-from openclaw_mem_engine.sync.either import Either
+from openclaw_mem_engine.stores.base import IndexStore
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.index.protocol import Vector
     from openclaw_mem_engine.providers.base import Embedder
+    from openclaw_mem_engine.stores.base import Vector
 
 #: Chunks that are embedded and written together: enough for several requests, few enough to stop soon.
 GROUP_CHUNKS = 256
@@ -63,10 +63,10 @@ class Embedding:
         self.space = space
         self._progress = progress
         self._budget_s = budget_s
-        self._until: Either | None = None
+        self._until: LinkedToken | None = None
         if budget_s is not None:
             end = time.monotonic() + budget_s
-            self._until = Either(cancel, lambda: time.monotonic() >= end)
+            self._until = LinkedToken(cancel, lambda: time.monotonic() >= end)
         self._cancel = self._until or cancel
         self._admitted = budget_s is None
         self.failure: ProviderError | None = None

@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
-from openclaw_mem_engine.index.aside import has_leftovers, sweep
-from openclaw_mem_engine.model import CancelToken, Progress
-from openclaw_mem_engine.sync.either import Either
+from openclaw_mem_engine.model import Progress
+from openclaw_mem_engine.stores.sqlite.aside import has_leftovers, sweep
 from openclaw_mem_engine.sync.lock import Killed, SyncLock
 from openclaw_mem_engine.sync.owner import Owner, now_s
 from openclaw_mem_engine.sync.report import SyncReport
@@ -145,7 +145,7 @@ class SingleFlight:
             flight.began = time.monotonic()
             try:
                 # Without the lock nobody may write on as if alone.
-                return work(tell, Either(cancel, lambda: lock.is_lost))
+                return work(tell, LinkedToken(cancel, lambda: lock.is_lost))
             except Cancelled as error:
                 if lock.is_lost:
                     raise lock.taken_away() from error

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import ChunkingSettings, Settings
 from openclaw_mem_engine.errors import Cancelled, ProviderError
-from openclaw_mem_engine.index.protocol import Fingerprint, IndexStore
-from openclaw_mem_engine.model import CancelToken, Note, Progress, Space
+from openclaw_mem_engine.model import Note, Progress, Space
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
+from openclaw_mem_engine.stores.base import Fingerprint, IndexStore
 from openclaw_mem_engine.sync.carry import carry_over
 from openclaw_mem_engine.sync.embedding import (
     GROUP_CHUNKS,

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
-from openclaw_mem_engine.events import EVENTS_FILE, EventLog
+from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
 from openclaw_mem_engine.sync.first_few import first_few
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.errors import IndexDamaged
-    from openclaw_mem_engine.events import EventKind
-    from openclaw_mem_engine.index.findings import Report
     from openclaw_mem_engine.model import Fallback, Note
+    from openclaw_mem_engine.state.events import EventKind
+    from openclaw_mem_engine.stores.findings import Report
     from openclaw_mem_engine.sync.owner import Owner
     from openclaw_mem_engine.sync.report import SyncReport
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from openclaw_mem_engine.processes import born_at, is_running
+from openclaw_mem_engine.state.processes import born_at, is_running
 
 #: More than this is no record of ours.
 MOST_BYTES = 4_096

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from openclaw_mem_engine.index.protocol import FileState
 from openclaw_mem_engine.model import Note, SkippedFile
+from openclaw_mem_engine.stores.base import FileState
 from openclaw_mem_engine.sync.first_few import first_few
 from openclaw_mem_engine.workspace.transcripts import MAX_LINE_BYTES, cut_at, first_part
 

@@ -7,12 +7,13 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.index.protocol import IndexStore
-from openclaw_mem_engine.model import CancelToken, MemoryFile, SkippedFile, Space, utf8
+from openclaw_mem_engine.model import MemoryFile, SkippedFile, Space, utf8
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
+from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.sync.derive import chunks_of
 from openclaw_mem_engine.sync.indexer import beside_of, fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.sources import listed, scan

@@ -6,10 +6,11 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.index.protocol import FileChange, FileState, IndexStore, StoredChunk
-from openclaw_mem_engine.model import CancelToken, MemoryFile, Note, Progress, SkippedFile
+from openclaw_mem_engine.model import MemoryFile, Note, Progress, SkippedFile
+from openclaw_mem_engine.stores.base import FileChange, FileState, IndexStore, StoredChunk
 from openclaw_mem_engine.sync.derive import chunks_of
 from openclaw_mem_engine.sync.embedding import Embedding
 from openclaw_mem_engine.sync.first_few import first_few

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from openclaw_mem_engine.chunking.lines import is_blank
-from openclaw_mem_engine.index.protocol import FileState
+from openclaw_mem_engine.chunking.line_chunker import is_blank
 from openclaw_mem_engine.model import MemoryFile, SkippedFile, text_hash
+from openclaw_mem_engine.stores.base import FileState
 from openclaw_mem_engine.workspace.listing import Listing
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable
 from openclaw_mem_engine.workspace.reading import read_note

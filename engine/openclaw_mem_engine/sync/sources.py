@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from operator import attrgetter
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.index.protocol import FileState, IndexStore
 from openclaw_mem_engine.model import MemoryFile, SkippedFile
+from openclaw_mem_engine.stores.base import FileState, IndexStore
 from openclaw_mem_engine.sync.deltas import enough, is_due, is_quiet, standing
 from openclaw_mem_engine.sync.partly_read import cut_files
 from openclaw_mem_engine.sync.scan import RACY_NS, Changes, Reading, compare, gone_for_good

@@ -17,10 +17,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.model import CancelToken, Note
-from openclaw_mem_engine.sync.either import Either
+from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.sync.eyes import Eyes, NotifyEyes
 from openclaw_mem_engine.sync.quiet import QuietTalks
 from openclaw_mem_engine.sync.sources import listed
@@ -298,7 +298,7 @@ async def watch_notes(
 
     def work() -> None:
         try:
-            watcher.run(Either(stop, ended.is_set), tell, tell_note)
+            watcher.run(LinkedToken(stop, ended.is_set), tell, tell_note)
         except Exception as error:  # noqa: BLE001 - raised again below
             tell(error)
         finally:

@@ -9,8 +9,8 @@ from pathlib import Path
 from textual.app import App, SuspendNotSupported
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_tui import format as fmt
 from openclaw_mem_tui.editor import editor_command
+from openclaw_mem_tui.render import format as fmt
 
 
 def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, bool]:

@@ -8,11 +8,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import ModalScreen
 
-from openclaw_mem_tui import format as fmt
 from openclaw_mem_tui.bindings import ACTIONS, GROUPS
-from openclaw_mem_tui.spans import Line, Span, fit, line, wrapped
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 from openclaw_mem_tui.widgets.banner import Banner
-from openclaw_mem_tui.widgets.lines import Lines
+from openclaw_mem_tui.widgets.line_view import Lines
 
 _KEY = 10
 

@@ -14,10 +14,10 @@ from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import Input
 
-from openclaw_mem_tui import format as fmt
-from openclaw_mem_tui.spans import Line, Span
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line, Span
 from openclaw_mem_tui.widgets.banner import Banner
-from openclaw_mem_tui.widgets.lines import Lines
+from openclaw_mem_tui.widgets.line_view import Lines
 
 
 class Choice(NamedTuple):

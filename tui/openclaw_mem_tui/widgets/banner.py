@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openclaw_mem_tui.lines.faults import banner
-from openclaw_mem_tui.spans import Line
-from openclaw_mem_tui.widgets.lines import Lines
+from openclaw_mem_tui.features.providers.render.faults import banner
+from openclaw_mem_tui.render.spans import Line
+from openclaw_mem_tui.widgets.line_view import Lines
 
 _NONE: frozenset[str] = frozenset()
 

@@ -10,8 +10,8 @@ from textual.binding import Binding
 from textual.message import Message
 from textual.strip import Strip
 
-from openclaw_mem_tui.spans import Line
-from openclaw_mem_tui.widgets.lines import Lines
+from openclaw_mem_tui.render.spans import Line
+from openclaw_mem_tui.widgets.line_view import Lines
 
 
 class Rows(NamedTuple):

@@ -8,8 +8,8 @@ from textual import events
 from textual.message import Message
 
 from openclaw_mem_tui.bindings import ACTIONS, BY_ID, Action, Where, offered
-from openclaw_mem_tui.spans import Line, Span, spread, width
-from openclaw_mem_tui.widgets.lines import Lines
+from openclaw_mem_tui.render.spans import Line, Span, spread, width
+from openclaw_mem_tui.widgets.line_view import Lines
 
 _IN_QUERY = (
     ("enter ↓", "to the hits"),

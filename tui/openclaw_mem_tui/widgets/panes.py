@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from openclaw_mem_tui.spans import Line
-from openclaw_mem_tui.widgets.lines import Lines
+from openclaw_mem_tui.render.spans import Line
+from openclaw_mem_tui.widgets.line_view import Lines
 
 Drawer = Callable[[int], Sequence[Line]]
 

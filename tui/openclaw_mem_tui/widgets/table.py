@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import overload
 
-from openclaw_mem_tui.spans import Line
+from openclaw_mem_tui.render.spans import Line
 from openclaw_mem_tui.widgets.cursor_list import CursorList
 
 #: Draws the row at a place, for a width, selected or not.

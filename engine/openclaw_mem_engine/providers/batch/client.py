@@ -15,14 +15,14 @@ from openclaw_mem_engine.providers.base import (
     stop_if_cancelled,
 )
 from openclaw_mem_engine.providers.batch.wires import MAX_REQUESTS, answers_of
-from openclaw_mem_engine.providers.http.quoting import Quoting
-from openclaw_mem_engine.providers.http.retry import RetryPolicy, is_worth_retrying
+from openclaw_mem_engine.providers.remote.quoting import Quoting
+from openclaw_mem_engine.providers.remote.retry import RetryPolicy, is_worth_retrying
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import CancelToken
+    from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.providers.base import Vector
     from openclaw_mem_engine.providers.batch.wires import BatchWire, JobState
-    from openclaw_mem_engine.providers.http.transport import Transport
+    from openclaw_mem_engine.providers.remote.transport import Transport
 
 #: In bytes. The input of a job is sent, and its output fetched, in one piece: both are kept small enough for
 #: memory by making more jobs. An output that is more than twice as long as reckoned with is given up.

@@ -11,15 +11,16 @@ from openclaw_mem_engine.model import text_hash, utf8
 from openclaw_mem_engine.providers.base import TextRefused, stop_if_cancelled
 from openclaw_mem_engine.providers.batch.jobs import BatchJobs
 from openclaw_mem_engine.providers.batch.wires import batch_wire
-from openclaw_mem_engine.providers.http.quoting import secrets_in
-from openclaw_mem_engine.providers.wrapped import Wrapped
+from openclaw_mem_engine.providers.delegating import Wrapped
+from openclaw_mem_engine.providers.remote.quoting import secrets_in
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.config.settings import BatchSettings
-    from openclaw_mem_engine.model import CancelToken, Note, Progress
+    from openclaw_mem_engine.model import Note, Progress
     from openclaw_mem_engine.providers.base import Embedder, EmbedderSpec, Keep, Vector
     from openclaw_mem_engine.providers.records import ProviderRecords
-    from openclaw_mem_engine.providers.remote import RemoteEmbedder
+    from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 
 #: Fewer new texts are embedded by plain requests: that takes seconds and costs next to nothing, while a job
 #: takes minutes to hours. It is what a sync after some edited notes brings.
@@ -223,7 +224,7 @@ def with_batches(
 
     ``spec`` is what it was made from; jobs and their usage are written down in ``records``.
     """
-    from openclaw_mem_engine.providers.remote import RemoteEmbedder
+    from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 
     if not settings.enabled or not isinstance(embedder, RemoteEmbedder):
         return embedder

@@ -19,18 +19,19 @@ from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.providers.base import NotConfigured, RequestFailed, Usage, stop_if_cancelled
 from openclaw_mem_engine.providers.batch.client import BatchClient
 from openclaw_mem_engine.providers.batch.run import Active, BatchOutcome, Run
-from openclaw_mem_engine.providers.http.retry import is_worth_retrying
 from openclaw_mem_engine.providers.prices import estimated_tokens
 from openclaw_mem_engine.providers.records import StoredJob
+from openclaw_mem_engine.providers.remote.retry import is_worth_retrying
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.config.settings import BatchSettings
-    from openclaw_mem_engine.model import CancelToken, Progress
+    from openclaw_mem_engine.model import Progress
     from openclaw_mem_engine.providers.base import Meter
     from openclaw_mem_engine.providers.batch.client import Answers
     from openclaw_mem_engine.providers.batch.run import Found
     from openclaw_mem_engine.providers.batch.wires import BatchWire, JobState
-    from openclaw_mem_engine.providers.http.transport import Transport
+    from openclaw_mem_engine.providers.remote.transport import Transport
 
 #: After so many failed jobs in a row this process submits no more.
 MAX_FAILURES = 2

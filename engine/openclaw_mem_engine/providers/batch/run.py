@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import CancelToken, Note, Progress
+    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.model import Note, Progress
     from openclaw_mem_engine.providers.base import Vector
 
     #: Told of the vectors of a job as soon as they are there, by text hash, in the calling thread.

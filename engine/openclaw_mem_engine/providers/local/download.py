@@ -40,7 +40,8 @@ from openclaw_mem_engine.providers.local.models import hub_file, local_path
 if TYPE_CHECKING:
     import httpx2
 
-    from openclaw_mem_engine.model import CancelToken, Progress
+    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.model import Progress
 
 HUB = "https://huggingface.co"
 #: Left free on the disk besides the file.

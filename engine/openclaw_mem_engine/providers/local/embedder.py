@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from openclaw_mem_engine.model import CancelToken, Progress
+    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.model import Progress
     from openclaw_mem_engine.providers.base import Keep, Vector
 
 #: Counted up when the same text and file would give other vectors: cutting, normalising, decomposing.

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from openclaw_mem_engine.errors import ProviderError
-from openclaw_mem_engine.inert import visible
 from openclaw_mem_engine.providers.base import stop_if_cancelled
-from openclaw_mem_engine.providers.hosts import is_loopback
+from openclaw_mem_engine.providers.remote.hosts import is_loopback
 from openclaw_mem_engine.redact import redact
+from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
     import httpx2
 
-    from openclaw_mem_engine.model import CancelToken
+    from openclaw_mem_engine.cancellation import CancelToken
 
 _T = TypeVar("_T")
 

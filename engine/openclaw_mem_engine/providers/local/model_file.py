@@ -7,6 +7,7 @@ from pathlib import Path
 
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.base import NotConfigured
+from openclaw_mem_engine.providers.local.child_errors import INSTALL, NO_EMBEDDINGS_ADVICE
 from openclaw_mem_engine.providers.local.gguf_header import GGUFHeader, NotGGUF, read_header
 from openclaw_mem_engine.providers.local.models import (
     FileMark,
@@ -16,7 +17,6 @@ from openclaw_mem_engine.providers.local.models import (
     model_name,
     quick_digest,
 )
-from openclaw_mem_engine.providers.local.words import INSTALL, NO_EMBEDDINGS_ADVICE
 
 
 class ModelFile:

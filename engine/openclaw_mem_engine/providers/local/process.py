@@ -21,6 +21,13 @@ from io import FileIO
 from typing import IO, TYPE_CHECKING, cast
 
 from openclaw_mem_engine.providers.base import BadAnswer, NotConfigured, RequestFailed, stop_if_cancelled
+from openclaw_mem_engine.providers.local.child_errors import (
+    INSTALL,
+    NO_EMBEDDINGS_ADVICE,
+    ending,
+    hint,
+    quoted,
+)
 from openclaw_mem_engine.providers.local.frames import (
     BadFrame,
     Frame,
@@ -29,7 +36,6 @@ from openclaw_mem_engine.providers.local.frames import (
     read_frame,
     write_all,
 )
-from openclaw_mem_engine.providers.local.words import INSTALL, NO_EMBEDDINGS_ADVICE, ending, hint, quoted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from openclaw_mem_engine.model import CancelToken
+    from openclaw_mem_engine.cancellation import CancelToken
 
     #: Told of a finished part: positions, float32 (texts, dims); positions without a vector; texts cut.
     OnPart = Callable[[Sequence[int], npt.NDArray[np.float32], Sequence[int], int], None]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.providers.base import RequestFailed, stop_if_cancelled
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import CancelToken
+    from openclaw_mem_engine.cancellation import CancelToken
 
 #: How often somebody who waits looks at the clock and the cancel token.
 _POLL_S = 0.05

@@ -1,0 +1,50 @@
+"""One way to stop a long call: a token that the call checks regularly, and a deadline."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class CancelToken(Protocol):
+    """What a long call asks now and then; ``threading.Event`` fits."""
+
+    def is_set(self) -> bool: ...
+
+
+class LinkedToken:
+    """A token of our own, linked to the caller's: set by :meth:`set`, by ``when``, or with its parent."""
+
+    def __init__(self, parent: CancelToken | None = None, when: Callable[[], bool] | None = None) -> None:
+        self._parent = parent
+        self._when = when
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        return self._is_set or self.is_cancelled or (self._when is not None and self._when())
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the caller's own token is set: a stop that was asked for, not one of ours."""
+        return self._parent is not None and self._parent.is_set()
+
+
+class Deadline:
+    """A point in time on the monotonic clock. ``seconds`` from now; None never passes."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._until = math.inf if seconds is None else time.monotonic() + seconds
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until it passes, never negative; ``inf`` without one."""
+        return max(0.0, self._until - time.monotonic())
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self._until

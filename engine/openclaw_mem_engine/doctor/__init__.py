@@ -1,0 +1,1 @@
+"""Checks and repairs of an index and of the files around it."""

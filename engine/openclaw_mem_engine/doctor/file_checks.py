@@ -1,0 +1,305 @@
+"""Checks of the index against the files it was made from. Notes are read, never written."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.chunking.line_chunker import utf16_length
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import Cancelled
+from openclaw_mem_engine.model import MemoryFile, Progress, text_hash
+from openclaw_mem_engine.stores.base import FileState, StoredChunk
+from openclaw_mem_engine.stores.findings import (
+    FIX,
+    INDEX,
+    REBUILD,
+    VERIFY,
+    Outcome,
+    counted,
+    counted_are,
+    counted_have,
+)
+from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
+from openclaw_mem_engine.sync.derive import chunks_of
+from openclaw_mem_engine.sync.partly_read import cut_files
+from openclaw_mem_engine.sync.sources import changes_of, listed
+from openclaw_mem_engine.workspace.bootstrap import BOOTSTRAP_LIMIT, bootstrap_cut
+from openclaw_mem_engine.workspace.opening import NoteRefused
+from openclaw_mem_engine.workspace.reading import read_note
+from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, is_ignored_folder
+from openclaw_mem_engine.workspace.transcripts import read_transcript
+
+#: Folders below memory/ into which agents' own machinery writes, and files of it.
+_MACHINE_FOLDERS = frozenset({"dreaming", "dreams"})
+_MACHINE_FILES = frozenset({"dreams.md", "dream-diary.md"})
+_DATABASE = re.compile(r"\.(?:sqlite3?|db|lance|jsonl)(?:-wal|-shm|-journal)?\Z", re.IGNORECASE)
+#: What an exported conversation begins with: that of the session hook, and that of a transcript export.
+_EXPORT = re.compile(r"# Session(?:: .*\n\n?- \*\*Session Key\*\*: | \S+\n\n(?:User|Assistant): )")
+_MANY = 0.5
+#: Entries below memory/ that are looked at for databases.
+_MOST_ENTRIES = 50_000
+
+
+@dataclass(slots=True)
+class Disk:
+    """What the disk holds now, beside what the index knows of it. ``present`` are listed files by path whose
+    size and time are as recorded, so that their content must be as recorded too."""
+
+    settings: Settings
+    snap: Snapshot
+    progress: Progress | None = None
+    cancel: CancelToken | None = None
+    known: dict[str, FileState] = field(default_factory=dict)
+    present: dict[str, MemoryFile] = field(default_factory=dict)
+
+    def each(self, what: str) -> Iterator[tuple[MemoryFile, FileState]]:
+        """The present files that hold text, with progress. Raises Cancelled."""
+        for done, file in enumerate(self.present.values(), 1):
+            if self.cancel is not None and self.cancel.is_set():
+                raise Cancelled("The examination was stopped.")
+            state = self.known[file.path]
+            if not state.refusal:
+                yield file, state
+            if self.progress is not None:
+                self.progress(done, len(self.present), f"{what} {file.path}")
+
+
+def check_files(disk: Disk, out: Outcome) -> None:
+    """Which files are new, edited or gone. Raises WorkspaceError."""
+    known = disk.known = disk.snap.files()
+    changes, skipped = changes_of(disk.settings, known)
+    changed = {file.path for file in changes.changed}
+    seen = known | {state.path: state for state in changes.touched}
+    disk.present = {
+        file.path: file
+        for file in listed(disk.settings).files
+        if file.path in known and file.path not in changed and _as_recorded(file, seen[file.path])
+    }
+    out.detail = f"{counted(len(known), 'file')} known, {len(disk.present):,} as recorded"
+    edited = sorted(changed & known.keys())
+    unlisted = sorted(changed - known.keys())
+    gone = sorted(state.path for state in changes.removed)
+    for code, paths, told in (
+        ("files-changed", edited, "changed since the last sync: the index holds the old text"),
+        ("files-unlisted", unlisted, "not in the index yet"),
+        ("files-gone", gone, "gone from the disk and still found"),
+    ):
+        if paths:
+            out.add(code, "warning", f"{counted_are(len(paths), 'file')} {told}.", paths, INDEX)
+    left_out = [f"{file.path}: {file.reason}" for file in skipped if not file.by_rule]
+    if left_out:
+        text = f"{counted_are(len(left_out), 'file or folder', 'files or folders')} left out: never searched."
+        out.add("files-left-out", "info", text, left_out)
+    partly = [f"{file.path}: {file.reason}" for file in cut_files(known.values())]
+    if partly:
+        text = f"Too long to be searched as a whole: {counted(len(partly), 'conversation')}."
+        out.add("transcripts-cut", "info", text, partly)
+
+
+def _as_recorded(file: MemoryFile, state: FileState) -> bool:
+    """Whether a file of a second listing is still what the first one was compared with. A transcript may
+    have grown."""
+    if (file.source, file.inode) != (state.source, state.inode):
+        return False
+    if file.source == "sessions":
+        return file.size >= state.size
+    return (file.size, file.mtime_ns) == (state.size, state.mtime_ns)
+
+
+def check_hashes(disk: Disk, out: Outcome) -> None:
+    """Files that look untouched hold what was indexed."""
+    stale, looked_at = [], 0
+    for file, state in disk.each("comparing"):
+        try:
+            if file.source == "sessions":
+                content = read_transcript(file.absolute, disk.settings.max_file_bytes, until=state.size).hash
+            else:
+                note = read_note(file.absolute, str(disk.settings.workspace), disk.settings.max_file_bytes)
+                if (note.size, note.mtime_ns) != (file.size, file.mtime_ns) or not note.settled:
+                    continue  # written to a moment ago: the next sync sees it
+                content = text_hash(note.text)
+        except NoteRefused:
+            continue  # the check of the files says so
+        looked_at += 1
+        if content != state.hash:
+            stale.append(file.path)
+    out.detail = f"{counted(looked_at, 'file')} read and compared with the recorded hash"
+    if stale:
+        text = (
+            f"{counted_have(len(stale), 'file')} another text than was indexed, though size and time are the "
+            "same: only a sync that reads every file notices."
+        )
+        out.add("stale-hash", "error", text, stale, VERIFY)
+    _check_empty(disk, out, stale)
+
+
+def _check_empty(disk: Disk, out: Outcome, stale: list[str]) -> None:
+    """Files without any chunk that hold something."""
+    held = {(row[0], row[1]) for row in disk.snap.rows("SELECT DISTINCT path, source FROM chunks")}
+    lost = []
+    for file, state in disk.each("looking for text in"):
+        if (file.path, file.source) in held or not state.size or file.path in stale:
+            continue
+        try:
+            if file.size == state.size and chunks_of(disk.settings, file, None, None)[1]:
+                lost.append(file.path)
+        except NoteRefused:
+            continue
+    if lost:
+        text = f"{counted(len(lost), 'file')} counted as indexed without any chunk: nothing finds them."
+        out.add("file-without-chunks", "error", text, lost, f"{FIX} && {INDEX}", fixable=True)
+
+
+def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
+    """Cut every file again and compare each chunk with the index, byte for byte."""
+    space, wrong, chunks = disk.snap.space(), [], 0
+    stored = _stored(disk.snap)
+    for file, state in disk.each("cutting"):
+        try:
+            made, pieces = chunks_of(disk.settings, file, space, max_input_bytes)
+        except NoteRefused:
+            continue
+        if made.hash != state.hash:
+            continue  # told already, or a transcript that has grown
+        wanted = {chunk.chunk_id: chunk for chunk in pieces}
+        held = stored.get((file.path, file.source), {})
+        chunks += len(wanted)
+        for chunk_id in sorted(wanted.keys() | held.keys()):
+            mine, theirs = wanted.get(chunk_id), held.get(chunk_id)
+            if mine != theirs:
+                place = mine or theirs
+                assert place is not None
+                what = "lacks" if theirs is None else "has too much" if mine is None else "has altered"
+                wrong.append(f"the index {what} {place.path}:{place.start_line}-{place.end_line}")
+    out.detail = f"{counted(chunks, 'chunk')} of {counted(len(disk.present), 'file')} made again and compared"
+    if wrong:
+        text = f"{counted_are(len(wrong), 'chunk')} other than what the notes give."
+        out.add("differs-from-notes", "error", text, wrong, REBUILD)
+
+
+def _stored(snap: Snapshot) -> Mapping[tuple[str, str], Mapping[str, StoredChunk]]:
+    found: dict[tuple[str, str], dict[str, StoredChunk]] = {}
+    for row in snap.each("SELECT id, path, source, start_line, end_line, hash, text FROM chunks"):
+        chunk = StoredChunk(*row)
+        found.setdefault((chunk.path, chunk.source), {})[chunk.chunk_id] = chunk
+    return found
+
+
+# -- what is no memory, and what is too much of it ----------------------------------------------------------
+
+
+def check_by_products(settings: Settings, snap: Snapshot, out: Outcome) -> None:
+    """What agents' own machinery wrote is not among the memory."""
+    sql = "SELECT path, count(*) FROM chunks WHERE source = 'memory' GROUP BY path"
+    chunks: dict[str, int] = dict(snap.rows(sql))
+    total = sum(chunks.values())
+    machine = {path: number for path, number in chunks.items() if _machine_folder(path)}
+    out.detail = f"{counted(len(chunks), 'note')} looked at"
+    if machine:
+        share = _share(sum(machine.values()), total)
+        told = counted_are(len(machine), "file")
+        text = f"{told} written by the agent's own machinery, and searched as memory ({share})."
+        out.add("by-products", "warning", text, sorted(machine), _out_of_memory(settings, machine))
+    starts = snap.each(
+        "SELECT path, substr(text, 1, 400) FROM chunks WHERE source = 'memory' AND start_line = 1"
+    )
+    exports = {str(path) for path, text in starts if _EXPORT.match(str(text))} - machine.keys()
+    if exports:
+        number = sum(chunks[path] for path in exports)
+        text = (
+            f"{counted_are(len(exports), 'note')} {'an ' * (len(exports) == 1)}exported "
+            f"conversation{'s' * (len(exports) > 1)}, which may crowd out what was written as memory "
+            f"({_share(number, total)})."
+        )
+        much = number > _MANY * total
+        out.add("session-exports", "warning" if much else "info", text, sorted(exports))
+    _check_databases(settings, out)
+
+
+def _share(number: int, total: int) -> str:
+    return f"{number:,} of {counted(total, 'chunk')}, {100 * number / max(1, total):.0f} %"
+
+
+def _out_of_memory(settings: Settings, paths: Iterable[str]) -> str:
+    """The command that takes these by-products out of memory, and out of the index."""
+    root = settings.workspace
+    # A sync leaves ignored folders out by itself: an index that has them was made by an older program.
+    places = {_machine_folder(path) for path in paths if not any(map(is_ignored_folder, path.split("/")))}
+    if not places:
+        return INDEX
+    moved = " ".join(shlex.quote(str(root / place)) for place in sorted(places))
+    return f"mv -- {moved} {shlex.quote(str(root))}/ && {INDEX}"
+
+
+def _machine_folder(path: str) -> str:
+    """The folder or file, relative to the workspace, that the agent's machinery keeps; "" for a note."""
+    first, *parts = path.split("/")
+    if first != MEMORY_FOLDER or not parts:
+        return ""  # what was configured by its name is wanted
+    for place, part in enumerate(parts[:-1], 2):
+        if part.startswith(".") or part in _MACHINE_FOLDERS:
+            return "/".join(path.split("/")[:place])
+    return path if parts[-1].lower() in _MACHINE_FILES else ""
+
+
+def _check_databases(settings: Settings, out: Outcome) -> None:
+    folder = settings.workspace / MEMORY_FOLDER
+    found = []
+    for place, path in enumerate(_entries(folder)):
+        if _DATABASE.search(path.name):
+            found.append(path.relative_to(settings.workspace).as_posix())
+        if place > _MOST_ENTRIES:
+            break
+    if found:
+        told = counted(len(found), "database or log", "databases or logs")
+        text = f"{told} among the notes; not searched."
+        out.add("database-in-memory", "info", text, sorted(found))
+    if settings.index_path.is_relative_to(settings.workspace):
+        text = (
+            f"The index lies in the workspace, where each sync changes what it watches: {settings.index_path}"
+        )
+        repair = "export OPENCLAW_MEM_HOME=~/.openclaw-mem"
+        out.add("index-in-workspace", "warning", text, repair=repair)
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """All below a folder that can be looked at; the check of the files tells what cannot."""
+    for parent, folders, files in os.walk(folder):
+        yield from (Path(parent, name) for name in (*folders, *files))
+
+
+def check_bootstrap(settings: Settings, out: Outcome) -> None:
+    """The root files reach the agent whole."""
+    sizes = []
+    for name in ROOT_FILES:
+        path = settings.workspace / name
+        if name == ROOT_FILES[1] and _one_file(path, settings.workspace / ROOT_FILES[0]):
+            continue  # on a disk that ignores case
+        try:
+            text = read_note(str(path), str(settings.workspace), settings.max_file_bytes).text
+        except NoteRefused:
+            continue
+        cut = bootstrap_cut(text)
+        sizes.append(f"{name} {utf16_length(text):,} of {BOOTSTRAP_LIMIT:,} characters")
+        if cut is None:
+            continue
+        told = (
+            f"{name} has {cut.units:,} characters, {BOOTSTRAP_LIMIT:,} is the limit: at its start the agent "
+            f"is given lines 1-{cut.last_line} and from line {cut.next_line} on, not what lies between."
+        )
+        evidence = [f"{name}:{cut.last_line} is the last line before the cut"]
+        out.add("bootstrap-cut", "warning", told, evidence, f"openclaw-mem get {name}:{cut.last_line}")
+    out.detail = ", ".join(sizes) or "none"
+
+
+def _one_file(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:
+        return False

@@ -1,0 +1,227 @@
+"""A trace in words: the arithmetic of one row, the text of one stage, and a whole answer as Markdown.
+
+Command line, export and workbench take their sentences from here, so that one score is told one way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.trace import Operand, Row, Stage
+from openclaw_mem_engine.sanitize import visible
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.answer import Answer
+
+#: How the scores of a vector space that is shown beside the counted one are named.
+_BESIDE = "vector:"
+#: Dropped rows that a report lists; the rest is counted.
+DROPPED_LISTED = 20
+
+
+def digits_of(knobs: Knobs) -> int:
+    """Decimals that tell two scores apart: RRF scores are small."""
+    return 4 if knobs.fusion == "rrf" else 3
+
+
+def arithmetic(row: Row, knobs: Knobs) -> str:
+    """One row's score as a sum that a reader can do again::
+
+        vector 0.810 × 0.70 = 0.567  +  text 0.333 [1/(1+2)] × 0.30 = 0.100  → fused 0.667 × decay 0.5 = 0.333
+
+    A leg that does not know the row says why. Empty for a row that never entered the pool.
+    """
+    digits = digits_of(knobs)
+    adds = [operand for operand in row.operands if operand.op == "add"]
+    factors = [operand for operand in row.operands if operand.op == "mul"]
+    if not adds:
+        return ""
+    told = "  +  ".join(_term(operand, knobs, digits) for operand in adds)
+    total = sum(operand.product for operand in adds)
+    if len(adds) > 1 or factors:
+        told += f"  → fused {total:.{digits}f}"
+    for operand in factors:
+        total *= operand.value
+        age = operand.inputs.get("age_days")
+        because = ", ".join(part for part in (f"{age:.0f} days" if age else "", operand.note) if part)
+        told += f" × {operand.label} {operand.value:.3f}" + (f" ({because})" if because else "")
+        told += f" = {total:.{digits}f}"
+    return told
+
+
+def _term(operand: Operand, knobs: Knobs, digits: int) -> str:
+    if not operand.inputs and not operand.value:
+        return f"{operand.label} 0 ({operand.note})" if operand.note else f"{operand.label} 0"
+    told = f"{operand.label} {operand.value:.{digits}f}{_origin(operand, knobs)}"
+    if operand.weight != 1:
+        told += f" × {operand.weight:.2f} = {operand.product:.{digits}f}"
+    return told
+
+
+def _origin(operand: Operand, knobs: Knobs) -> str:
+    """How an operand's value came out of its inputs, in brackets; empty when it is one of them."""
+    made = _made_of(operand.inputs, operand.label, knobs)
+    return f" [{made}]" if made else ""
+
+
+def _made_of(inputs: Mapping[str, float], label: str, knobs: Knobs) -> str:
+    if "k" in inputs:
+        return f"1/({inputs['k']:g}+{inputs['rank']:g})"
+    if label == "text":
+        if "max" in inputs:
+            return f"{_mixed(inputs, 'bm25', 1.0)} / {inputs['max']:.4g}"
+        return f"1/(1+{inputs['rank']:g})" if knobs.text_score == "rank" else ""
+    share = inputs.get("line_share", 0.0)
+    mixed = _mixed(inputs, "cosine", 1.0 - share)
+    if "min" in inputs:
+        return f"({mixed} − {inputs['min']:.4f}) / ({inputs['max']:.4f} − {inputs['min']:.4f})"
+    return mixed if share else ""
+
+
+def _mixed(inputs: Mapping[str, float], name: str, own_share: float) -> str:
+    # bm25 has no scale of its own: in a small workspace all of it may be far below 0.01.
+    share, form = inputs.get("line_share", 0.0), ".4g" if name == "bm25" else ".4f"
+    value = format(inputs[name], form)
+    if not share:
+        return value
+    own = value if own_share == 1 else f"{own_share:g} × {value}"
+    joined = f"{own} + {share:g} × {inputs['line']:{form}}"
+    return f"({joined})" if name == "bm25" else joined
+
+
+def diversity(row: Row, knobs: Knobs) -> str:
+    """What MMR saw of a row, or an empty text."""
+    seen = row.diversity
+    if seen is None:
+        return ""
+    lam = knobs.mmr_lambda
+    told = f"mmr {lam:g} × {seen.relevance:.3f} − {1 - lam:g} × {seen.similarity:.3f} = {seen.value:.3f}"
+    if seen.rival is not None and seen.similarity > 0:
+        told += f" (nearest chosen: {seen.rival})"
+    return told
+
+
+def other_vectors(row: Row) -> str:
+    """The cosines in vector spaces that are shown and not counted; empty where there are none."""
+    found = [
+        f"{name.removeprefix(_BESIDE)} {score:.3f} (place {row.ranks[name]})"
+        for name, score in row.scores.items()
+        if name.startswith(_BESIDE)
+    ]
+    return f"not counted: vector of {', '.join(found)}" if found else ""
+
+
+def stage_formula(stage: Stage) -> str:
+    """A stage's formula with what its names stand for."""
+    parts = [
+        f"{name.removesuffix('_score')} = {stage.constants[name]}"
+        for name in ("vector_score", "text_score")
+        if name in stage.constants
+    ]
+    more = [
+        f"{name} {stage.constants[name]:g}"
+        for name in ("k", "half_life_days", "lambda")
+        if name in stage.constants
+    ]
+    if stage.name in ("bm25", "vector"):
+        more.append(f"first {stage.constants['candidates']} enter the pool")
+    if "space" in stage.constants:
+        more.append(f"vectors of {stage.constants['space']}")
+    return "; ".join([stage.formula, *parts, *more])
+
+
+def stage_effect(stage: Stage) -> str:
+    """How many candidates a stage moved, in words; empty when it moves none."""
+    if stage.name == "rescue":
+        return f"{stage.changed} kept" if stage.changed else ""
+    return f"{stage.changed} moved" if stage.changed else ""
+
+
+def trace_markdown(answer: Answer) -> str:
+    """An answer and its whole explanation as a Markdown document; texts of notes stand in code blocks, so
+    nothing in them is interpreted."""
+    return visible("\n".join(_document(answer)) + "\n")
+
+
+def _document(answer: Answer) -> Iterator[str]:
+    trace, pool = answer.trace, answer.pool
+    knobs, digits = trace.knobs, digits_of(trace.knobs)
+    yield f"# Search: {inline(trace.query)}"
+    yield ""
+    yield f"- profile: {knobs.profile}"
+    yield f"- provider: {pool.provider} {pool.model}".rstrip()
+    yield f"- backend: {pool.backend}"
+    if pool.freshness is not None:
+        yield f"- index: {pool.freshness.state}, generation {pool.freshness.generation}"
+    for note in trace.notes:
+        yield f"- {note.level}: {plain(note.text)}"
+    yield ""
+    yield "## Stages"
+    yield ""
+    yield "| stage | in | out | formula | effect |"
+    yield "| --- | ---: | ---: | --- | --- |"
+    for stage in trace.stages:
+        formula = plain(stage_formula(stage))
+        yield f"| {stage.name} | {stage.entered} | {stage.left} | {formula} | {stage_effect(stage)} |"
+    yield ""
+    yield f"## Returned ({len(trace.returned)})"
+    for hit, row in zip(answer.hits, trace.returned, strict=True):
+        yield ""
+        rescued = ", kept by keyword rescue" if hit.rescued else ""
+        yield f"### {hit.rank}. {inline(row.location)} · {hit.score:.{digits}f}{rescued}"
+        yield ""
+        yield plain(arithmetic(row, knobs))
+        if row.diversity is not None:
+            yield ""
+            yield plain(diversity(row, knobs))
+        if beside := other_vectors(row):
+            yield ""
+            yield plain(beside)
+        yield ""
+        yield from fenced(hit.to_dict()["snippet"])
+    yield ""
+    dropped = trace.dropped
+    yield f"## Not returned ({len(dropped)})"
+    yield ""
+    if dropped:
+        yield "| score | passage | stage | reason |"
+        yield "| ---: | --- | --- | --- |"
+    for row in dropped[:DROPPED_LISTED]:
+        score = "" if row.final is None else f"{row.final:.{digits}f}"
+        reason = plain(row.outcome.reason or "")
+        yield f"| {score} | {plain(row.location)} | {row.outcome.stage} | {reason} |"
+    if len(dropped) > DROPPED_LISTED:
+        yield ""
+        yield f"{len(dropped) - DROPPED_LISTED} more."
+
+
+# -- foreign text inside Markdown ---------------------------------------------------------------------------
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|!~])")
+
+
+def plain(text: str) -> str:
+    """One line of text in which no Markdown is interpreted."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def inline(text: str) -> str:
+    """A text as inline code; the fence is longer than any run of backticks in it."""
+    text = " ".join(text.split())
+    fence = "`" * (longest_run(text) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def fenced(text: str) -> list[str]:
+    """Lines of a code block around a text; the fence is longer than any run of backticks in it."""
+    fence = "`" * max(3, longest_run(text) + 1)
+    return [f"{fence}text", *text.rstrip("\n").split("\n"), fence]
+
+
+def longest_run(text: str) -> int:
+    """Length of the longest run of backticks."""
+    return max((len(run) for run in re.findall(r"`+", text)), default=0)

@@ -1,0 +1,1 @@
+"""Read-only views of an opened memory: files, chunks, findings, events."""

@@ -1,0 +1,253 @@
+"""One file and how it is cut: its text, and the chunks over it with what they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN, utf16_length
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.model import MemoryFile, Source
+from openclaw_mem_engine.providers.base import Embedder
+from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
+from openclaw_mem_engine.sync.derive import SourceText, chunk_of, read_source, spans_of
+from openclaw_mem_engine.sync.sources import awaits_more, listed
+from openclaw_mem_engine.workspace.opening import NoteRefused
+from openclaw_mem_engine.workspace.transcript_listing import source_of
+
+#: ``indexed``: the index holds these chunks. Of a transcript that has grown too little to be read again they,
+#: and the text, are those of the part that is indexed. ``changed``: it holds others, of an older text or of
+#: other settings; these are what the next sync makes. ``new``: it holds none yet. ``gone``, ``refused``:
+#: there is no text on disk to show, and the chunks, if any, are those that the index still holds.
+AnatomyState = Literal["indexed", "changed", "new", "gone", "refused"]
+
+
+class NumberedLine(NamedTuple):
+    """``number`` is the line of the file, 1-based; of a transcript it is that of the message."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A chunk over the lines ``first`` to ``last`` (places in ``Anatomy.lines``, inclusive). ``shared`` are
+    lines at its beginning that the piece before it has too, ``shared_units`` their length. ``partial``: it
+    holds a part of a line that is too long for a chunk; ``shared`` then counts parts. ``units`` are UTF-16
+    units; ``tokens`` is the estimate that chunks are cut by. ``keyword``: a keyword search can find it.
+    ``embedded``: the primary space has a vector of it."""
+
+    chunk_id: str
+    first: int
+    last: int
+    start_line: int
+    end_line: int
+    units: int
+    shared: int
+    shared_units: int
+    partial: bool
+    keyword: bool
+    embedded: bool
+    text: str
+
+    @property
+    def tokens(self) -> int:
+        return -(-self.units // UNITS_PER_TOKEN)
+
+    @property
+    def overlap(self) -> int:
+        """Tokens that it shares with the piece before it."""
+        return -(-self.shared_units // UNITS_PER_TOKEN)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "chunkId": self.chunk_id,
+            "startLine": self.start_line,
+            "endLine": self.end_line,
+            "units": self.units,
+            "tokens": self.tokens,
+            "sharedLines": 0 if self.partial else self.shared,
+            "overlapTokens": self.overlap,
+            "partial": self.partial,
+            "keyword": self.keyword,
+            "embedded": self.embedded,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Anatomy:
+    """A file's text and its pieces in reading order. ``stored`` counts the chunks of the index; ``why`` says
+    what is in the way of reading the file."""
+
+    path: str
+    source: Source
+    state: AnatomyState
+    lines: tuple[NumberedLine, ...]
+    pieces: tuple[Piece, ...]
+    stored: int
+    chunk_tokens: int
+    chunk_overlap: int
+    why: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable answer of ``openclaw-mem chunks --json``."""
+        return {
+            "path": self.path,
+            "source": self.source,
+            "state": self.state,
+            "chunkTokens": self.chunk_tokens,
+            "chunkOverlap": self.chunk_overlap,
+            "stored": self.stored,
+            "chunks": [piece.to_dict() for piece in self.pieces],
+            "why": self.why,
+        }
+
+
+def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, path: str) -> Anatomy:
+    """How the file ``path`` (as in the index) is cut. Raises UsageError for one that is neither in the index
+    nor memory, WorkspaceError, IndexUnavailable."""
+    stored = store.chunks_of(path)
+    state = store.files().get(path)
+    listing = listed(settings)
+    file = next((file for file in listing.files if file.path == path), None)
+    why = next((skipped.reason for skipped in listing.skipped if skipped.path == path), "")
+    if file is None:
+        if state is None and not stored and not why:
+            raise UsageError(f"{path} is neither in the index nor a memory file on disk.")
+        source = state.source if state is not None else source_of(path)
+        return _from_index(settings, store, path, source, "refused" if why else "gone", stored, why)
+    try:
+        text, held = read_source(settings, file), None
+        if state is not None and awaits_more(settings, file, state):
+            held = read_source(settings, file, until=state.size)
+    except NoteRefused as refusal:
+        return _from_index(settings, store, path, file.source, "refused", stored, refusal.reason)
+    limit = primary.max_input_bytes if primary else None
+    cut = _cut(settings, file, text, limit)
+    standing: AnatomyState = "indexed" if _alike(cut.chunks, stored) else "changed"
+    if state is None and not stored:
+        standing = "new"
+    elif standing == "changed" and held is not None:
+        before = _cut(settings, file, held, limit)
+        if _alike(before.chunks, stored):
+            cut, standing = before, "indexed"
+    return Anatomy(
+        path,
+        file.source,
+        standing,
+        cut.lines,
+        _pieces(store, cut.lines, cut.chunks, cut.places, stored),
+        len(stored),
+        settings.chunking.tokens,
+        settings.chunking.overlap,
+    )
+
+
+class _Cut(NamedTuple):
+    """A text as it is cut; ``places`` are the first and the last line of each chunk, from 0."""
+
+    lines: tuple[NumberedLine, ...]
+    chunks: list[StoredChunk]
+    places: list[tuple[int, int]]
+
+
+def _cut(settings: Settings, file: MemoryFile, text: SourceText, max_input_bytes: int | None) -> _Cut:
+    lines = text.text.split("\n") if text.text else []
+    spans = list(spans_of(settings, text, max_input_bytes))
+    return _Cut(
+        tuple(NumberedLine(text.line(place), line) for place, line in enumerate(lines, 1)),
+        [chunk_of(file, text, span, None) for span in spans],
+        [(span.start_line - 1, span.end_line - 1) for span in spans],
+    )
+
+
+def _alike(made: list[StoredChunk], stored: list[StoredChunk]) -> bool:
+    """Whether the index holds what would be made. Equal parts of one long line are one chunk there."""
+    return list(dict.fromkeys(map(_place, made))) == list(map(_place, stored))
+
+
+def _place(chunk: StoredChunk) -> tuple[int, int, str]:
+    return chunk.start_line, chunk.end_line, chunk.hash
+
+
+def _from_index(
+    settings: Settings,
+    store: IndexStore,
+    path: str,
+    source: Source,
+    state: AnatomyState,
+    stored: list[StoredChunk],
+    why: str,
+) -> Anatomy:
+    """What the index still has of a file whose text cannot be read: its chunks, put together where the end of
+    one is the beginning of the next."""
+    lines: list[NumberedLine] = []
+    places = []
+    for chunk in stored:
+        texts = chunk.text.split("\n")
+        numbered = [
+            NumberedLine(min(chunk.start_line + at, chunk.end_line), text) for at, text in enumerate(texts)
+        ]
+        most = min(len(lines), len(numbered))
+        shared = next((n for n in range(most, 0, -1) if lines[-n:] == numbered[:n]), 0)
+        first = len(lines) - shared
+        lines += numbered[shared:]
+        places.append((first, len(lines) - 1))
+    whole = tuple(lines)
+    return Anatomy(
+        path,
+        source,
+        state,
+        whole,
+        _pieces(store, whole, stored, places, stored),
+        len(stored),
+        settings.chunking.tokens,
+        settings.chunking.overlap,
+        why,
+    )
+
+
+def _pieces(
+    store: IndexStore,
+    lines: tuple[NumberedLine, ...],
+    chunks: list[StoredChunk],
+    places: list[tuple[int, int]],
+    stored: list[StoredChunk],
+) -> tuple[Piece, ...]:
+    vectors = store.cached_vectors(chunk.hash for chunk in chunks)
+    # By place and text, not by id: those of chunks that are only about to be made name no model.
+    found = store.in_full_text(chunk.chunk_id for chunk in stored)
+    searched = {_place(chunk) for chunk in stored if chunk.chunk_id in found}
+    made: list[Piece] = []
+    for chunk, (first, last) in zip(chunks, places, strict=True):
+        partial = chunk.text != "\n".join(line.text for line in lines[first : last + 1])
+        before = made[-1] if made else None
+        parts: list[str] = []
+        if before is not None:
+            parts = chunk.text.split("\n")
+            in_parts = partial or before.partial
+            parts = parts[: _repeated(before.text, parts) if in_parts else max(0, before.last - first + 1)]
+        made.append(
+            Piece(
+                chunk.chunk_id,
+                first,
+                last,
+                chunk.start_line,
+                chunk.end_line,
+                utf16_length(chunk.text),
+                len(parts),
+                utf16_length("\n".join(parts)),
+                partial,
+                _place(chunk) in searched,
+                vectors.get(chunk.hash) is not None,
+                chunk.text,
+            )
+        )
+    return tuple(made)
+
+
+def _repeated(before: str, parts: list[str]) -> int:
+    """How many of these parts, from the first, are also the end of the text before."""
+    ends = before.split("\n")
+    return next((n for n in range(min(len(ends), len(parts)), 0, -1) if ends[-n:] == parts[:n]), 0)

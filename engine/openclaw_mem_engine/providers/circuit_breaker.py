@@ -1,0 +1,238 @@
+"""Leaves a failing provider alone for a while, so that searches fall back at once instead of waiting.
+
+After a failure queries are refused without being sent, for 5 seconds at first and twice as long after each
+further failure, up to 5 minutes. Then one query tries, and a success ends the refusals. What was found out is
+kept in ``ProviderRecords``, so the next run of the program knows it too.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.errors import ProviderError
+from openclaw_mem_engine.providers.base import NotConfigured, RequestFailed, Unavailable
+from openclaw_mem_engine.providers.delegating import Wrapped
+from openclaw_mem_engine.providers.records import REASON_CHARS, Health, ProviderRecords
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.model import Progress
+    from openclaw_mem_engine.providers.base import Embedder, Keep, Vector
+
+#: Seconds that a provider is left alone after the first failure; doubles with each further one.
+FIRST_WAIT_S = 5.0
+LONGEST_WAIT_S = 300.0
+JITTER = 0.2
+#: The longest wait that a server may ask for. A retry that lies further away was written before somebody
+#: changed the clock, and does not count.
+LONGEST_HINT_S = 600.0
+#: A good answer is written down when something changes, otherwise at most this often, in seconds.
+REMEMBER_OK_S = 60.0
+
+#: Refusals of what was sent: a text that is too long says nothing about others.
+_ABOUT_THE_TEXTS = frozenset({400, 413, 422})
+#: What ``probe`` asks for: a word that every model knows.
+_PROBE_TEXT = "memory"
+
+
+class GuardedEmbedder(Wrapped["Embedder"]):
+    """Another embedder, with memory of its failures. Safe to call from several threads.
+
+    ``key_tag`` says which API key is used (``ProviderRecords.key_tag``): what was found out with another key
+    does not count. ``clock`` is in seconds since 1970; ``random`` gives numbers in [0, 1).
+    """
+
+    def __init__(
+        self,
+        inner: Embedder,
+        records: ProviderRecords,
+        *,
+        key_tag: str = "",
+        clock: Callable[[], float] = time.time,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        super().__init__(inner)
+        self._records = records
+        self._key_tag = key_tag
+        self._clock = clock
+        self._random = random
+        self._lock = threading.Lock()
+        self._trying = False  # a thread is finding out whether a provider that failed answers again
+        self._changes = 0  # counts failures and recoveries seen by this object
+
+    @property
+    def health(self) -> Health:
+        """What is known about this provider with this API key."""
+        with self._lock:
+            return self._recorded()
+
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+        """As the provider does; raises Unavailable for every failure of the provider, and at once while it is
+        left alone. A refusal of this text is raised as it is, and the next query is sent."""
+        seen, first = self._admitted()
+        try:
+            vector, ms = self._timed(text, cancel)
+        except Unavailable:
+            raise
+        except NotConfigured as error:
+            # Nobody knows since when, and waiting does not help.
+            raise Unavailable(str(error), since=None, next_retry=None) from error
+        except ProviderError as error:
+            if _is_about_the_text(error):
+                raise
+            raise _unavailable(self._failed(error, seen), self._clock()) from error
+        else:
+            if vector is not None:
+                self._succeeded(ms)
+            return vector
+        finally:
+            if first:
+                with self._lock:
+                    self._trying = False
+
+    def embed_documents(
+        self,
+        texts: Sequence[str],
+        cancel: CancelToken | None = None,
+        progress: Progress | None = None,
+        keep: Keep | None = None,
+    ) -> list[Vector | None]:
+        """As the provider does, and with its errors. It is asked however often it failed before: somebody
+        ordered this, and retries are the provider's own business."""
+        seen = self._changes
+        try:
+            vectors = self._inner.embed_documents(texts, cancel, progress, keep)
+        except ProviderError as error:
+            if not _is_about_the_text(error):
+                self._failed(error, seen)
+            raise
+        # No vector at all means that nothing was sent, as for blank texts: that is no sign of life.
+        if any(vector is not None for vector in vectors):
+            self._succeeded(None)
+        return vectors
+
+    def probe(self) -> float:
+        """Ask the provider now, however often it failed before. Returns milliseconds; raises ProviderError
+        as the provider does. What is asked for is a word that every model knows, so even a refusal of it is
+        a failure of the provider."""
+        seen = self._changes
+        try:
+            vector, ms = self._timed(_PROBE_TEXT)
+        except ProviderError as error:
+            self._failed(error, seen)
+            raise
+        if vector is not None:
+            self._succeeded(ms)
+        return ms
+
+    def close(self) -> None:
+        """Closes the embedder; the records belong to whoever made them."""
+        self._inner.close()
+
+    # -- deciding --------------------------------------------------------------------------------------
+
+    def _admitted(self) -> tuple[int, bool]:
+        """(number of changes so far, is this the thread that tries for all). Raises Unavailable."""
+        with self._lock:
+            health, now = self._recorded(), self._clock()
+            if not health.failures:
+                return self._changes, False
+            if self._trying or _left_alone(health, now):
+                raise _unavailable(health, now)
+            self._trying = True
+            return self._changes, True
+
+    def _timed(self, text: str, cancel: CancelToken | None = None) -> tuple[Vector | None, float]:
+        start = time.perf_counter()
+        vector = self._inner.embed_query(text, cancel)
+        return vector, (time.perf_counter() - start) * 1000
+
+    def _recorded(self) -> Health:
+        health = self._records.health(self.key)
+        return health if health.key_tag == self._key_tag else Health(key_tag=self._key_tag)
+
+    # -- remembering -----------------------------------------------------------------------------------
+
+    def _failed(self, error: ProviderError, seen: int) -> Health:
+        """Write a failure down. ``seen``: the number of changes when the provider was asked."""
+        with self._lock:
+            health, now = self._recorded(), self._clock()
+            if isinstance(error, (NotConfigured, Unavailable)):
+                return health
+            # Ten queries that were under way when the provider went down are one failure, not ten.
+            if seen != self._changes and health.failures and _left_alone(health, now):
+                return health
+            failures = health.failures + 1
+            backoff = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(failures - 1, 16))
+            wait = max(backoff * (1 + JITTER * self._random()), _hint_s(error))
+            since = health.failing_since
+            health = replace(
+                health,
+                failing_since=now if since is None or since > now else since,
+                reason=_short(str(error)),
+                failures=failures,
+                next_retry=now + wait,
+            )
+            self._changes += 1
+            self._records.save_health(self.key, health)
+            return health
+
+    def _succeeded(self, ms: float | None) -> None:
+        """Write a good answer down; ``ms`` is None where the time does not tell how long a query takes."""
+        with self._lock:
+            health, now = self._recorded(), self._clock()
+            recent = health.last_ok is not None and 0 <= now - health.last_ok < REMEMBER_OK_S
+            if recent and not health.failures:
+                return
+            if health.failures:
+                self._changes += 1
+            ms = health.last_ms if ms is None else ms
+            self._records.save_health(self.key, Health(last_ok=now, last_ms=ms, key_tag=self._key_tag))
+
+
+def _is_about_the_text(error: ProviderError) -> bool:
+    return isinstance(error, RequestFailed) and error.status in _ABOUT_THE_TEXTS
+
+
+def trouble_of(embedder: Embedder) -> Unavailable | None:
+    """Why an embedder does not answer, as far as that is known without asking it."""
+    if not isinstance(embedder, GuardedEmbedder):
+        return None
+    missing = embedder.why_not()
+    if missing is not None:
+        return Unavailable(missing, since=None, next_retry=None)
+    health = embedder.health
+    return (
+        Unavailable(health.reason, since=health.failing_since, next_retry=health.next_retry)
+        if health.failures
+        else None
+    )
+
+
+def _left_alone(health: Health, now: float) -> bool:
+    return health.next_retry is not None and now < health.next_retry <= now + LONGEST_HINT_S
+
+
+def _unavailable(health: Health, now: float) -> Unavailable:
+    """The error for a query that is not sent. Once the time is over and another thread tries, the next retry
+    is now."""
+    since = now if health.failing_since is None else health.failing_since
+    return Unavailable(
+        health.reason, since=since, next_retry=health.next_retry if _left_alone(health, now) else now
+    )
+
+
+def _hint_s(error: ProviderError) -> float:
+    """Seconds that the server asks to wait; 0 when it does not."""
+    hint = error.retry_after_s if isinstance(error, RequestFailed) else None
+    return 0.0 if hint is None or not math.isfinite(hint) else min(max(0.0, hint), LONGEST_HINT_S)
+
+
+def _short(reason: str) -> str:
+    return reason if len(reason) <= REASON_CHARS else f"{reason[: REASON_CHARS - 1]}…"

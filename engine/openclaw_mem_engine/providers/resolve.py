@@ -1,0 +1,277 @@
+"""Which embedders a configuration asks for, in which role, and why; for each of the others, why not.
+
+Nothing is loaded or sent here, and a provider that is not in use is not even imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from openclaw_mem_engine.config.also import model_of, name_of
+from openclaw_mem_engine.config.env import KEY_VARIABLES
+from openclaw_mem_engine.config.local_model import is_uri
+from openclaw_mem_engine.config.secret import printable, without_credentials
+from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, Endpoint, Settings
+from openclaw_mem_engine.providers.base import EmbedderSpec, ProviderName
+
+Role = Literal["primary", "fallback", "also", "skipped"]
+
+#: The order in which ``auto`` looks, and after it those that nothing but their name chooses.
+ORDER: tuple[ProviderName, ...] = ("local", *ENDPOINT_NAMES, "static", "none")
+
+#: Seconds; a local model may have to be read from disk first, and it computes on this machine.
+LOCAL_QUERY_TIMEOUT_S = 300.0
+LOCAL_BATCH_TIMEOUT_S = 600.0
+
+_KEY_HEADERS = ("authorization", "x-goog-api-key")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One provider and its role. All texts are for people and hold no key.
+
+    ``why`` says how it came to its role. ``model`` and ``place`` (the host that text goes to, "" when it does
+    not leave this machine) are empty for a skipped one, ``key_origin`` where there is no key.
+    """
+
+    name: ProviderName
+    role: Role
+    why: str
+    model: str = ""
+    place: str = ""
+    key_origin: str = ""
+
+
+class _Use(NamedTuple):
+    """An embedder that is in use."""
+
+    role: Role
+    spec: EmbedderSpec
+
+
+def chain(settings: Settings) -> tuple[Link, ...]:
+    """Every provider in :data:`ORDER`: exactly one is the primary, which may be ``none``.
+
+    A provider is there more than once when several of its models are in use: first as primary or fallback,
+    then once for each entry of :func:`also_specs`, in that order. Raises ConfigError for a base URL that
+    cannot be used.
+    """
+    uses = list(_uses(settings))
+    links: list[Link] = []
+    for name in ORDER:
+        used = [_link(settings, use) for use in uses if use.spec.provider == name]
+        links += used or [Link(name, "skipped", _why_not(settings, name), key_origin=_key(settings, name))]
+    return tuple(links)
+
+
+def primary_spec(settings: Settings) -> EmbedderSpec:
+    """The embedder that answers; provider "none" for keywords alone.
+
+    A provider that is named without a key stays: the first text tells what is missing.
+    """
+    return _spec(settings, settings.provider.chosen)
+
+
+def fallback_spec(settings: Settings) -> EmbedderSpec | None:
+    """The embedder that answers when the primary fails; None without one. It never gets the primary's model,
+    and there is none for a primary that cannot fail (``none``) or that is the same provider."""
+    return next((use.spec for use in _uses(settings) if use.role == "fallback"), None)
+
+
+def also_specs(settings: Settings) -> tuple[EmbedderSpec, ...]:
+    """The embedders whose vectors are kept beside the primary's, in the order of :data:`ORDER`, each once.
+    None of them when keywords alone are wanted."""
+    return tuple(use.spec for use in _uses(settings) if use.role == "also")
+
+
+def _uses(settings: Settings) -> Iterator[_Use]:
+    provider = settings.provider
+    primary = primary_spec(settings)
+    yield _Use("primary", primary)
+    if primary.provider == "none":
+        return
+    if provider.fallback not in ("none", primary.provider):
+        for name in ORDER:
+            if name == provider.fallback:
+                yield _Use("fallback", _spec(settings, name))
+    entries = [(name, entry) for name in ORDER for entry in provider.also if name_of(entry) == name]
+    # Names of models are only looked up when there is something to compare.
+    seen: set[tuple[str, str]] = {_identity(primary)} if entries else set()
+    for name, entry in entries:
+        spec = _spec(settings, name, model_of(entry))
+        # The default model under its own name is the same embedder once more.
+        if _identity(spec) not in seen:
+            seen.add(_identity(spec))
+            yield _Use("also", spec)
+
+
+def _identity(spec: EmbedderSpec) -> tuple[str, str]:
+    return spec.provider, _model(spec)
+
+
+def _spec(settings: Settings, name: ProviderName, model: str = "") -> EmbedderSpec:
+    provider = settings.provider
+    if name in ("static", "none"):
+        return EmbedderSpec(name)
+    if name == "local":
+        folder = provider.local_model_cache_dir
+        return EmbedderSpec(
+            name,
+            model or provider.local_model_path or "",
+            timeout_s=LOCAL_QUERY_TIMEOUT_S,
+            batch_timeout_s=LOCAL_BATCH_TIMEOUT_S,
+            # Our own data folder, not one that other programs clear or share.
+            model_folder=settings.data_dir / "models" if folder is None else Path(folder),
+            idle_s=provider.local_idle_minutes * 60,
+        )
+    endpoint = _endpoint(settings, name)
+    key = endpoint.api_key
+    return EmbedderSpec(
+        name,
+        model or endpoint.model or "",
+        endpoint.base_url or "",
+        key.reveal() if key is not None and key.available else "",
+        (key.problem or "") if key is not None else "",
+        dict(endpoint.headers),
+        concurrency=provider.concurrency,
+    )
+
+
+def _endpoint(settings: Settings, name: ProviderName) -> Endpoint:
+    provider = settings.provider
+    found = next((provider.endpoints[known] for known in provider.endpoints if known == name), Endpoint())
+    if name != provider.chosen:
+        return found
+    origin = found.key_origin
+    return Endpoint(provider.base_url, provider.api_key, provider.headers, provider.model, origin)
+
+
+def _model(spec: EmbedderSpec) -> str:
+    """The name of the model in effect."""
+    if spec.provider == "static":
+        from openclaw_mem_engine.providers.static.embedder import MODEL
+
+        return MODEL
+    if spec.provider == "local":
+        from openclaw_mem_engine.providers.local.models import DEFAULT_MODEL
+
+        return spec.model or DEFAULT_MODEL
+    if spec.provider == "none":
+        return ""
+    from openclaw_mem_engine.providers.remote.wires import wire_of
+
+    return wire_of(spec.provider).model_name(spec.model)
+
+
+def _host(spec: EmbedderSpec) -> tuple[str, bool]:
+    """(the server that is asked, "" for none; whether it is another machine).
+
+    Raises ConfigError for an address that cannot be used.
+    """
+    if spec.provider not in ENDPOINT_NAMES:
+        return "", False
+    from openclaw_mem_engine.providers.remote.wires import wire_of
+    from openclaw_mem_engine.providers.remote.wires.base import host_of
+
+    host, is_here = host_of(wire_of(spec.provider).base_url(spec.base_url), spec.provider)
+    return host, not is_here
+
+
+def _link(settings: Settings, use: _Use) -> Link:
+    name, role = use.spec.provider, use.role
+    host, is_away = _host(use.spec)
+    auto, primary = settings.provider.provider == "auto", settings.provider.chosen
+    why = [_state(settings, use.spec)]
+    sent = f"note text is sent to {host}" if is_away else ""
+    if host and not is_away:
+        why.append(f"at {host} on this machine")
+    if role == "primary" and not auto:
+        why.insert(0, _named(settings))
+    elif role == "primary" and sent:
+        why.append(f"chosen by auto, so {sent}")
+    elif role == "fallback":
+        why.insert(0, f"stands in when {primary} fails")
+        why.append(sent and f"then {sent}")
+    elif role == "also":
+        why.insert(0, f"its vectors are kept beside those of {primary}")
+        why.append(sent)
+    return Link(
+        name,
+        role,
+        printable("; ".join(filter(None, why))),
+        printable(without_credentials(_model(use.spec))),
+        host if is_away else "",
+        _key(settings, name),
+    )
+
+
+def _named(settings: Settings) -> str:
+    origin = settings.origins.get("provider.name")
+    return f"named by {origin.where}" if origin is not None and origin.kind != "default" else "named"
+
+
+def _state(settings: Settings, spec: EmbedderSpec) -> str:
+    """What there is to know about an embedder in use, in a few words."""
+    if spec.provider == "none":
+        return "keyword search alone"
+    if spec.provider == "static":
+        return "built in, English"
+    if spec.provider != "local":
+        return _key_state(settings, spec.provider)
+    if not spec.model:
+        return "no model file is configured (provider.local_model_path), so the default model is used"
+    provider = settings.provider
+    if spec.model == provider.local_model_path and not provider.local_model_found and not is_uri(spec.model):
+        return f"the model file {spec.model} is not there"
+    return f"model {without_credentials(spec.model)}"
+
+
+def _key_state(settings: Settings, name: ProviderName) -> str:
+    endpoint = _endpoint(settings, name)
+    key_origin = _key(settings, name)
+    if key_origin:
+        return f"key from {key_origin}"
+    if endpoint.api_key is not None and endpoint.api_key.problem:
+        return endpoint.api_key.problem
+    if name == "ollama":
+        return "needs no key"
+    advice = "".join(f"set {variables[0]}" for known, variables in KEY_VARIABLES.items() if known == name)
+    if endpoint.base_url:
+        return f"no key: a server of your own may need none, else {advice}"
+    return f"no key: {advice}"
+
+
+def _key(settings: Settings, name: ProviderName) -> str:
+    """Where the key stands; "" when there is none."""
+    if name not in ENDPOINT_NAMES:
+        return ""
+    endpoint = _endpoint(settings, name)
+    if endpoint.api_key is not None and endpoint.api_key.available:
+        return printable(endpoint.key_origin.where) if endpoint.key_origin else "the settings"
+    return "the headers" if any(header.lower() in _KEY_HEADERS for header in endpoint.headers) else ""
+
+
+def _why_not(settings: Settings, name: ProviderName) -> str:
+    provider = settings.provider
+    if provider.provider != "auto":
+        return f"not chosen: {provider.chosen} is named"
+    if name == "none":
+        return "not chosen"
+    if name == "ollama":
+        return "used only when it is named (provider.name)"
+    if name == "local":
+        return printable(_why_not_local(provider.local_model_path))
+    if name != "static" and not _key(settings, name):
+        return printable(_key_state(settings, name))
+    return f"not needed: {provider.chosen} comes first"
+
+
+def _why_not_local(model: str | None) -> str:
+    if model is None:
+        return "no model file is configured (provider.local_model_path)"
+    if is_uri(model):
+        return "its model would be downloaded, so it is used only when it is named (provider.name)"
+    return f"the model file {model} is not there"

@@ -1,0 +1,1 @@
+"""The built-in English embedder: a table of token vectors, NumPy only."""

@@ -1,0 +1,1 @@
+"""Backends: a query becomes a pool of candidates."""

@@ -1,0 +1,235 @@
+"""The vectors of a query: one for every space that is searched, with an honest word when one is missing.
+
+Who answers: the primary embedder, if the index holds vectors of its space. When it fails, the fallback, if
+the index holds vectors of *its* space. Else nobody, and keywords answer alone. A vector is only ever compared
+with vectors of its own space.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.errors import ProviderError
+from openclaw_mem_engine.model import Fallback, Note, Space
+from openclaw_mem_engine.providers.base import Embedder, Embedders, Unavailable, space_of
+from openclaw_mem_engine.providers.circuit_breaker import trouble_of
+from openclaw_mem_engine.stores.base import IndexStore
+from openclaw_mem_engine.sync.embedding import other_dims
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.stores.base import Vector
+
+#: Line vectors kept between queries of a long-lived process.
+_LINE_MEMORY = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSpace:
+    """A query's vector in one space. ``number`` 0 is the vector leg that counts unless a knob says otherwise;
+    ``shown`` names the space where several are shown, "" for the primary's."""
+
+    number: int
+    space: Space
+    vector: Vector
+    embedder: Embedder
+    shown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The spaces to search, in the order of their numbers, and why the primary is not among them."""
+
+    spaces: tuple[AskedSpace, ...]
+    fallback: Fallback | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why the primary's vectors are not searched; ``code`` is that of the note that tells it."""
+
+    fallback: Fallback
+    code: Literal["other-vectors", "embedding-failed"] = "embedding-failed"
+
+
+class QueryVectors:
+    """Embeds queries for an index. Thread-safe."""
+
+    def __init__(self, store: IndexStore, embedders: Embedders) -> None:
+        self._store = store
+        self._embedders = embedders
+        self._lines: dict[tuple[str, str], Vector | None] = {}
+        self._guard = threading.Lock()
+
+    @property
+    def _alone(self) -> str:
+        """Who answers without vectors."""
+        return "Keywords alone" if self._store.caps.full_text else "No vectors"
+
+    def of(
+        self,
+        query: str,
+        notes: list[Note],
+        timings: dict[str, float],
+        cancel: CancelToken | None = None,
+        *,
+        counted: int = 0,
+        compare: bool = False,
+    ) -> Searched:
+        """The vectors of a query; what is missing is told in ``notes``, the milliseconds in ``timings``.
+
+        Besides the primary's there are those of the space with the number ``counted``, of embedders that
+        cost no time, and with ``compare`` of all. Raises Cancelled.
+        """
+        start = time.perf_counter()
+        found: list[AskedSpace] = []
+        fallback = None
+        primary = self._embedders.primary
+        if primary is None:
+            notes.append(Note("keywords-only", "No embeddings by choice (provider none): keywords alone."))
+        else:
+            vector = self._primary(primary, query, notes, cancel)
+            if isinstance(vector, _Failure):
+                fallback = vector.fallback
+                instead = self._instead(query, vector, notes, cancel)
+                if instead is not None:
+                    found.append(instead)
+                    fallback = replace(fallback, served=instead.shown)
+                elif not self._store.caps.full_text:
+                    fallback = replace(fallback, served="nobody")
+            elif vector is not None:
+                found.append(AskedSpace(0, space_of(primary), vector, primary))
+        for number, embedder in enumerate(self._embedders.also, 1):
+            if number != counted and not (compare or embedder.cheap_lines):
+                continue
+            beside = self._beside(embedder, query, number, notes, cancel)
+            if beside is not None:
+                found.append(beside)
+        if found:
+            timings["embed"] = (time.perf_counter() - start) * 1000
+        return Searched(tuple(found), fallback)
+
+    def _primary(
+        self, embedder: Embedder, query: str, notes: list[Note], cancel: CancelToken | None
+    ) -> Vector | _Failure | None:
+        """The vector; None, with the reason in notes, when the text has none."""
+        present, space = self._store.fingerprint(), space_of(embedder)
+        if present is not None and present.space != space and self._store.vector_dims(space) is None:
+            reason = f"the index holds vectors of {present.space.label}, not of {space.label}"
+            if present.space.label == space.label:
+                reason = f"the index holds vectors of {space.label} at another endpoint or with other headers"
+            fallback = Fallback(embedder.id, f"{reason}. Run `openclaw-mem index`.")
+            failing = trouble_of(embedder)
+            if failing is not None:  # why the index could not be made for it
+                fallback = Fallback(
+                    embedder.id,
+                    f"{failing} Until it answers, {reason}.",
+                    since=failing.since,
+                    next_retry=failing.next_retry,
+                )
+            return _Failure(fallback, "other-vectors")
+        try:
+            vector = embedder.embed_query(query, cancel)
+        except Unavailable as error:
+            return _Failure(Fallback(embedder.id, str(error), since=error.since, next_retry=error.next_retry))
+        except ProviderError as error:
+            return _Failure(Fallback(embedder.id, str(error)))
+        if vector is None:
+            name = f"{embedder.id} ({embedder.languages})"
+            told = f"{self._alone}: this query has no embedding with {name}."
+            notes.append(Note("no-embedding", told, "warning"))
+            return None
+        held = self._store.vector_dims(space)
+        if held is not None and held != vector.size:
+            return _Failure(Fallback(embedder.id, other_dims(embedder, vector.size, held)), "other-vectors")
+        return vector
+
+    def _instead(
+        self, query: str, failure: _Failure, notes: list[Note], cancel: CancelToken | None
+    ) -> AskedSpace | None:
+        """The configured fallback's vector, when the index holds vectors of its space. Tells who answers."""
+        reason = failure.fallback.reason
+        vector, why_not = self._of_fallback(query, cancel)
+        if vector is None:
+            told = f"{self._alone}: {reason} {why_not}".rstrip()
+            notes.append(Note(failure.code, told, "warning"))
+            return None
+        covered, chunks = self._store.covered(vector.space), self._store.counts().chunks
+        partly = f" They cover {covered:,} of {chunks:,} passages." if covered < chunks else ""
+        told = f"Vectors of the fallback {vector.shown} answer: {reason}{partly}"
+        notes.append(Note("fallback-vectors", told, "warning"))
+        return vector
+
+    def _of_fallback(self, query: str, cancel: CancelToken | None) -> tuple[AskedSpace | None, str]:
+        """The fallback's vector, or why there is none (nothing to say without a fallback)."""
+        embedder = self._embedders.fallback
+        if embedder is None:
+            return None, ""
+        name, space = f"The fallback {embedder.id}", space_of(embedder)
+        held = self._store.vector_dims(space)
+        if held is None:
+            return None, f"{name} has no vectors in the index yet: `openclaw-mem index` makes them."
+        try:
+            vector = embedder.embed_query(query, cancel)
+        except ProviderError as error:
+            return None, f"{name} failed too: {error}"
+        if vector is None or vector.size != held:
+            why = "this query has no embedding there" if vector is None else "its model changed"
+            return None, f"{name} cannot help: {why}."
+        return AskedSpace(0, space, vector, embedder, space.label), ""
+
+    def _beside(
+        self, embedder: Embedder, query: str, number: int, notes: list[Note], cancel: CancelToken | None
+    ) -> AskedSpace | None:
+        """A vector that is only compared with others; its absence costs the answer nothing."""
+        space = space_of(embedder)
+        held = self._store.vector_dims(space)
+        told = f"The vectors of {space.label} are not shown: "
+        if held is None:
+            notes.append(Note("beside-missing", f"{told}run `openclaw-mem index` to make them."))
+            return None
+        try:
+            vector = embedder.embed_query(query, cancel)
+        except ProviderError as error:
+            notes.append(Note("beside-failed", f"{told}{error}"))
+            return None
+        if vector is None or vector.size != held:
+            notes.append(Note("beside-missing", f"{told}this query has no vector to compare with them."))
+            return None
+        return AskedSpace(number, space, vector, embedder, space.label)
+
+    def best_line_cosines(self, asked: AskedSpace, texts: Mapping[str, str]) -> dict[str, float]:
+        """Cosine of the nearest line of each text, by chunk id; only for embedders that are quick enough to
+        embed lines while a query waits."""
+        if not asked.embedder.cheap_lines:
+            return {}
+        import numpy as np
+
+        from openclaw_mem_engine.stores.sqlite.resident import products
+
+        lines = {chunk_id: [x for x in text.split("\n") if x.strip()] for chunk_id, text in texts.items()}
+        with self._guard:
+            model = asked.embedder.key
+            unknown = list(
+                dict.fromkeys(x for found in lines.values() for x in found if (model, x) not in self._lines)
+            )
+            if len(self._lines) + len(unknown) > _LINE_MEMORY:
+                self._lines.clear()
+                unknown = list(dict.fromkeys(x for found in lines.values() for x in found))
+            for line, made in zip(unknown, asked.embedder.embed_documents(unknown), strict=True):
+                self._lines[model, line] = made
+            vectors = {
+                chunk_id: [v for x in found if (v := self._lines[model, x]) is not None]
+                for chunk_id, found in lines.items()
+            }
+        filled = [(chunk_id, found) for chunk_id, found in vectors.items() if found]
+        if not filled:
+            return {}
+        scores = products(np.stack([v for _, found in filled for v in found]), asked.vector)
+        starts = np.cumsum([0, *(len(found) for _, found in filled[:-1])])
+        best = np.maximum.reduceat(scores, starts)
+        return {chunk_id: float(score) for (chunk_id, _), score in zip(filled, best, strict=True)}

@@ -1,0 +1,1 @@
+"""What the program remembers beside the index: events and provider records."""

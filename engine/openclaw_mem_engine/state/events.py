@@ -1,0 +1,286 @@
+"""What happened to the memories of this machine: syncs, rebuilds, fallbacks, failures; with time and reason.
+
+One small SQLite file, made at the first write, for all agents and workspaces. It is bounded: the oldest
+events go when they are too many, and old ones when they are not among the newest. It holds counts and
+redacted messages, never a query and never the text of a note. Nothing here may stop a search: when the file
+cannot be used, everything goes on in memory, and ``EventLog.note`` tells why.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+from openclaw_mem_engine.model import utf8
+from openclaw_mem_engine.redact import redact
+from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.state.side_file import Row, SideFile
+from openclaw_mem_engine.state.side_layout import Layout
+
+if TYPE_CHECKING:
+    import apsw
+
+    from openclaw_mem_engine.model import Note
+
+#: ``watch`` is what a watcher tells of itself: begun, ended, polling instead.
+EventKind: TypeAlias = Literal["sync", "rebuild", "fallback", "recovered", "search-failed", "doctor", "watch"]
+KINDS: tuple[EventKind, ...] = get_args(EventKind)
+
+#: The name of the file in the data folder.
+EVENTS_FILE = "events.sqlite"
+#: What is kept at most.
+KEEP_EVENTS = 10_000
+KEEP_DAYS = 90
+#: The newest ones are kept whatever their age: a clock that is wrong for a minute must not cost the history.
+KEEP_NEWEST = 1_000
+#: Written as SQLite's user_version.
+SCHEMA_VERSION = 1
+#: Text and reason are messages for people; a page of text that a server sends does not fill the file.
+TEXT_CHARS = 500
+
+_READ_CHARS = 20_000
+#: Beyond any true count; keeps nonsense within SQLite's 64 bits.
+_MOST = 10**12
+
+# AUTOINCREMENT: an id is never given twice, so whoever follows the log misses nothing. ``topic`` and
+# ``state`` tell an event that says the same as the one before; they are "" where nobody asks.
+_SCHEMA = """
+CREATE TABLE events(
+  id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL,
+  seconds REAL, counts TEXT NOT NULL, reason TEXT NOT NULL, agent TEXT NOT NULL, workspace TEXT NOT NULL,
+  topic TEXT NOT NULL, state TEXT NOT NULL
+) STRICT;
+CREATE INDEX events_topic ON events(topic, agent, workspace, id);
+"""
+#: The tables of the file.
+LAYOUT = Layout(
+    SCHEMA_VERSION,
+    _SCHEMA,
+    {"events": 11},
+    "event-log",
+    "info",
+    "events",
+    "a record of what happened",
+)
+_COLUMNS = "id, at, kind, text, seconds, counts, reason, agent, workspace"
+_ADD = """
+INSERT INTO events(at, kind, text, seconds, counts, reason, agent, workspace, topic, state)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 WHERE NOT EXISTS (
+  SELECT 1 FROM (
+    SELECT at, state FROM events WHERE topic = ?9 AND agent = ?7 AND workspace = ?8 ORDER BY id DESC LIMIT 1
+  ) WHERE state = ?10 AND abs(?1 - at) < ?11
+)"""
+_STANDING = """
+SELECT state, (
+  SELECT at FROM events WHERE topic = ?1 AND agent = ?2 AND workspace = ?3 AND id > coalesce(
+    (SELECT max(id) FROM events WHERE topic = ?1 AND agent = ?2 AND workspace = ?3 AND state = ?4), 0
+  ) ORDER BY id LIMIT 1
+) FROM events WHERE topic = ?1 AND agent = ?2 AND workspace = ?3 ORDER BY id DESC LIMIT 1"""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened. ``at`` is epoch seconds, ``seconds`` how long it took (None: a moment);
+    ``reason`` is "" where there is nothing to explain. Texts are one line each, redacted and printable;
+    ``workspace`` is a path."""
+
+    id: int
+    at: float
+    kind: EventKind
+    text: str
+    seconds: float | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    reason: str = ""
+    agent: str = ""
+    workspace: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable object of ``openclaw-mem log --json``."""
+        return {
+            "id": self.id,
+            "at": self.at,
+            "kind": self.kind,
+            "text": self.text,
+            "seconds": self.seconds,
+            "counts": dict(self.counts),
+            "reason": self.reason,
+            "agent": self.agent,
+            "workspace": self.workspace,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The last state of a topic. ``since`` is the time of the first event after the topic was last well
+    (epoch seconds); None when it is well."""
+
+    state: str
+    since: float | None
+
+
+class EventLog:
+    """The file ``path``; without a path events stay in memory. Safe to call from several threads, and several
+    processes may use one file. ``clock`` gives epoch seconds. No method raises because of the file."""
+
+    def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
+        self._kept = path is not None
+        self._file = _EventsFile(path, LAYOUT, clock)
+
+    @property
+    def note(self) -> Note | None:
+        """Why the file cannot be used and what to do; None as long as it can."""
+        return self._file.note if self._kept else None
+
+    @property
+    def identity(self) -> tuple[int, int] | None:
+        """Device and inode of the file that was last read or written, None without one: another file counts
+        its events from the start."""
+        return self._file.identity
+
+    def now(self) -> float:
+        """Epoch seconds."""
+        return self._file.now()
+
+    def add(
+        self,
+        kind: EventKind,
+        text: str,
+        *,
+        seconds: float | None = None,
+        counts: Mapping[str, int] | None = None,
+        reason: str = "",
+        agent: str = "",
+        workspace: str = "",
+        topic: str = "",
+        state: str = "",
+        quiet_s: float = 0.0,
+    ) -> None:
+        """Write an event down, now.
+
+        It is not written when the last event of the same topic, agent and workspace has the same ``state``
+        and is less than ``quiet_s`` seconds old: whoever fails at every keystroke says it once. That is
+        decided in one step with the writing, so two processes do not both write it.
+        """
+        told = {_text(name): _count(number) for name, number in (counts or {}).items()}
+        self._file.write(
+            _ADD,
+            (
+                self._file.now(),
+                kind,
+                printable(text),
+                _finite(seconds),
+                json.dumps(told, separators=(",", ":")),
+                printable(reason),
+                _text(agent),
+                visible(workspace),
+                _text(topic),
+                printable(state),
+                quiet_s,
+            ),
+        )
+
+    def standing(self, topic: str, *, well: str, agent: str = "", workspace: str = "") -> Standing | None:
+        """How a topic stood last, where ``well`` is the state in which nothing is wrong; None when nothing
+        is known of it."""
+        found = self._file.read(
+            _STANDING,
+            (_text(topic), _text(agent), visible(workspace), printable(well)),
+            lambda row: Standing(str(row[0]), _number(row[1])),
+        )
+        return found[0] if found else None
+
+    def read(
+        self,
+        limit: int = 100,
+        kinds: Collection[EventKind] = (),
+        since: float | None = None,
+        *,
+        agent: str | None = None,
+        workspace: str | None = None,
+        after: int = 0,
+    ) -> list[Event]:
+        """At most ``limit`` events, newest first: of these kinds (none named: all), not before ``since``
+        (epoch seconds), of one agent and one workspace or of all (None), with an id above ``after``."""
+        where: list[str] = ["id > ?"]
+        bound: list[Any] = [max(0, min(after, _MOST))]
+        if kinds:
+            where.append(f"kind IN ({','.join('?' * len(kinds))})")
+            bound += list(kinds)
+        if since is not None and math.isfinite(since):
+            where.append("at >= ?")
+            bound.append(since)
+        if agent is not None:
+            where.append("agent = ?")
+            bound.append(_text(agent))
+        if workspace is not None:
+            where.append("workspace = ?")
+            bound.append(visible(workspace))
+        bound.append(max(0, min(limit, _MOST)))
+        return self._file.read(
+            f"SELECT {_COLUMNS} FROM events WHERE {' AND '.join(where)} ORDER BY id DESC LIMIT ?",
+            tuple(bound),
+            _event,
+        )
+
+    def close(self) -> None:
+        """Close the file. May be called twice; a later call opens it again (what was in memory is gone)."""
+        self._file.close()
+
+
+class _EventsFile(SideFile):
+    WAITS_FOR_ROOM = True
+
+    def tidy(self, connection: apsw.Connection, *, new_day: bool) -> None:
+        beyond = "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?"
+        connection.execute(beyond, (KEEP_EVENTS,))
+        if new_day:
+            connection.execute(f"{beyond} AND at < ?", (KEEP_NEWEST, self.now() - KEEP_DAYS * 86_400))
+
+
+def printable(text: str) -> str:
+    """One line of at most 500 characters, without secrets and without anything that acts on a terminal."""
+    line = " ".join(visible(redact(_text(text[:_READ_CHARS]))).split())
+    return line if len(line) <= TEXT_CHARS else f"{line[: TEXT_CHARS - 1]}…"
+
+
+def _event(row: Row) -> Event:
+    """A row as an event. Raises ValueError for one that was never written like this, by a damaged page or
+    by a version that knows more kinds: it is no reason to hide the others."""
+    number, at, kind, text, seconds, counts, reason, agent, workspace = row
+    told = json.loads(counts)
+    if kind not in KINDS or not isinstance(told, dict) or not math.isfinite(at):
+        raise ValueError("no event of ours")
+    figures = {str(name): int(figure) for name, figure in told.items()}
+    return Event(
+        int(number),
+        float(at),
+        kind,
+        str(text),
+        _number(seconds),
+        figures,
+        str(reason),
+        str(agent),
+        str(workspace),
+    )
+
+
+def _number(value: object) -> float | None:
+    return _finite(float(value)) if isinstance(value, (int, float)) else None
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _count(value: int) -> int:
+    return max(-_MOST, min(int(value), _MOST))
+
+
+def _text(text: str) -> str:
+    """``text`` as SQLite can store it: a lone surrogate becomes U+FFFD."""
+    return text if text.isascii() else utf8(text).decode()

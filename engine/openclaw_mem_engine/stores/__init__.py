@@ -1,0 +1,1 @@
+"""Stores: candidate lists, one writer, an embedding cache."""

@@ -1,0 +1,133 @@
+"""What an examination of the index comes to: checks that were made, and what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+from openclaw_mem_engine.sanitize import visible
+
+Severity = Literal["error", "warning", "info"]
+#: The worst first.
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+#: How many paths or rows stand for all of them; the text has the exact number.
+EVIDENCE = 5
+#: No piece of evidence is longer, in characters.
+_EVIDENCE_CHARS = 200
+
+#: The commands that a finding may name.
+INDEX = "openclaw-mem index"
+REBUILD = "openclaw-mem index --force"
+VERIFY = "openclaw-mem index --verify"
+FIX = "openclaw-mem doctor --fix"
+UPGRADE = "python -m pip install --upgrade openclaw-mem-workbench"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it should be. ``code`` is stable. An ``error`` makes answers wrong or
+    incomplete without a word, a ``warning`` makes them less than they could be, ``info`` is worth knowing.
+
+    ``repair`` is the command to type, "" when nothing need be done. ``fixable``: ``doctor --fix`` does it
+    from what is on this machine; it never touches notes and sends nothing.
+    """
+
+    code: str
+    severity: Severity
+    text: str
+    evidence: tuple[str, ...] = ()
+    repair: str = ""
+    fixable: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "text": self.text,
+            "evidence": list(self.evidence),
+            "repair": self.repair,
+            "fixable": self.fixable,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at. ``ok`` is False when it gave an error or a warning, or could not be
+    done; ``detail`` tells what was seen, with numbers."""
+
+    name: str
+    ok: bool
+    detail: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "ok": self.ok, "detail": self.detail}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that was found, the worst first, and everything that was looked at, in order."""
+
+    findings: tuple[Finding, ...]
+    checks: tuple[Check, ...]
+    deep: bool = False
+
+    @property
+    def errors(self) -> int:
+        return sum(finding.severity == "error" for finding in self.findings)
+
+    @property
+    def fixable(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.fixable)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as ``openclaw-mem doctor --json`` prints it."""
+        return {
+            "deep": self.deep,
+            "errors": self.errors,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "checks": [check.to_dict() for check in self.checks],
+        }
+
+
+class Outcome:
+    """What one check collects while it looks."""
+
+    def __init__(self) -> None:
+        self.detail = ""
+        self.findings: list[Finding] = []
+
+    def add(
+        self,
+        code: str,
+        severity: Severity,
+        text: str,
+        evidence: Iterator[str] | tuple[str, ...] | list[str] = (),
+        repair: str = "",
+        *,
+        fixable: bool = False,
+    ) -> None:
+        """Note something. Of the evidence the first few are kept, printable and cut to a length."""
+        some = tuple(" ".join(visible(item).split())[:_EVIDENCE_CHARS] for item in islice(evidence, EVIDENCE))
+        self.findings.append(Finding(code, severity, visible(text), some, repair, fixable))
+
+    def check(self, name: str, *, ok: bool = True) -> Check:
+        """The check as it went; not ``ok`` when it could not be done to its end."""
+        return Check(name, ok and all(found.severity == "info" for found in self.findings), self.detail)
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """``1 chunk``, ``1,904 chunks``"""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def counted_are(number: int, noun: str, plural: str | None = None) -> str:
+    """The same as a subject with its verb: ``1 chunk is``, ``1,904 chunks are``"""
+    return f"{counted(number, noun, plural)} {'is' if number == 1 else 'are'}"
+
+
+def counted_have(number: int, noun: str, plural: str | None = None) -> str:
+    """``1 chunk has``, ``1,904 chunks have``"""
+    return f"{counted(number, noun, plural)} {'has' if number == 1 else 'have'}"

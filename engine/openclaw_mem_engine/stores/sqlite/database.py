@@ -1,0 +1,266 @@
+"""One module that knows apsw: opening SQLite files the way we need them, and naming what went wrong."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.state.transaction import immediate
+from openclaw_mem_engine.stores.sqlite.location import make_folder
+
+#: How long a writer waits for another process before it says so, milliseconds.
+BUSY_TIMEOUT_MS = 5_000
+#: Address space for memory-mapped reads; halves the time of a vector scan. Not memory that is used up.
+MMAP_BYTES = 1 << 30
+
+
+#: What may be bound to a statement.
+Bound = tuple[Any, ...]
+
+
+def rows(connection: apsw.Connection, sql: str, bound: Bound = ()) -> list[tuple[Any, ...]]:
+    """All rows of one statement."""
+    return connection.execute(sql, bound).fetchall()
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into ours, with what to do next."""
+    try:
+        yield
+    except apsw.InterruptError as error:
+        raise Cancelled("The search was stopped.") from error
+    except apsw.Error as error:
+        # When the disk is full SQLite has rolled back by itself, and the context manager's own rollback
+        # then fails with a second error: the first one is the truth.
+        raise _named(_root(error), path) from error
+    except UnicodeDecodeError as error:  # text that SQLite gives as it stands in a damaged page
+        raise _damaged(error, path) from error
+
+
+@contextmanager
+def decoding(path: Path) -> Iterator[None]:
+    """Values of a kind or length that we never wrote can only come from a damaged page."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise _damaged(error, path) from error
+
+
+def _root(error: apsw.Error) -> apsw.Error:
+    context = error.__context__
+    while isinstance(context, apsw.Error):
+        error, context = context, context.__context__
+    return error
+
+
+def _named(error: apsw.Error, path: Path) -> IndexUnavailable:
+    if isinstance(error, (apsw.BusyError, apsw.LockedError)):
+        return IndexLocked(
+            f"Another process is writing to the index {path}. Nothing was changed; try again when it is done."
+        )
+    if isinstance(error, apsw.FullError):
+        return IndexUnavailable(
+            f"The disk that holds {path} is full. The index keeps its old content; free some space and run "
+            "`openclaw-mem index` again."
+        )
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError)):
+        return _damaged(error, path)
+    if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
+        return IndexUnavailable(
+            f"The index {path} cannot be opened for writing ({error}). Check its permissions, or set "
+            "OPENCLAW_MEM_HOME to a folder of yours."
+        )
+    return IndexUnavailable(
+        f"The index {path} could not be used: {error}. `openclaw-mem doctor` looks for what is wrong with it."
+    )
+
+
+def _damaged(error: Exception, path: Path) -> IndexDamaged:
+    return IndexDamaged(
+        f"The index {path} is damaged ({error}). Your notes are not touched: `openclaw-mem index --force` "
+        "sets that file aside and builds a new one from them."
+    )
+
+
+def _close_when_idle(connection: apsw.Connection) -> None:
+    """Close a connection that another thread may still be leaving; given up after two seconds."""
+    for _ in range(200):
+        try:
+            connection.close()
+        except apsw.ThreadingViolationError:
+            time.sleep(0.01)
+        except apsw.Error:
+            return  # on a full disk: what could not leave the log is whole there, and read from there
+        else:
+            return
+
+
+def extension_path() -> str:
+    """Where sqlite-vec's library lies. Importing that package would import numpy, which keyword search and
+    ``status`` can do without. Raises ImportError when the package is not installed."""
+    found = find_spec("sqlite_vec")
+    if found is None or not found.submodule_search_locations:
+        raise ImportError("the package sqlite-vec is not installed")
+    return str(Path(found.submodule_search_locations[0]) / "vec0")
+
+
+class Database:
+    """Connections to one SQLite file: a reader for each thread, one writer behind a lock."""
+
+    def __init__(self, path: Path, *, extension: bool, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
+        """Open or create ``path``. ``extension`` asks for sqlite-vec; ``self.extension`` tells whether it
+        is there, ``self.extension_error`` why not. ``busy_timeout_ms`` is how long a write waits for another
+        process."""
+        self.path = path
+        self.extension = False
+        self.extension_error = "" if extension else "switched off by configuration"
+        self._wanted = extension
+        self._busy_timeout_ms = busy_timeout_ms
+        self._local = threading.local()
+        self._guard = threading.Lock()
+        self._readers: dict[int, apsw.Connection] = {}
+        self._closed = False
+        self._write_lock = threading.RLock()
+        make_folder(path)
+        with explained(path):
+            self._writer = self._connect()
+            # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
+            # consistency. Each pragma is a call of its own: several in one execute would stop at the first.
+            self._become_wal(self._writer)
+            self._writer.pragma("synchronous", "normal")
+            self._writer.pragma("wal_autocheckpoint", 20_000)
+        self._identity = self._on_disk()
+        # Notes are private, and so is what was made of them; a file of somebody else stays as it is.
+        with suppress(OSError):
+            if path.stat().st_mode & 0o077:
+                path.chmod(0o600)
+
+    def _on_disk(self) -> tuple[int, int] | None:
+        """Device and inode of what stands at ``path`` now; None when nothing can be seen there."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def is_at_its_path(self, *, or_nothing: bool = False) -> bool:
+        """Whether the file that was opened is still the one at ``path``; with ``or_nothing`` also when there
+        is none at all. Costs one stat."""
+        now = self._on_disk()
+        return now == self._identity or (or_nothing and now is None)
+
+    def _become_wal(self, connection: apsw.Connection) -> None:
+        """While one process makes a new file WAL, SQLite refuses another at once, without waiting."""
+        patience = time.monotonic() + self._busy_timeout_ms / 1000
+        while True:
+            try:
+                connection.pragma("journal_mode", "wal")
+                return
+            except apsw.BusyError:
+                if time.monotonic() > patience:
+                    raise
+                time.sleep(0.01)
+
+    def _connect(self) -> apsw.Connection:
+        connection = apsw.Connection(str(self.path))
+        connection.set_busy_timeout(self._busy_timeout_ms)
+        connection.pragma("mmap_size", MMAP_BYTES)
+        connection.pragma("cache_size", -32_000)
+        if self._wanted:
+            self._load_extension(connection)
+        return connection
+
+    def _load_extension(self, connection: apsw.Connection) -> None:
+        try:
+            connection.enable_load_extension(True)
+            connection.load_extension(extension_path())
+            connection.enable_load_extension(False)
+            self.extension = True
+        except (ImportError, AttributeError, apsw.Error) as error:
+            # Vectors are then compared in this process, with the same answers; status and notes say so.
+            self.extension_error = str(error) or type(error).__name__
+            self._wanted = False
+
+    def reader(self) -> apsw.Connection:
+        """This thread's connection, for reading."""
+        connection: apsw.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            if self._closed:
+                raise IndexUnavailable(f"The index {self.path} is closed: open the memory again.")
+            if not self.is_at_its_path():  # another connection would see another file, or make one
+                raise IndexChanged(
+                    f"The index {self.path} was set aside or removed just now. Try again, or run "
+                    "`openclaw-mem index` when there is none."
+                )
+            with explained(self.path):
+                connection = self._connect()
+                connection.pragma("query_only", True)
+            self._local.connection = connection
+            with self._guard:
+                self._readers[threading.get_ident()] = connection
+        return connection
+
+    def read(self, sql: str, bound: Bound = ()) -> list[tuple[Any, ...]]:
+        """All rows of one query, on this thread's connection."""
+        with explained(self.path):
+            return rows(self.reader(), sql, bound)
+
+    def read_scores(self, sql: str, bound: Bound = ()) -> list[tuple[str, float]]:
+        """All rows of a query for chunk ids and scores. Raises IndexDamaged when one is neither: a score that
+        cannot be computed, as of a vector of zeros, is NULL."""
+        found = self.read(sql, bound)
+        with decoding(self.path):
+            if not all(isinstance(chunk_id, str) and isinstance(score, float) for chunk_id, score in found):
+                raise ValueError("a row that is searched has no score")
+        return found
+
+    @contextmanager
+    def transaction(self) -> Iterator[apsw.Connection]:
+        """The writing connection inside BEGIN IMMEDIATE … COMMIT; rolled back when the body raises."""
+        with self._write_lock, explained(self.path), immediate(self._writer):
+            yield self._writer
+
+    @contextmanager
+    def exclusive_writer(self) -> Iterator[apsw.Connection]:
+        """The writing connection without a transaction, for what SQLite does on its own (backup, attach)."""
+        with self._write_lock, explained(self.path):
+            yield self._writer
+
+    def replace_content(self, other: Database) -> None:
+        """Become a copy of another database, in one step for all connections of all processes: SQLite's
+        backup writes the pages, and a kill in the middle leaves the old ones."""
+        with other.exclusive_writer() as source:
+            source.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # apsw's pragma() would quote it
+            with self.exclusive_writer() as target, target.backup("main", source, "main") as copy:
+                copy.step(-1)
+
+    def interrupt(self, threads: Collection[int]) -> None:
+        """Stop the queries that these threads are running; they raise Cancelled."""
+        with self._guard:
+            for thread in threads:
+                if thread in self._readers:
+                    self._readers[thread].interrupt()
+
+    def close(self) -> None:
+        """Close all connections; what other threads are reading is interrupted first."""
+        with self._guard:
+            self._closed = True
+            readers, self._readers = self._readers, {}
+        self._local = threading.local()
+        for connection in readers.values():
+            connection.interrupt()
+        for connection in [*readers.values(), self._writer]:
+            _close_when_idle(connection)

@@ -1,0 +1,350 @@
+"""Checks of what is derived from the chunks: full-text rows, vectors, and the embedding cache behind them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Literal
+
+import apsw
+
+from openclaw_mem_engine.model import Space
+from openclaw_mem_engine.stores.findings import FIX, INDEX, Outcome, counted, counted_are, counted_have
+from openclaw_mem_engine.stores.sqlite.database import Bound, rows
+from openclaw_mem_engine.stores.sqlite.lexical_query import segment
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES
+from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.stores.base import Vector
+
+#: Rows that are looked at one by one unless all are asked for.
+_SAMPLE = 200
+#: Queries, and nearest chunks of each, by which the fast vector search is measured.
+RECALL_QUERIES, RECALL_DEPTH = 20, 10
+#: Cosines this near are a tie, which either way of computing may break as it likes.
+_TIE = 1e-4
+#: How far from 1 the length of a float32 unit vector may be.
+_NORM_TOLERANCE = 1e-4
+_BATCH = 2_000
+
+_WORD = re.compile(r"[A-Za-z0-9]{2,}")
+
+#: The names of a space as they stand in the file: those on a damaged page may be no text at all.
+_NAMES = "CAST(provider AS BLOB), CAST(model AS BLOB), CAST(provider_key AS BLOB)"
+
+#: What may be wrong with a row of the cache.
+BadVector = Literal["cache-length", "cache-values", "cache-dims", "cache-names"]
+
+
+# -- full text ------------------------------------------------------------------------------------------
+
+
+def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
+    """Both full-text tables have exactly the chunks, and a chunk is found by its own words. ``deep``
+    tokenises every chunk again and compares every word and its place with what the tables hold."""
+    if snap.meta.get("fts_behind") == "yes":
+        out.detail = "written by a process without FTS5"
+        text = "The full-text tables wait for being filled: a process without FTS5 has written to the index."
+        out.add("full-text-behind", "warning", text, repair=FIX, fixable=True)
+        return
+    chunks = {row[0] for row in snap.rows("SELECT seq FROM chunks")}
+    told, compared = [], []
+    for form, table in FULL_TEXT_TABLES.items():
+        if table not in snap.tables:
+            continue  # the check of the tables says so
+        held = {row[0] for row in snap.rows(f"SELECT rowid FROM {table}")}
+        told.append(f"{len(held):,} {form}")
+        if missing := chunks - held:
+            text = f"{counted_are(len(missing), 'chunk')} invisible to keyword search: not in {table}."
+            out.add("full-text-missing", "error", text, _places(snap, missing), FIX, fixable=True)
+        if orphans := held - chunks:
+            text = f"{counted(len(orphans), 'row')} of {table} without a chunk."
+            out.add("full-text-orphans", "error", text, _numbers(orphans), FIX, fixable=True)
+        lost = [seq for seq in _sample(sorted(chunks & held)) if not _finds(snap, table, seq)]
+        if lost:
+            text = f"{counted_are(len(lost), 'chunk')} of a sample not found by their own words in {table}."
+            out.add("full-text-lost", "error", text, _places(snap, lost), FIX, fixable=True)
+        if not deep or missing or orphans or lost:
+            continue
+        compared.append(form)
+        if not _same_words(snap, table):
+            text = f"The words in the full-text table {table} are not those of the chunks."
+            out.add("full-text-differs", "error", text, (), FIX, fixable=True)
+    out.detail = f"{counted(len(chunks), 'chunk')}; rows: {', '.join(told) or 'none'}"
+    if compared:
+        out.detail += f"; every word and its place compared in {' and '.join(compared)}"
+
+
+def _finds(snap: Snapshot, table: str, seq: int) -> bool:
+    """Whether a chunk is found by some of its own words. Only words that no tokeniser sees differently are
+    asked for: those of pieces that are ASCII alone."""
+    ((text,),) = snap.rows("SELECT text FROM chunks WHERE seq = ?", (seq,))
+    pieces = (piece for piece in str(text)[:4000].split() if piece.isascii())
+    words = list(dict.fromkeys(word for piece in pieces for word in _WORD.findall(piece)))[:5]
+    if not words:
+        return True
+    query = " AND ".join(f'"{word}"' for word in words)
+    return bool(snap.rows(f"SELECT 1 FROM {table} WHERE {table} MATCH ? AND rowid = ?", (query, seq)))
+
+
+def _same_words(snap: Snapshot, table: str) -> bool:
+    """Whether a table made anew from the chunks would hold the same words, each at the same places of the
+    same chunks."""
+    made_with = next(statement for statement in FULL_TEXT if f"EXISTS {table} " in statement)
+    cut = segment if table == FULL_TEXT_TABLES["stemmed"] else str
+    with closing(apsw.Connection(":memory:")) as fresh:
+        fresh.execute(made_with)
+        fresh.executemany(
+            f"INSERT INTO {table}(rowid, text) VALUES(?, ?)",
+            ((seq, cut(text)) for seq, text in snap.each("SELECT seq, text FROM chunks")),
+        )
+        fresh.execute(f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab(main, {table}, instance)")
+        # Words, chunks and places come in this order. A row for each word is half the work of one for each
+        # of its places.
+        sql = f"SELECT term, group_concat(doc || ':' || offset) FROM temp.{table}_words GROUP BY term"
+        return all(mine == theirs for mine, theirs in zip_longest(snap.each(sql), fresh.execute(sql)))
+
+
+# -- vectors --------------------------------------------------------------------------------------------
+
+# CROSS keeps SQLite from reading the cache first and all chunks for each of its rows.
+_CACHED = """chunks c CROSS JOIN embedding_cache e ON e.provider = ?1 AND e.model = ?2 AND e.provider_key = ?3
+    AND e.hash = c.hash"""
+
+
+def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
+    """Chunks have their vectors, and the vec0 table holds those of the cache. ``deep`` compares all of them,
+    else a sample."""
+    space = snap.space()
+    if space is None:
+        out.detail = "keywords alone: none are wanted"
+        return
+    chunks = {row[0] for row in snap.rows("SELECT seq FROM chunks")}
+    known = snap.rows(f"SELECT c.seq, e.embedding IS NOT NULL FROM {_CACHED}", space)
+    wanted = {seq for seq, there in known if there}
+    out.detail = f"{len(wanted):,} of {counted(len(chunks), 'chunk')} have one"
+    _check_awaited(snap, out, chunks - {seq for seq, _ in known})
+    if snap.extension_error:
+        out.detail += "; the vec0 table was not looked at: sqlite-vec is not in use"
+        return
+    if snap.meta.get("vectors_behind") == "yes":
+        text = "The vec0 table waits for being filled: a process without sqlite-vec has written to the index."
+        out.add("vectors-behind", "warning", text, repair=FIX, fixable=True)
+        return
+    dims = _check_dims(snap, out, space, wanted)
+    if dims is None:
+        return
+    held = {row[0] for row in snap.rows("SELECT rowid FROM chunks_vec")}
+    if missing := wanted - held:
+        text = f"{counted_have(len(missing), 'chunk')} a vector that the vec0 table lacks: vectors miss them."
+        out.add("vectors-missing", "error", text, _places(snap, missing), FIX, fixable=True)
+    if orphans := held - wanted:
+        text = f"{counted(len(orphans), 'row')} of the vec0 table without a chunk that has a vector."
+        out.add("vector-orphans", "error", text, _numbers(orphans), FIX, fixable=True)
+    looked_at = sorted(wanted & held) if deep else _sample(sorted(wanted & held))
+    if differing := [seq for seq in looked_at if vector_differs(snap.connection, space, seq)]:
+        text = f"{counted_are(len(differing), 'vector')} another in the vec0 table than in the cache."
+        places = _places(snap, differing)
+        out.add("vectors-differ", "error", text, places, f"{FIX} && {INDEX}", fixable=True)
+    out.detail += f", {len(held):,} rows of {dims} dimensions, {len(looked_at):,} compared"
+
+
+def _check_awaited(snap: Snapshot, out: Outcome, without: set[int]) -> None:
+    if not without:
+        return
+    text = f"{counted_have(len(without), 'chunk')} no vector as yet: keywords alone find them"
+    if snap.meta.get("vectors_awaited") == "yes":
+        out.add("vectors-awaited", "warning", f"{text}.", _places(snap, without), INDEX)
+    else:
+        told = f"{text}. The index has forgotten that: no sync would make them."
+        out.add("vectors-forgotten", "error", told, _places(snap, without), f"{FIX} && {INDEX}", fixable=True)
+
+
+def _check_dims(snap: Snapshot, out: Outcome, space: Space, wanted: set[int]) -> int | None:
+    """The dimensions of the vec0 table; None when there is none, or none that can be compared."""
+    dims = snap.vector_table_dims()
+    if dims is None:
+        if wanted:
+            text = "The vec0 table is missing: vectors find nothing."
+            out.add("vectors-missing", "error", text, repair=FIX, fixable=True)
+        return None
+    lengths = snap.rows(f"SELECT DISTINCT e.dims FROM {_CACHED} AND e.embedding IS NOT NULL", space)
+    if lengths and (dims,) not in lengths:
+        told = ", ".join(str(row[0]) for row in lengths)
+        text = f"The vec0 table takes vectors of {dims} dimensions, those of the cache have {told}."
+        out.add("vector-dims", "error", text, repair=FIX, fixable=True)
+        return None
+    return dims
+
+
+def vector_differs(connection: apsw.Connection, space: Space, seq: int) -> bool:
+    """Whether the vec0 table has another vector for a chunk than the cache."""
+    found = rows(connection, "SELECT source, embedding FROM chunks_vec WHERE rowid = ?", (seq,))
+    wanted = rows(connection, f"SELECT c.source, e.embedding FROM {_CACHED} AND c.seq = ?4", (*space, seq))
+    return found != wanted
+
+
+# -- the cache ------------------------------------------------------------------------------------------
+
+
+def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> None:
+    """Every cached vector can be used; spaces that nobody asks for any more are told. ``in_use`` are those of
+    the configured providers."""
+    total = snap.number("SELECT count(*) FROM embedding_cache")
+    out.detail = counted(total, "embedding")
+    told = {
+        "cache-length": "of another length than they say",
+        "cache-values": "of zeros, of values that are no numbers, or not of unit length",
+        "cache-dims": "of another number of dimensions than the rest of their space",
+        "cache-names": "under names that are no text",
+    }
+    for code, bad in bad_vectors(snap.connection).items():
+        text = f"{counted(len(bad), 'vector')} of the cache: {told[code]}."
+        out.add(code, "error", text, _numbers(bad), f"{FIX} && {INDEX}", fixable=True)
+    primary = snap.space()
+    sizes = snap.rows(
+        f"""SELECT {_NAMES}, count(*), sum(coalesce(length(embedding), 0)),
+        sum(hash NOT IN (SELECT hash FROM chunks)) FROM embedding_cache GROUP BY 1, 2, 3 ORDER BY 4 DESC"""
+    )
+    named = [(Space(*(name.decode("utf-8", "replace") for name in row[:3])), *row[3:]) for row in sizes]
+    dead = [row for row in named if row[0] not in (primary, *in_use)]
+    if dead:
+        number, size, gone = (sum(row[column] for row in dead) for column in (1, 2, 3))
+        text = (
+            f"{counted_are(number, 'cached vector')} of models not in use now ({size / 1e6:.1f} MB). "
+            f"They make a change back free of charge; of {gone:,} the text is gone, and pruning takes those."
+        )
+        some = (f"{row[0].label}: {row[1]:,}" for row in dead)
+        out.add("dead-spaces", "info", text, some, "openclaw-mem cache prune --max 0" if gone else "")
+
+
+def _is_text(name: bytes) -> bool:
+    try:
+        str(name, "utf-8")
+    except (TypeError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def bad_vectors(connection: apsw.Connection) -> dict[BadVector, list[int]]:
+    """Row numbers of the cache that no search can use, by what is wrong with them."""
+    import numpy as np
+
+    bad: dict[BadVector, list[int]] = {}
+    usual: dict[Bound, int] = {}
+    counts = connection.execute(
+        f"""SELECT {_NAMES}, dims, count(*) FROM embedding_cache
+        WHERE embedding IS NOT NULL GROUP BY 1, 2, 3, 4 ORDER BY 5"""
+    )
+    for *space, dims, _ in counts:  # the most frequent one comes last
+        usual[tuple(space)] = dims
+    batch: dict[int, list[tuple[int, bytes]]] = {}
+
+    def look(dims: int) -> None:
+        numbers, blobs = zip(*batch.pop(dims), strict=True)
+        matrix: Vector = np.frombuffer(b"".join(blobs), dtype=np.float32).reshape(len(blobs), dims)
+        with np.errstate(all="ignore"):
+            norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+            # A comparison with NaN is False.
+            wrong = ~(np.abs(norms - 1.0) < _NORM_TOLERANCE)
+        if wrong.any():
+            bad.setdefault("cache-values", []).extend(numbers[i] for i in np.flatnonzero(wrong).tolist())
+
+    held = connection.execute(
+        f"SELECT rowid, CAST(hash AS BLOB), {_NAMES}, dims, embedding FROM embedding_cache"
+    )
+    for number, content, *space, dims, blob in held:
+        if not all(map(_is_text, (content, *space))):
+            bad.setdefault("cache-names", []).append(number)
+        elif blob is None:
+            continue  # a text that is known to have no vector
+        elif not isinstance(blob, bytes) or not isinstance(dims, int) or not dims or len(blob) != 4 * dims:
+            bad.setdefault("cache-length", []).append(number)
+        elif dims != usual[tuple(space)]:
+            bad.setdefault("cache-dims", []).append(number)
+        else:
+            batch.setdefault(dims, []).append((number, blob))
+            if len(batch[dims]) == _BATCH:
+                look(dims)
+    for dims in list(batch):
+        look(dims)
+    return bad
+
+
+# -- the fast way against the exact one -------------------------------------------------------------------
+
+
+def check_recall(snap: Snapshot, out: Outcome) -> None:
+    """The vec0 table finds what a comparison with every vector finds."""
+    space = snap.space()
+    dims = snap.vector_table_dims()
+    behind = snap.extension_error or snap.meta.get("vectors_behind") == "yes"
+    if space is None or dims is None or behind:
+        out.detail = "no vec0 table to measure"
+        return
+    size = 4 * dims
+    condition = f"{_CACHED} AND length(e.embedding) = ?4"
+    seqs = [row[0] for row in snap.rows(f"SELECT c.seq FROM {condition} ORDER BY c.seq", (*space, size))]
+    if not seqs:
+        out.detail = "no vectors to measure"
+        return
+    depth = min(RECALL_DEPTH, len(seqs))
+    found = wanted = 0
+    for blob, exact, border in _exact(snap, condition, (*space, size), seqs, depth):
+        near = snap.rows("SELECT rowid FROM chunks_vec WHERE embedding MATCH ? AND k = ?", (blob, depth))
+        wanted += depth
+        found += sum(exact.get(row[0], -2.0) >= border for row in near)
+    recall = found / wanted
+    out.detail = f"recall@{depth} {recall:.3f} over {counted(wanted // depth, 'query', 'queries')}"
+    if found < wanted:
+        text = f"The fast vector search misses {wanted - found:,} of the {wanted:,} nearest chunks."
+        out.add("recall", "error", text, (out.detail,), FIX, fixable=True)
+
+
+def _exact(
+    snap: Snapshot, condition: str, bound: Bound, seqs: list[int], depth: int
+) -> Iterator[tuple[bytes, dict[int, float], float]]:
+    """For some stored vectors as queries: the query, the cosine of every chunk, and the least of those that
+    belong to the nearest ``depth``."""
+    import numpy as np
+
+    asked = _sample(seqs, RECALL_QUERIES)
+    place = f"SELECT e.embedding FROM {condition} AND c.seq = ?5"
+    queries = [snap.rows(place, (*bound, seq))[0][0] for seq in asked]
+    matrix: Vector = np.frombuffer(b"".join(queries), dtype=np.float32).reshape(len(queries), -1)
+    scores = np.empty((len(queries), len(seqs)), dtype=np.float32)
+    cursor = snap.connection.execute(f"SELECT e.embedding FROM {condition} ORDER BY c.seq", bound)
+    start = 0
+    while some := [row[0] for row in (next(cursor, None) for _ in range(_BATCH)) if row is not None]:
+        block = np.frombuffer(b"".join(some), dtype=np.float32).reshape(len(some), -1)
+        with np.errstate(all="ignore"):
+            scores[:, start : start + len(some)] = np.nan_to_num(matrix @ block.T, nan=-2.0)
+        start += len(some)
+    for blob, row in zip(queries, scores, strict=True):
+        border = float(np.partition(row, len(row) - depth)[len(row) - depth]) - _TIE
+        yield blob, dict(zip(seqs, row.tolist(), strict=True)), border
+
+
+# -- words ----------------------------------------------------------------------------------------------
+
+
+def _sample(numbers: list[int], most: int = _SAMPLE) -> list[int]:
+    """At most so many, evenly spread, always the same ones."""
+    if len(numbers) <= most:
+        return numbers
+    return [numbers[i * len(numbers) // most] for i in range(most)]
+
+
+def _places(snap: Snapshot, seqs: set[int] | list[int]) -> Iterator[str]:
+    for seq in sorted(seqs):
+        for path, first, last in snap.rows(
+            "SELECT path, start_line, end_line FROM chunks WHERE seq = ?", (seq,)
+        ):
+            yield f"{path}:{first}-{last}"
+
+
+def _numbers(numbers: set[int] | list[int]) -> Iterator[str]:
+    return (f"row {number}" for number in sorted(numbers))

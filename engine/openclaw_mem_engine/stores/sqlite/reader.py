@@ -1,0 +1,355 @@
+"""The reading half of the index in one SQLite file: opening it, what it is, and every search in it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import apsw
+
+from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.model import Note, Source, Space
+from openclaw_mem_engine.stores.base import (
+    Caps,
+    Counts,
+    FileState,
+    Fingerprint,
+    Scored,
+    SpaceSize,
+    StoredChunk,
+)
+from openclaw_mem_engine.stores.sqlite.database import (
+    BUSY_TIMEOUT_MS,
+    Bound,
+    Database,
+    decoding,
+    explained,
+    rows,
+)
+from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
+from openclaw_mem_engine.stores.sqlite.gaps import gaps
+from openclaw_mem_engine.stores.sqlite.lexical_query import LexicalQuery
+from openclaw_mem_engine.stores.sqlite.meta import Meta
+from openclaw_mem_engine.stores.sqlite.schema import TABLES
+from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.stores.base import Vector
+
+#: With one of these another look for what is missing is due.
+_CHANGING = ("generation", "fts_behind", "vectors_behind", "vectors_awaited")
+
+
+class SqliteReader:
+    """The part of :class:`IndexStore` that reads, over one SQLite file. Opening makes tables that are missing
+    and rows that another process could not write; those are looked for again after each change.
+
+    ``caps`` are those of this process, whatever state the file is in: each search meets damage, and tells it.
+
+    ``resident`` keeps all vectors in memory between queries: for long-lived processes. ``full_text`` and
+    ``extension`` exist so that the degraded forms can be chosen, and tested, on any machine.
+    ``busy_timeout_ms`` is how long a write waits for another process before it raises IndexLocked.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        resident: bool = False,
+        extension: bool = True,
+        full_text: bool = True,
+        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+    ) -> None:
+        self.path = path
+        self._resident, self._extension, self._full_text = resident, extension, full_text
+        self._busy_timeout_ms = busy_timeout_ms
+        self._following = threading.Lock()
+        self._opened = 1  # how many files were opened so far
+        self._left: Database | None = None  # the one before: what other threads just read there goes on
+        self._db = Database(path, extension=extension, busy_timeout_ms=busy_timeout_ms)
+        self._meta = Meta(self._db)
+        try:
+            self._open()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _open(self) -> None:
+        notes: list[Note] = []
+        full_text = self._make_tables(notes)
+        self.fingerprint()  # refuses what a newer program wrote, before any of its rows is touched
+        if not self._db.extension:
+            why = self._db.extension_error
+            told = f"sqlite-vec is not in use ({why}): vectors are compared in this process."
+            notes.append(Note("no-sqlite-vec", told, "info"))
+        self.caps = Caps(full_text, "sqlite-vec" if self._db.extension else "in-process")
+        self._notes = tuple(notes)
+        self._files: tuple[tuple[str, str], Mapping[str, FileState]] | None = None
+        self._gaps: tuple[tuple[str | None, ...], tuple[Note, ...]] | None = None
+        self._vectors = VectorRows(self._db, resident=self._resident)
+        self._text = FullTextRows(self._db)
+        self._catch_up(self._meta.all())
+
+    def _make_tables(self, notes: list[Note]) -> bool:
+        """Make what is missing; whether full-text search is wanted and this SQLite has it, of which damaged
+        tables say nothing."""
+        held = {row[0] for row in self._db.read("SELECT name FROM sqlite_schema")}
+        wanted = {"meta", "files", "chunks", "embedding_cache", *(["chunks_terms"] * self._full_text)}
+        trouble = None
+        if not wanted <= held:
+            with self._db.transaction() as connection:
+                for statement in TABLES:
+                    connection.execute(statement)
+                trouble = FullTextRows.make(connection) if self._full_text else None
+        elif self._full_text:
+            with explained(self.path):
+                trouble = FullTextRows.trouble(self._db.reader())
+        if trouble is None or "no such module" not in str(trouble):
+            return self._full_text
+        notes.append(Note("no-fts5", f"SQLite has no FTS5 ({trouble}).", "warning"))
+        return False
+
+    # -- keeping up with other processes ----------------------------------------------------------------
+
+    def follow(self, *, make: bool = True) -> int:
+        """Go on with the index at ``path`` when that is another file than was opened: what is written into
+        one that was set aside or removed is found by nobody. Returns a number that is another one after that.
+
+        ``make`` False keeps the opened file as long as nothing is at ``path``: whoever sets an index aside
+        moves several files, and one made in between would get into their way. Raises what opening raises; the
+        opened file is kept then.
+        """
+        if not self._db.is_at_its_path(or_nothing=not make):
+            with self._following:
+                if not self._db.is_closed and not self._db.is_at_its_path(or_nothing=not make):
+                    self._open_again()
+        return self._opened
+
+    def _open_again(self) -> None:
+        other = SqliteReader(
+            self.path,
+            resident=self._resident,
+            extension=self._extension,
+            full_text=self._full_text,
+            busy_timeout_ms=self._busy_timeout_ms,
+        )
+        long_left, self._left = self._left, self._db
+        self.caps, self._notes = other.caps, other._notes
+        self._db, self._meta, self._vectors, self._text = other._db, other._meta, other._vectors, other._text
+        self._files, self._gaps = None, other._gaps
+        self._opened += 1
+        if long_left is not None:
+            long_left.close()
+
+    def _catch_up(self, flags: Mapping[str, str]) -> tuple[Note, ...]:
+        """Refill what another process could not write, as far as this one can; what keeps it from that."""
+        if not self._refillable(flags):
+            return ()
+        try:
+            with self._db.transaction() as connection:
+                self._refill(connection)
+        except IndexUnavailable as error:  # the rest of the index answers, and the next search tries again
+            told = f"The index waits for rows that another process could not write. {error}"
+            return (Note("rows-behind", told, "warning"),)
+        return ()
+
+    def _refill(self, connection: apsw.Connection) -> None:
+        """Refill full-text or vector rows that a process without FTS5 or sqlite-vec could not write, or one
+        that found the full-text tables damaged."""
+        what = self._refillable(self._meta.seen_by(connection))
+        if "fts_behind" in what and self._can_write_text(connection):
+            self._text.clear(connection)
+            self._text.insert(connection, rows(connection, "SELECT seq, text FROM chunks"))
+            self._meta.set_behind(connection, "fts_behind", False)
+        if "vectors_behind" in what and (known := self.fingerprint()):
+            self._vectors.refill(connection, known.space)
+            self._meta.set_behind(connection, "vectors_behind", False)
+
+    def _refillable(self, flags: Mapping[str, str]) -> list[str]:
+        can = {"fts_behind": self.caps.full_text, "vectors_behind": self._db.extension}
+        return [what for what in can if can[what] and flags.get(what) == "yes"]
+
+    def _can_write_text(self, connection: apsw.Connection) -> bool:
+        return self.caps.full_text and self._text.trouble(connection) is None
+
+    # -- what the index is ------------------------------------------------------------------------------
+
+    def fingerprint(self) -> Fingerprint | None:
+        """What the content was built with; None for an index that was never begun. Raises IndexUnavailable
+        for one that a newer program wrote."""
+        return self._meta.fingerprint()
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What makes this index less than it could be."""
+        flags = self._meta.all()
+        notes = (*self._notes, *self._known_gaps(flags))
+        if flags.get("vectors_awaited") != "yes":
+            return notes
+        told = "Some passages have no vectors yet, keywords alone find them: run `openclaw-mem index`."
+        return (*notes, Note("vectors-awaited", told, "warning"))
+
+    def _known_gaps(self, flags: Mapping[str, str]) -> tuple[Note, ...]:
+        """Looked for once, and again after each change: not in every search."""
+        now = tuple(map(flags.get, _CHANGING))
+        if self._gaps is not None and self._gaps[0] == now:
+            return self._gaps[1]
+        if behind := self._catch_up(flags):
+            return behind
+        known = self.fingerprint()
+        # Vectors that a sync has yet to place are told of already.
+        in_table = not self._vectors.in_memory and flags.get("vectors_awaited") != "yes"
+        space = known.space if known is not None and known.provider != "none" and in_table else None
+        found = gaps(self._db, self._vectors, space, full_text=self.caps.full_text)
+        self._gaps = now, found
+        return found
+
+    def generation(self) -> int:
+        """Grows with every change; two equal values mean equal content. Raises IndexDamaged when what is
+        stored cannot be read."""
+        return self._meta.generation()
+
+    def synced_at(self) -> float | None:
+        """Epoch seconds of the last completed sync, None before the first. Raises IndexDamaged when what is
+        stored cannot be read."""
+        return self._meta.synced_at()
+
+    def counts(self) -> Counts:
+        sql = """SELECT (SELECT count(*) FROM files WHERE refusal = ''), (SELECT count(*) FROM chunks),
+            (SELECT count(*) FROM embedding_cache)"""
+        return Counts(*self._db.read(sql)[0])
+
+    def _primary(self, space: Space | None = None) -> Space | None:
+        """The asked space, else the one of the fingerprint; None for an index that was never begun."""
+        known = self.fingerprint() if space is None else None
+        return known.space if known else space
+
+    def spaces(self) -> list[SpaceSize]:
+        """Every space that some chunk has a vector of."""
+        return self._vectors.spaces()
+
+    def covered(self, space: Space | None = None) -> int:
+        """Chunks that have a vector in this space."""
+        asked = self._primary(space)
+        return self._vectors.count(asked) if asked else 0
+
+    def vector_dims(self, space: Space | None = None) -> int | None:
+        """Length of the vectors of a space; None as long as there is none."""
+        asked = self._primary(space)
+        return self._vectors.dims(asked) if asked else None
+
+    def files(self) -> Mapping[str, FileState]:
+        """Known files by path."""
+        flags = self._meta.all()
+        now = flags.get("generation", ""), flags.get("touches", "")
+        if self._files is not None and self._files[0] == now:
+            return self._files[1]
+        # Of a file whose numbers are none nothing is known: the next sync reads it again.
+        sql = """SELECT path, source, hash, mtime_ns, iif(typeof(size) = 'integer', size, -1), inode,
+            iif(typeof(checked_ns) = 'integer', checked_ns, 0), refusal FROM files"""
+        found = {state.path: state for state in map(FileState._make, self._db.read(sql))}
+        if self._resident:
+            self._files = now, found
+        return found
+
+    def is_hollow(self) -> bool:
+        """Whether files are known and no chunk of any: more was lost than files tell."""
+        sql = """SELECT EXISTS(SELECT 1 FROM files WHERE refusal = '' AND size > 0)
+            AND NOT EXISTS(SELECT 1 FROM chunks)"""
+        return bool(self._db.read(sql)[0][0])
+
+    def chunk_counts(self) -> dict[str, int]:
+        """How many chunks each file has; a file without any is absent."""
+        return dict(self._db.read("SELECT path, count(*) FROM chunks GROUP BY path"))
+
+    # -- reading ----------------------------------------------------------------------------------------
+
+    def chunks_of(self, path: str) -> list[StoredChunk]:
+        """All chunks of a file, in reading order."""
+        found = self._db.read(
+            """SELECT id, path, source, start_line, end_line, hash, text FROM chunks WHERE path = ?
+            ORDER BY seq""",
+            (path,),
+        )
+        return [StoredChunk(*row) for row in found]
+
+    def in_full_text(self, ids: Iterable[str]) -> set[str]:
+        """Those of these chunks that a keyword search can find."""
+        return self._text.holding(ids) if self.caps.full_text else set()
+
+    def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
+        """Chunks by id; unknown ids are absent."""
+        found = self._db.read(
+            """SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.hash, c.text,
+                iif(typeof(f.mtime_ns) = 'integer', f.mtime_ns, 0)
+            FROM json_each(?) wanted JOIN chunks c ON c.id = wanted.value
+            LEFT JOIN files f ON f.path = c.path AND f.source = c.source""",
+            (json.dumps(list(ids)),),
+        )
+        with decoding(self.path):
+            if not all(map(_is_chunk, found)):
+                raise ValueError("text or place of a passage is of another kind than was stored")
+        return {row[0]: StoredChunk(*row) for row in found}
+
+    def lexical(
+        self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
+    ) -> list[Scored]:
+        """The ``limit`` best full-text matches. For ``keywords`` the union of one search a term, in order of
+        first appearance, each limited by itself."""
+        return self._text.search(query, limit, sources) if self.caps.full_text else []
+
+    def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
+        """Negated bm25 of these chunks; those that do not match are absent."""
+        return self._text.scores(query, ids) if self.caps.full_text and ids else {}
+
+    def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
+        """BM25 of the best line of each text (see ``lines.py``); 0 where no line matches."""
+        return self._text.line_scores(query, texts) if self.caps.full_text and texts else {}
+
+    def vector(
+        self,
+        vector: Vector,
+        limit: int,
+        sources: Sequence[Source] | None = None,
+        space: Space | None = None,
+    ) -> list[Scored]:
+        """The ``limit`` nearest chunks by cosine; exact, whichever way it is computed."""
+        primary = self._primary()
+        if primary is None:
+            return []
+        asked = space or primary
+        return self._vectors.nearest(
+            asked, self.generation(), vector, limit, sources, primary=asked == primary
+        )
+
+    def cosines(self, vector: Vector, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
+        """Cosine of these chunks; those without an embedding are absent."""
+        asked = self._primary(space)
+        return self._vectors.cosines(asked, vector, ids) if asked and ids else {}
+
+    def bytes_on_disk(self) -> int:
+        """Size of the file and of what is still in its write-ahead log."""
+        parts = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        return sum(part.stat().st_size for part in parts if part.exists())
+
+    def interrupt(self, threads: Collection[int]) -> None:
+        """Stop the reads of these threads (``threading.get_ident``); they raise Cancelled."""
+        for database in (self._db, self._left):
+            if database is not None:
+                database.interrupt(threads)
+
+    def close(self) -> None:
+        """Close all connections. The object cannot be used afterwards."""
+        with self._following:
+            for database in (self._db, self._left):
+                if database is not None:
+                    database.close()
+
+
+def _is_chunk(row: Bound) -> bool:
+    """Whether a row of ``fetch`` holds texts and numbers where it should."""
+    texts, numbers = (*row[:3], *row[5:7]), (*row[3:5], row[7])
+    return all(isinstance(text, str) for text in texts) and all(isinstance(n, int) for n in numbers)

@@ -1,0 +1,279 @@
+"""Vectors in the SQLite index: the embedding cache by text hash, and the vec0 table for KNN."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import apsw
+
+from openclaw_mem_engine.model import Space
+from openclaw_mem_engine.stores.base import CacheSize, Scored, SpaceSize, StoredChunk
+from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained, rows
+from openclaw_mem_engine.stores.sqlite.schema import vector_table
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.model import Source
+    from openclaw_mem_engine.stores.base import Vector
+    from openclaw_mem_engine.stores.sqlite.resident import ResidentVectors
+
+# Each chunk with its vector: the cache is the one place where vectors are kept for good.
+# CROSS keeps SQLite from reading the cache first and all chunks for each of its rows.
+_JOIN = """chunks c CROSS JOIN embedding_cache e ON e.hash = c.hash AND e.embedding IS NOT NULL
+    AND e.provider = ?1 AND e.model = ?2 AND e.provider_key = ?3"""
+#: The largest k that sqlite-vec takes.
+_MAX_K = 4096
+
+
+class VectorRows:
+    """Vector reads and writes of a :class:`SqliteIndex`. KNN runs inside SQLite when sqlite-vec is there and
+    the process is short-lived, else in memory; both are exact."""
+
+    def __init__(self, database: Database, *, resident: bool) -> None:
+        self._db = database
+        self._in_memory = resident or not database.extension
+        self._loaded: dict[Space, ResidentVectors] = {}
+        self._loading = threading.Lock()
+
+    def forget(self) -> None:
+        """Drop what is held in memory; the next query loads it again."""
+        self._loaded = {}
+
+    # -- search -----------------------------------------------------------------------------------------
+
+    def nearest(
+        self,
+        space: Space,
+        generation: int,
+        vector: Vector,
+        limit: int,
+        sources: Sequence[Source] | None,
+        *,
+        primary: bool,
+    ) -> list[Scored]:
+        """The vec0 table holds the primary space; another one is compared in memory."""
+        if limit < 1:
+            return []
+        if self._in_memory or not primary:
+            resident = self._resident(space, generation)
+            with decoding(self._db.path):
+                return resident.nearest(vector, limit, sources)
+        with explained(self._db.path):
+            if not self._has_table(self._db.reader()):
+                return []
+        found: list[Scored] = []
+        for source in (None,) if sources is None else sources:
+            found.extend(self._near(vector, limit, source))
+        if not found and sources is None and self.has_rows():
+            with decoding(self._db.path):
+                raise ValueError("the vec0 table has rows and finds none of them")
+        found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
+        return found[:limit]
+
+    def _near(self, vector: Vector, limit: int, source: Source | None) -> list[Scored]:
+        """The nearest chunks of one source (None: of all). Ties at the border are settled by chunk id, as in
+        memory: so as long as the last two rows are equally far, look further."""
+        condition, bound = ("", ()) if source is None else (" AND source = ?", (source,))
+        wanted = limit + 8
+        while True:
+            depth = min(_MAX_K, wanted)
+            near = self._db.read_scores(
+                f"""SELECT c.id, near.distance FROM (
+                    SELECT rowid AS seq, distance FROM chunks_vec
+                    WHERE embedding MATCH ? AND k = ?{condition}) near
+                JOIN chunks c ON c.seq = near.seq ORDER BY near.distance""",
+                (vector.tobytes(), depth, *bound),
+            )
+            if len(near) < depth or depth == _MAX_K or near[limit - 1][1] < near[-1][1]:
+                return [Scored(chunk_id, 1.0 - distance) for chunk_id, distance in near]
+            wanted = 4 * depth
+
+    def _resident(self, space: Space, generation: int) -> ResidentVectors:
+        from openclaw_mem_engine.stores.sqlite.resident import ResidentVectors
+
+        with self._loading:
+            loaded = self._loaded.get(space)
+            if loaded is None or loaded.generation != generation:
+                sql = f"SELECT c.id, c.source, e.embedding FROM {_JOIN} ORDER BY c.seq"
+                found = self._db.read(sql, space)
+                with decoding(self._db.path):
+                    loaded = self._loaded[space] = ResidentVectors.from_rows(generation, found)
+            return loaded
+
+    def cosines(self, space: Space, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        from openclaw_mem_engine.stores.sqlite.resident import matrix_of, products
+
+        found = self._db.read(
+            f"SELECT c.id, e.embedding FROM {_JOIN} WHERE c.id IN (SELECT value FROM json_each(?4))",
+            (*space, json.dumps(list(ids))),
+        )
+        if not found:
+            return {}
+        with decoding(self._db.path):
+            matrix = matrix_of([row[1] for row in found], len(vector))
+        return {row[0]: float(score) for row, score in zip(found, products(matrix, vector), strict=True)}
+
+    def count(self, space: Space) -> int:
+        """Chunks that have a vector in this space."""
+        return int(self._db.read(f"SELECT count(*) FROM {_JOIN}", space)[0][0])
+
+    def dims(self, space: Space) -> int | None:
+        """Length of the vectors of this space; None as long as there is none."""
+        found = self._db.read(
+            """SELECT dims FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?
+            AND embedding IS NOT NULL LIMIT 1""",
+            space,
+        )
+        with decoding(self._db.path):
+            return int(found[0][0]) if found else None
+
+    def spaces(self) -> list[SpaceSize]:
+        """Every space that some chunk has a vector of."""
+        found = self._db.read(
+            """SELECT e.provider, e.model, e.provider_key, count(*), max(e.dims)
+            FROM chunks c JOIN embedding_cache e ON e.hash = c.hash AND e.embedding IS NOT NULL
+            GROUP BY 1, 2, 3"""
+        )
+        return [SpaceSize(Space(*row[:3]), row[3], row[4]) for row in found]
+
+    # -- the vec0 table ---------------------------------------------------------------------------------
+
+    @staticmethod
+    def _has_table(connection: apsw.Connection) -> bool:
+        return bool(rows(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'chunks_vec'"))
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether vectors of every space are compared in memory, from the cache."""
+        return self._in_memory
+
+    def has_rows(self) -> bool:
+        """Whether there is a vec0 table that holds something."""
+        with explained(self._db.path):
+            held = self._has_table(self._db.reader())
+        return held and bool(self._db.read("SELECT rowid FROM chunks_vec LIMIT 1"))
+
+    def insert(self, connection: apsw.Connection, added: Sequence[tuple[int, str, Vector]]) -> bool:
+        """Add (seq, source, vector) rows; False when sqlite-vec is missing and they could not be written."""
+        if not added:
+            return True
+        if not self._db.extension:
+            return False
+        # Asked for every time: whoever made the table may have been rolled back, or replaced by a rebuild.
+        connection.execute(vector_table(len(added[0][2])))
+        sql = "INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)"
+        values = [(seq, source, vector.tobytes()) for seq, source, vector in added]
+        try:
+            connection.executemany(sql, values)
+        except apsw.SQLError as error:
+            if "UNIQUE" not in str(error):  # vec0 knows no code for it
+                raise
+            # Rows that outlived their chunk, whose number was given again: damage from outside.
+            self.delete(connection, [(seq,) for seq, _, _ in added])
+            connection.executemany(sql, values)
+        return True
+
+    def delete(self, connection: apsw.Connection, seqs: Sequence[tuple[int, ...]]) -> bool:
+        """Remove rows by seq; False when sqlite-vec is missing and the table could not be reached."""
+        if not self._has_table(connection):
+            return True
+        if not self._db.extension:
+            return False
+        connection.executemany("DELETE FROM chunks_vec WHERE rowid = ?", seqs)
+        return True
+
+    def refill(self, connection: apsw.Connection, space: Space) -> None:
+        """Make the vec0 table anew from the cache."""
+        connection.execute("DROP TABLE IF EXISTS chunks_vec")
+        found = rows(connection, f"SELECT c.seq, c.source, e.embedding FROM {_JOIN}", space)
+        if found:
+            connection.execute(vector_table(len(found[0][2]) // 4))
+            connection.executemany("INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)", found)
+
+    # -- the cache --------------------------------------------------------------------------------------
+
+    def cached(self, space: Space, hashes: Iterable[str]) -> dict[str, Vector | None]:
+        import numpy as np
+
+        found = self._db.read(
+            """SELECT hash, embedding FROM embedding_cache WHERE provider = ? AND model = ?
+            AND provider_key = ? AND hash IN (SELECT value FROM json_each(?))""",
+            (*space, json.dumps(list(hashes))),
+        )
+        with decoding(self._db.path):
+            return {h: None if blob is None else np.frombuffer(blob, dtype=np.float32) for h, blob in found}
+
+    @staticmethod
+    def cache(connection: apsw.Connection, space: Space, vectors: Mapping[str, Vector | None]) -> None:
+        now = time.time()
+        connection.executemany(
+            "INSERT OR REPLACE INTO embedding_cache VALUES(?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    *space,
+                    text_hash,
+                    None if v is None else v.tobytes(),
+                    0 if v is None else len(v),
+                    now,
+                )
+                for text_hash, v in vectors.items()
+            ],
+        )
+
+    @classmethod
+    def cache_missing(
+        cls, connection: apsw.Connection, space: Space, vectors: Mapping[str, Vector | None]
+    ) -> None:
+        """Cache what is not in the cache, as seen by a transaction."""
+        if not vectors:
+            return
+        held = rows(
+            connection,
+            """SELECT hash FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?
+            AND hash IN (SELECT value FROM json_each(?))""",
+            (*space, json.dumps(list(vectors))),
+        )
+        known = {row[0] for row in held}
+        if missing := {key: vector for key, vector in vectors.items() if key not in known}:
+            cls.cache(connection, space, missing)
+
+    def cache_sizes(self) -> list[CacheSize]:
+        """The cache, space by space."""
+        found = self._db.read(
+            """SELECT provider, model, provider_key, count(*),
+                sum(hash IN (SELECT hash FROM chunks)), sum(coalesce(length(embedding), 0)),
+                min(updated_at), max(updated_at)
+            FROM embedding_cache GROUP BY 1, 2, 3 ORDER BY 4 DESC"""
+        )
+        return [CacheSize(Space(*row[:3]), *row[3:]) for row in found]
+
+    @staticmethod
+    def prune(connection: apsw.Connection, beyond: int) -> int:
+        """Delete up to ``beyond`` rows of the cache, oldest first, sparing the texts that are indexed."""
+        connection.execute(
+            """DELETE FROM embedding_cache WHERE rowid IN (
+                SELECT rowid FROM embedding_cache WHERE hash NOT IN (SELECT hash FROM chunks)
+                ORDER BY updated_at LIMIT ?)""",
+            (beyond,),
+        )
+        return connection.changes()
+
+    def missing(self, space: Space, limit: int, *, primary: bool) -> list[StoredChunk]:
+        """Chunks that were not embedded; of the primary space also those whose vector is in the cache (made
+        for another chunk of the same text, or by a sync that was killed) but not in the vec0 table."""
+        absent = "e.hash IS NULL"
+        if primary and self._db.extension:
+            with explained(self._db.path):
+                held = self._has_table(self._db.reader())
+            unplaced = "c.seq NOT IN (SELECT rowid FROM chunks_vec)" if held else "true"
+            absent += f" OR (e.embedding IS NOT NULL AND {unplaced})"
+        found = self._db.read(
+            f"""SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.hash, c.text
+                FROM chunks c LEFT JOIN embedding_cache e ON e.provider = ?1 AND e.model = ?2
+                    AND e.provider_key = ?3 AND e.hash = c.hash WHERE {absent} LIMIT ?4""",
+            (*space, limit),
+        )
+        return [StoredChunk(*row) for row in found]

@@ -1,0 +1,75 @@
+"""The shown run against its baseline, and who answered each: plain numbers and rows, no Textual."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.trace import Outcome, Row
+from openclaw_mem_tui.features.search.state import View
+
+#: Stage of a row that the baseline returned and the shown run did not even find.
+GONE = "gone"
+
+_KEYWORDS = "keywords"
+
+
+class Compared(NamedTuple):
+    """``same`` of ``of`` hits are returned by both runs: ``of`` counts the longer answer, ``at`` is what
+    was asked for. ``moved`` of the same stand at another place. ``lost`` are rows of the baseline,
+    ``new`` rows of the shown run, each best first."""
+
+    same: int
+    of: int
+    at: int
+    moved: int
+    lost: tuple[Row, ...]
+    new: tuple[Row, ...]
+
+
+def compared(view: View) -> Compared | None:
+    """None when there is no baseline, or it is the shown run itself."""
+    if view.trace is None or view.baseline is None or not view.compares:
+        return None
+    before, now = view.baseline.trace.returned, view.trace.returned
+    ranks = {row.chunk_id: row.outcome.rank for row in now}
+    kept = [row for row in before if row.chunk_id in ranks]
+    return Compared(
+        len(kept),
+        max(len(before), len(now)),
+        view.trace.knobs.max_results,
+        sum(1 for row in kept if ranks[row.chunk_id] != row.outcome.rank),
+        tuple(row for row in before if row.chunk_id not in ranks),
+        tuple(row for row in now if row.chunk_id not in view.baseline.ranks),
+    )
+
+
+def missing(view: View) -> list[Row]:
+    """Rows that the baseline returned and no leg of the shown run found, as rows of the shown run: without
+    any score of it."""
+    if view.trace is None or view.baseline is None or not view.compares:
+        return []
+    found = {row.chunk_id for row in view.trace.rows}
+    outcome = Outcome("dropped", stage=GONE, reason="no leg that ran here found it")
+    return [
+        row._replace(scores={}, ranks={}, operands=(), outcome=outcome, diversity=None)
+        for row in view.baseline.trace.returned
+        if row.chunk_id not in found and view.candidate(row.chunk_id) is not None
+    ]
+
+
+def answered_by(pool: Pool) -> str:
+    """Who the hits of a pool come from: ``static-minilm vectors and keywords``, ``keywords alone``."""
+    vector, lexical = pool.leg("vector"), pool.leg("lexical")
+    if vector is None:
+        return f"{_KEYWORDS} alone" if lexical is not None else "nobody"
+    whose = vector.space or pool.model or pool.provider
+    return f"vectors of {whose} and {_KEYWORDS}" if lexical is not None else f"vectors of {whose} alone"
+
+
+def whose_vectors(pool: Pool, number: int) -> str:
+    """The name of a vector leg's space: the configured provider's own has none."""
+    leg = pool.leg("vector", number)
+    if leg is None:
+        return ""
+    return leg.space or pool.model or pool.provider

@@ -1,0 +1,96 @@
+"""The knob panel: every knob with its value, its place in the range, and the default where it differs."""
+
+from __future__ import annotations
+
+from openclaw_mem_engine.ranking.knob_table import KNOBS, KnobSpec, KnobValue
+from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs
+from openclaw_mem_tui.features.search.state import KNOB_NAMES, PROFILE
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
+
+_NAME = 21
+_VALUE = 12
+_TRACK = 12
+
+
+def knob(name: str, knobs: Knobs, defaults: Knobs, cells: int, selected: bool) -> Line:
+    """One row: name, value, its place in the range, and what the configuration says when it differs."""
+    value: KnobValue = getattr(knobs, name)
+    default: KnobValue = getattr(defaults, name)
+    changed = value != default
+    plain = "faint" if idle(name, knobs) else ""
+    parts = [Span("▌ " if selected else "  ", "accent")]
+    parts.append(Span(fmt.left(name.replace("_", " "), _NAME), plain or ("strong" if changed else "")))
+    wide = max(_VALUE, cells - 2 - _NAME - 1) if name == PROFILE and not changed else _VALUE
+    shown = _value(name, value)
+    if selected:
+        parts += [
+            Span("◂", "accent"),
+            Span(shown, "strong accent" if changed else "strong"),
+            Span("▸", "accent"),
+        ]
+        parts.append(Span(" " * max(0, wide - fmt.width_of(shown) - 2)))
+    else:
+        parts.append(Span(" " + fmt.left(shown, wide - 1), plain or ("strong accent" if changed else "")))
+    room = cells - 3 - _NAME - wide
+    if room >= _TRACK + 12 and name != PROFILE:
+        parts.append(Span(" " + _track(name, value) + " ", "dim"))
+        room -= _TRACK + 2
+    if changed:
+        was = _value(name, default)
+        told = f"was {was}" if fmt.width_of(was) + 5 <= room else was
+        parts.append(Span(" " + fmt.crop(told, room), "dim"))
+    elif room >= 10 and name != PROFILE and not KNOBS[name].free:
+        parts.append(Span(" retrieves", "faint"))
+    return fit(parts, cells)
+
+
+def _value(name: str, value: KnobValue) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:g}" if name == "half_life_days" else f"{value:.2f}"
+    return str(value)
+
+
+def _track(name: str, value: KnobValue) -> str:
+    """A small scale with the value's place on it; blank for choices and switches."""
+    spec = KNOBS[name]
+    if spec.kind not in ("int", "float") or isinstance(value, (str, bool)):
+        return " " * _TRACK
+    at = round((float(value) - spec.low) / (spec.high - spec.low) * (_TRACK - 1))
+    return "─" * at + "●" + "─" * (_TRACK - 1 - at)
+
+
+def panel(knobs: Knobs, defaults: Knobs, cells: int, cursor: int) -> list[Line]:
+    """All rows, in the order of the engine's table."""
+    return [knob(name, knobs, defaults, cells, index == cursor) for index, name in enumerate(KNOB_NAMES)]
+
+
+def idle(name: str, knobs: Knobs) -> str:
+    """Why turning a knob changes nothing as the others stand; empty when it does change something."""
+    needs = {"half_life_days": "decay", "mmr_lambda": "mmr", "mmr_tokens": "mmr"}.get(name)
+    if needs:
+        return "" if getattr(knobs, needs) else f"needs {needs} on"
+    if name == "vector_space":
+        return "needs mode hybrid or vector" if knobs.mode == "bm25" else ""
+    if knobs.fusion == "rrf":
+        if name in ("vector_weight", "text_weight", "text_score", "vector_score", "line_text", "line_vector"):
+            return "needs fusion weighted"
+        return "rrf has no minimum" if name in ("min_score", "keyword_rescue") else ""
+    if name == "rrf_k":
+        return "needs fusion rrf"
+    if name in ("vector_weight", "text_weight"):
+        return "" if knobs.mode == "hybrid" else "needs mode hybrid"
+    return "needs text score max" if name == "line_text" and knobs.text_score != "max" else ""
+
+
+def hint(name: str, cells: int, knobs: Knobs) -> list[Line]:
+    """What the selected knob means and which values it takes; first of all, why it does nothing now."""
+    if name == PROFILE:
+        return wrapped(line(("sets all knobs: ", "dim"), (", ".join(PROFILES), "dim")), cells)
+    spec: KnobSpec = KNOBS[name]
+    tail = "" if spec.free else " · needs a new retrieval"
+    reason = idle(name, knobs)
+    why = f"no effect: {reason} · " if reason else ""
+    return wrapped(line((why, "warn"), (spec.help, ""), (f" · {spec.allowed}{tail}", "dim")), cells)

@@ -1,0 +1,110 @@
+"""The lower right pane: the snippet as the agent receives it, or the lines of the note around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from openclaw_mem_engine.model import Excerpt
+from openclaw_mem_engine.ranking.pool import Candidate
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line, Span, line, wrapped
+from openclaw_mem_tui.render.terms import Marker
+
+# A list item goes on below its text, not below its bullet.
+_HANGING = re.compile(r"\s*(?:[-*+>] |\d+[.)] )?")
+
+_EDGE = "▎"
+
+#: Lines shown before and after the chunk by ``enter``.
+CONTEXT = 8
+
+
+def snippet(candidate: Candidate, presented: str, marker: Marker, cells: int) -> list[Line]:
+    """``presented`` is what the agent gets: trimmed text and, when citations are on, its footer."""
+    body, footer = presented, ""
+    at = presented.rfind("\n\nSource: ")
+    if at >= 0 and presented.startswith(f"Source: {candidate.path}", at + 2):
+        body, footer = presented[:at], presented[at + 2 :]
+    text = candidate.text
+    first = candidate.start_line + text[: max(0, text.find(body))].count("\n")
+    made = _numbered(body, first, candidate.end_line, marker, cells)
+    units = len(presented.encode("utf-16-le", "surrogatepass")) // 2
+    if len(body.rstrip()) < len(text.strip()):
+        rest = fmt.count(len(text.strip()) - len(body.rstrip()), "more character")
+        made.append(line((" " * _gutter(candidate.end_line) + f"… the agent does not see {rest}", "faint")))
+    if footer:
+        made.append(())
+        made.extend(wrapped(line((fmt.inert(footer), "dim")), cells, 2))
+    made.append(line((f"{fmt.count(units, 'UTF-16 unit')} of the agent's context", "faint")))
+    return made
+
+
+def excerpt(got: Excerpt, candidate: Candidate, marker: Marker, cells: int) -> list[Line]:
+    """Lines of the note as they are on disk now; those of the chunk stand out from their context."""
+    if not got.found:
+        return wrapped(
+            line(("This file is gone. ", "warn"), "The index still has what it said; r syncs."), cells
+        )
+    made: list[Line] = []
+    gutter = _gutter(got.end_line)
+    for number, text in enumerate(fmt.inert_lines(got.text), got.start_line):
+        inside = candidate.start_line <= number <= candidate.end_line
+        made.extend(_line(number, text, marker, cells, gutter, "" if inside else "faint", inside))
+    made.append(())
+    span = f"lines {got.start_line}–{got.end_line} of {got.total_lines}"
+    made.append(
+        line(
+            (span, "faint"),
+            (" · chunk ", "faint"),
+            (_EDGE, "accent"),
+            (f"{candidate.start_line}–{candidate.end_line}", "faint"),
+        )
+    )
+    return made
+
+
+def first_of_chunk(lines: Sequence[Line]) -> int:
+    """The first drawn line of an excerpt that belongs to the chunk; 0 when none does."""
+    return next((n for n, row in enumerate(lines) if len(row) > 1 and row[1].text == _EDGE), 0)
+
+
+def first_match(lines: Sequence[Line]) -> int:
+    """The first drawn line with a matched term; 0 when there is none."""
+    return next((n for n, row in enumerate(lines) if any("match" in s.role.split() for s in row)), 0)
+
+
+def transcript(candidate: Candidate, marker: Marker, cells: int) -> list[Line]:
+    """The whole chunk of a transcript, which ``memory_get`` does not read."""
+    told = "Agents cannot get the lines of a transcript (memory_get reads notes alone). The chunk as indexed:"
+    last = candidate.end_line
+    numbered = _numbered(candidate.text, candidate.start_line, last, marker, cells)
+    return [*wrapped(line((told, "dim")), cells), (), *numbered]
+
+
+def refusal(message: str, cells: int) -> list[Line]:
+    """Why ``get`` gave nothing."""
+    return wrapped(line(("Refused. ", "bad"), fmt.inert(message)), cells)
+
+
+def _numbered(body: str, first: int, last: int, marker: Marker, cells: int) -> list[Line]:
+    made: list[Line] = []
+    gutter = _gutter(last)
+    for offset, text in enumerate(fmt.inert_lines(body)):
+        made.extend(_line(min(first + offset, last), text, marker, cells, gutter, "", False))
+    return made
+
+
+def _line(
+    number: int, text: str, marker: Marker, cells: int, gutter: int, role: str, inside: bool
+) -> list[Line]:
+    spans = marker.mark(text, role)
+    edge = Span(_EDGE if inside else " ", "accent")
+    indent = min(len(_HANGING.match(text)[0]), 8, cells // 4)  # type: ignore[index]
+    rows = wrapped(spans, max(8, cells - gutter - 2), indent)
+    first = (Span(fmt.right(str(number), gutter - 2) + " ", "faint"), edge, Span(" "), *rows[0])
+    return [first, *((Span(" " * (gutter - 1)), edge, Span(" "), *row) for row in rows[1:])]
+
+
+def _gutter(last: int) -> int:
+    return max(3, len(str(last))) + 2

@@ -1,0 +1,289 @@
+"""Why the selected chunk scored what it scored: one line an operand on one axis, then what decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from openclaw_mem_engine.ranking.trace import Operand, Row, Trace
+from openclaw_mem_tui.features.providers.comparison import GONE, whose_vectors
+from openclaw_mem_tui.features.search.render.hits import LEGS, TAGS, path_spans
+from openclaw_mem_tui.features.search.state import View, baseline_row
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line, Span, line, spread, wrapped
+
+_LABEL = 6
+_DETAIL = 15
+_VALUE = 7
+#: The legs' operands (and the roles of their bars), in the order of the columns.
+_NAMES = {"vector": LEGS["vector"], "text": LEGS["bm25"]}
+
+
+class _Axis:
+    """Scores as places on a bar of ``cells``; the same for all rows of a trace, so that rows compare."""
+
+    def __init__(self, trace: Trace, cells: int) -> None:
+        tops = [peak(row) for row in trace.rows]
+        cut = cut_of(trace)
+        self.top = max([*tops, cut or 0.0, 1e-9])
+        self.cells = max(1, cells)
+        self.tick = None if not cut else min(self.cells - 1, int(cut / self.top * self.cells))
+
+    def bar(self, start: float, end: float, role: str, fill: str = "█") -> Line:
+        first, text = fmt.bar(start / self.top, end / self.top, self.cells, fill)
+        blank_before, blank_after = " " * first, " " * max(0, self.cells - first - len(text))
+        if self.tick is None:
+            return line(blank_before, (text, role), blank_after)
+        if self.tick < first:
+            blank_before = blank_before[: self.tick] + "┊" + blank_before[self.tick + 1 :]
+        elif self.tick >= first + len(text):
+            at = self.tick - first - len(text)
+            blank_after = blank_after[:at] + "┊" + blank_after[at + 1 :]
+        return line((blank_before, "faint"), (text, role), (blank_after, "faint"))
+
+    def empty(self) -> Line:
+        return self.bar(0.0, 0.0, "")
+
+
+def peak(row: Row) -> float:
+    """The highest point that a row's running score reaches."""
+    total = best = 0.0
+    for operand in row.operands:
+        total = total + operand.product if operand.op == "add" else total * operand.value
+        best = max(best, total)
+    return best
+
+
+def cut_of(trace: Trace) -> float | None:
+    """The minimum score where it applies, else None."""
+    stage = trace.stage("min_score")
+    if stage is None or stage.note:
+        return None
+    return float(stage.constants["min_score"])
+
+
+def waterfall(view: View, row: Row, cells: int) -> list[Line]:
+    """The whole pane for one row in ``cells`` columns (the last one stays blank, before the scroll bar)."""
+    cells = max(24, cells - 1)
+    trace = view.trace
+    if trace is None:
+        return []
+    digits = 4 if trace.knobs.fusion == "rrf" else 3
+    detail = max(4, min(_DETAIL, cells - 20)) if cells < 60 else _DETAIL + 8
+    axis = _Axis(trace, cells - _LABEL - detail - _VALUE - 3)
+
+    def step(label: str, text: str, bar: Line, value: str, role: str = "") -> Line:
+        return (
+            Span(fmt.left(label, _LABEL), "strong" if role == "strong" else "dim"),
+            Span(fmt.left(text, detail) + " ", role if role == "faint" else ""),
+            *bar,
+            Span(" " + fmt.right(value, _VALUE + 1), role),
+        )
+
+    made = [_head(row, cells, digits)]
+    if not row.operands:
+        made.extend(_fate(row, cells))
+        made.extend(_other_spaces(view, row, cells))
+        if row.outcome.stage == GONE:
+            made.extend(_compare(view, row, digits, cells))
+        return made
+    total = 0.0
+    adds = [o for o in row.operands if o.op == "add"]
+    for operand in sorted(adds, key=lambda o: list(_NAMES).index(o.label)):
+        before, total = total, total + operand.product
+        label = _NAMES.get(operand.label, operand.label)
+        if operand.product or not operand.note:
+            made.append(
+                step(
+                    label,
+                    _detail(operand, row),
+                    axis.bar(before, total, operand.label),
+                    fmt.signed(operand.product, digits),
+                )
+            )
+        else:
+            made.append(step(label, operand.note, axis.empty(), "·", "faint"))
+    factors = [o for o in row.operands if o.op == "mul"]
+    if factors and len(adds) > 1:
+        made.append(step("fused", "", axis.bar(0, total, "sum"), fmt.score(total, digits)))
+    for operand in factors:
+        before, total = total, total * operand.value
+        if operand.value == 1.0:
+            made.append(step(operand.label, operand.note or "×1", axis.empty(), "·", "faint"))
+            continue
+        aged = operand.inputs.get("age_days")
+        text = f"{fmt.days(aged)} " if aged is not None else ""
+        loss = axis.bar(total, before, "bad", "▒")
+        made.append(
+            step(
+                operand.label,
+                f"{text}×{fmt.score(operand.value)}",
+                loss,
+                fmt.signed(total - before, digits),
+                "bad",
+            )
+        )
+        if operand.note:
+            made.append(line((" " * _LABEL + fmt.crop(operand.note, cells - _LABEL), "faint")))
+    made.append(step("final", "", axis.bar(0, total, "sum"), fmt.score(total, digits), "strong"))
+    made.extend(_margin(trace, total, digits, cells))
+    made.extend(_diversity(trace, row, cells))
+    made.extend(_other_spaces(view, row, cells))
+    made.extend(_fate(row, cells))
+    made.extend(_compare(view, row, digits, cells))
+    return made
+
+
+def _head(row: Row, cells: int, digits: int) -> Line:
+    outcome = row.outcome
+    if outcome.rank is not None:
+        end = line(
+            ("rescued " if outcome.rescued else "", "warn"),
+            (f"#{outcome.rank}", "strong"),
+            (" at ", "dim"),
+            (fmt.score(row.final, digits), "strong"),
+        )
+    else:
+        end = line(("not returned: ", "dim"), (TAGS.get(outcome.stage or "", outcome.stage or "?"), "bad"))
+    room = cells - sum(len(s.text) for s in end) - 1
+    return spread(path_spans(row, room), end, cells)
+
+
+def _detail(operand: Operand, row: Row) -> str:
+    """The operand as arithmetic, with the constants it was made of."""
+    inputs, value = operand.inputs, fmt.score(operand.value)
+    weight = f"×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
+    if "k" in inputs:
+        return f"1/({inputs['k']:g}+{inputs['rank']:g})"
+    if "rank" in inputs:
+        return f"#{inputs['rank']:g} {value} {weight}"
+    if "max" in inputs and "bm25" in inputs:
+        return f"{_mixed(inputs, 'bm25'):.1f}/{inputs['max']:.1f} {weight}"
+    if "min" in inputs and "max" in inputs:
+        return f"{fmt.score(inputs['cosine'], 2)}→{fmt.score(operand.value, 2)} {weight}"
+    rank = row.ranks.get(operand.label)
+    return f"{fmt.place(rank)} {value} {weight}".strip()
+
+
+def _mixed(inputs: Mapping[str, float], name: str) -> float:
+    return inputs[name] + inputs.get("line_share", 0.0) * inputs.get("line", 0.0)
+
+
+def _margin(trace: Trace, total: float, digits: int, cells: int) -> list[Line]:
+    stage = trace.stage("min_score")
+    if stage is None or not stage.constants["min_score"]:
+        return []
+    if stage.note:
+        return [
+            spread(line((fmt.left("min", _LABEL), "dim"), ("does not apply to ranks", "faint")), (), cells)
+        ]
+    cut = float(stage.constants["min_score"])
+    margin = total - cut
+    told = ("passes by ", "good") if margin >= 0 else ("short by ", "bad")
+    end = line(told, (fmt.score(abs(margin), digits), told[1]))
+    return [spread(line((fmt.left("min", _LABEL), "dim"), (f"┊ {fmt.setting(cut)}", "")), end, cells)]
+
+
+def _diversity(trace: Trace, row: Row, cells: int) -> list[Line]:
+    seen = row.diversity
+    stage = trace.stage("mmr")
+    if seen is None or stage is None:
+        return []
+    lam = float(stage.constants["lambda"])
+    chosen = f"picked {_ordinal(row.ranks['mmr'])}" if seen.picked else "not picked"
+    text = f"λ {fmt.score(lam, 2)} · rel {fmt.score(seen.relevance, 2)} · sim {fmt.score(seen.similarity, 2)}"
+    made = [spread(line((fmt.left("mmr", _LABEL), "dim"), text), line((chosen, "dim")), cells)]
+    if seen.rival is not None and seen.similarity > 0:
+        rival = fmt.crop_left(fmt.inert(seen.rival), cells - _LABEL - 8)
+        made.append(line((" " * _LABEL + "nearest ", "dim"), (rival, "dim")))
+    return made
+
+
+def _other_spaces(view: View, row: Row, cells: int) -> list[Line]:
+    """What the vector spaces say that are only shown: cosine and rank, and that neither is in the score."""
+    made = []
+    for name, score in row.scores.items():
+        kind, colon, space = name.partition(":")
+        if kind != "vector" or not colon:
+            continue
+        whose = space or (whose_vectors(view.pool, 0) if view.pool is not None else "primary")
+        rank = fmt.place(row.ranks.get(name))
+        start = line(
+            (fmt.left("also", _LABEL), "dim"), f"{rank} {fmt.score(score)} ", (fmt.inert(whose), "dim")
+        )
+        made.append(spread(start, line(("not fused", "faint")), cells))
+    return made
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _fate(row: Row, cells: int) -> list[Line]:
+    reason = row.outcome.reason
+    if row.returned or not reason:
+        return []
+    if row.outcome.stage == "min_score":
+        # By how much it is short stands in the line above; only what goes beyond that is news.
+        reason = reason.partition("; ")[2]
+    return wrapped(line(("out   ", "bad"), fmt.numbers(fmt.inert(reason))), cells, _LABEL) if reason else []
+
+
+def _compare(view: View, row: Row, digits: int, cells: int) -> list[Line]:
+    """The difference to the neighbour in rank, and to the baseline, operand by operand."""
+    trace = view.trace
+    made: list[Line] = []
+    if trace is None:
+        return made
+    if row.outcome.rank is not None and len(trace.returned) > 1:
+        other_at = row.outcome.rank + 1 if row.outcome.rank < len(trace.returned) else row.outcome.rank - 1
+        other = trace.returned[other_at - 1]
+        made.extend(_difference(f"#{other_at}", row, other, digits, cells))
+    if view.compares and view.baseline is not None:
+        before = baseline_row(view, row)
+        name = f"baseline ({view.baseline.name})"
+        if before is None:
+            made.extend(wrapped(line((f"{name}: ", "dim"), "not among its candidates"), cells, 2))
+        else:
+            moved = before.final is not None and row.final is not None
+            moved = moved and abs((before.final or 0) - (row.final or 0)) > 1e-9
+            told = f"{_stands(before, digits, moved)} → {_stands(row, digits, moved)}"
+            made.extend(wrapped(line((f"{name}: ", "dim"), told), cells, 2))
+    return made
+
+
+def _stands(row: Row, digits: int, scored: bool) -> str:
+    """``#1 .551`` or ``out .003 (max)``; the score only where it is of interest."""
+    score = fmt.score(row.final, digits) if scored else ""
+    if row.returned:
+        return fmt.join((fmt.place(row.outcome.rank), score), " ")
+    return fmt.join(("out", score, f"({TAGS.get(row.outcome.stage or '', '?')})"), " ")
+
+
+def _difference(name: str, row: Row, other: Row, digits: int, cells: int) -> list[Line]:
+    mine, theirs = row.final, other.final
+    if mine is None or theirs is None:
+        return []
+    parts = []
+    for label in ("vector", "text", "decay"):
+        gap = _part(row, label) - _part(other, label)
+        if abs(gap) >= 0.5 * 10**-digits:
+            parts.append(f"{_NAMES.get(label, label)} {fmt.signed(gap, digits)}")
+    because = f" ({', '.join(parts)})" if parts else ""
+    where = "ahead of" if mine >= theirs else "behind"
+    by = fmt.score(abs(mine - theirs), digits)
+    spans = line((f"{where} {name} by ", "dim"), (by, "strong"), (because, "dim"))
+    return wrapped(spans, cells, _LABEL)
+
+
+def _part(row: Row, label: str) -> float:
+    total = 0.0
+    for operand in row.operands:
+        if operand.op == "add":
+            if operand.label == label:
+                return operand.product
+            total += operand.product
+        elif operand.label == label:
+            fused = sum(o.product for o in row.operands if o.op == "add")
+            return fused * operand.value - fused
+    return 0.0

@@ -1,0 +1,289 @@
+"""Numbers, arrows, bars and foreign text as characters on a screen. Pure: no Textual, no I/O.
+
+Text of notes is data. ``inert`` is the one gate that it passes on its way to the screen.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import unicodedata
+from collections.abc import Iterable
+
+from rich.cells import cell_len, get_character_cell_size, set_cell_size
+
+from openclaw_mem_engine.sanitize import visible
+
+#: No more characters than this of one line are ever looked at for display.
+LINE_LIMIT = 4_000
+
+_TAB = "    "
+_EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
+# Combining marks in a row that are still writing; more is a drawing over the neighbouring rows.
+_MARKS_IN_A_ROW = 3
+
+
+# On a screen of cells: tabs and line ends become characters; joiners and the emoji variation selectors only
+# make widths uncertain, and without them the same signs are drawn.
+_ON_SCREEN = str.maketrans({"\t": _TAB, "\n": "⏎", "\u200c": "", "\u200d": "", "\ufe0e": "", "\ufe0f": ""})
+
+
+def inert(text: str, limit: int = LINE_LIMIT) -> str:
+    """One line in which every character is seen and none acts.
+
+    Control characters (escape sequences, C1), bidirectional and zero-width controls, lone surrogates and
+    unassigned code points become visible notation (``^[``, ``<U+202E>``); a newline becomes ``⏎``; what lies
+    past ``limit`` characters is replaced by a count.
+    """
+    cut = len(text) - limit
+    if cut > 0:
+        text = text[:limit]
+    if not (text.isascii() and text.isprintable()):
+        text = _tame_marks(visible(text).translate(_ON_SCREEN))
+    return f"{text} … {cut:,} more characters" if cut > 0 else text
+
+
+def inert_lines(text: str, limit: int = LINE_LIMIT) -> list[str]:
+    """The lines of a text (they end at ``\\n``; a ``\\r`` before it is dropped), each inert."""
+    return [inert(line.removesuffix("\r"), limit) for line in text.split("\n")]
+
+
+def _tame_marks(text: str) -> str:
+    if text.isascii():
+        return text
+    kept: list[str] = []
+    marks = 0
+    for char in text:
+        marks = marks + 1 if unicodedata.combining(char) else 0
+        if marks <= _MARKS_IN_A_ROW:
+            kept.append(char)
+    return "".join(kept)
+
+
+# -- widths -----------------------------------------------------------------------------------------------
+
+
+def width_of(text: str) -> int:
+    """Cells that a text takes on a terminal."""
+    return cell_len(text)
+
+
+def crop(text: str, width: int) -> str:
+    """The text, or its beginning with an ellipsis, in at most ``width`` cells."""
+    if cell_len(text) <= width:
+        return text
+    if width <= 0:
+        return ""
+    return set_cell_size(text, width - 1).rstrip() + "…"
+
+
+def crop_left(text: str, width: int) -> str:
+    """The text, or its end after an ellipsis, in at most ``width`` cells (paths: the end tells most)."""
+    if cell_len(text) <= width:
+        return text
+    if width <= 0:
+        return ""
+    room = width - 1
+    kept: list[str] = []
+    for char in reversed(text):
+        room -= get_character_cell_size(char)
+        if room < 0:
+            break
+        kept.append(char)
+    return "…" + "".join(reversed(kept))
+
+
+def left(text: str, width: int) -> str:
+    """Cropped or padded on the right to exactly ``width`` cells."""
+    text = crop(text, width)
+    return text + " " * (width - cell_len(text))
+
+
+def right(text: str, width: int) -> str:
+    """Cropped or padded on the left to exactly ``width`` cells."""
+    text = crop(text, width)
+    return " " * (width - cell_len(text)) + text
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Lines of at most ``width`` cells, cut at spaces where there are any; at least one line."""
+    pieces = [(text[a:b]) for a, b in wrap_spans(text, width)]
+    return [piece.rstrip() for piece in pieces] or [""]
+
+
+def wrap_spans(text: str, width: int) -> list[tuple[int, int]]:
+    """Where ``wrap`` cuts: character ranges that cover the text without a gap."""
+    width = max(1, width)
+    if text.isascii() and len(text) <= width:
+        return [(0, len(text))]
+    spans: list[tuple[int, int]] = []
+    start, used, after_space = 0, 0, -1
+    index = 0
+    while index < len(text):
+        cells = get_character_cell_size(text[index])
+        if used + cells > width and text[index] != " ":
+            cut = after_space if after_space > start else max(index, start + 1)
+            spans.append((start, cut))
+            start, after_space = cut, -1
+            used = cell_len(text[cut:index])
+            if cut > index:
+                index = cut
+            continue
+        used += cells
+        index += 1
+        if text[index - 1] == " ":
+            after_space = index
+    if start < len(text) or not spans:
+        spans.append((start, len(text)))
+    return spans
+
+
+# -- numbers ----------------------------------------------------------------------------------------------
+
+
+def score(value: float | None, digits: int = 3) -> str:
+    """``.851``, ``1.000``, ``−.050``; a middle dot where there is none."""
+    if value is None:
+        return "·"
+    text = f"{abs(value):.{digits}f}"
+    if text.startswith("0."):
+        text = text[1:]
+    negative = value < 0 and text.strip(".0") != ""
+    return f"−{text}" if negative else text
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """``+.567``, ``−.099``, ``±.000``."""
+    text = score(abs(value), digits)
+    if not text.strip(".0"):
+        return f"±{text}"
+    return f"{'−' if value < 0 else '+'}{text}"
+
+
+def place(rank: int | None) -> str:
+    """``#3``, or a middle dot."""
+    return "·" if rank is None else f"#{rank}"
+
+
+def setting(value: float) -> str:
+    """A number that was set: ``.35``, ``.375``, ``1.00``; two digits, more only where they say something."""
+    text = score(value, 3)
+    return text[:-1] if text.endswith("0") else text
+
+
+def numbers(text: str) -> str:
+    """A sentence of the engine with its numbers as everywhere here: ``0.324`` becomes ``.324``."""
+    return re.sub(r"(?<![\w./:-])0(\.\d)", r"\1", text)
+
+
+def milliseconds(value: float) -> str:
+    """``0.4 ms``, ``17 ms``, ``1.2 s``: as precise as it is of use."""
+    if value >= 1000:
+        return f"{value / 1000:.1f} s"
+    return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """``1 file``, ``1,904 chunks``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def age(seconds: float) -> str:
+    """A length of time in its largest fitting unit: ``3 s``, ``5 min``, ``2 h``, ``12 d``."""
+    if seconds < 90:
+        return f"{max(0, seconds):.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 36 * 3600:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / 86400:.0f} d"
+
+
+def clock(at: float, now: float, seconds: bool = False) -> str:
+    """A moment (epoch seconds) in local time: ``14:02``, ``14:02:20``; with its date when not today."""
+    moment = time.localtime(at)
+    told = time.strftime("%H:%M:%S" if seconds else "%H:%M", moment)
+    return told if moment[:3] == time.localtime(now)[:3] else f"{time.strftime('%Y-%m-%d', moment)} {told}"
+
+
+def day(at: float, now: float) -> str:
+    """A moment (epoch seconds) in at most ten cells: ``14:02`` today, else ``2026-03-30``."""
+    moment = time.localtime(at)
+    today = moment[:3] == time.localtime(now)[:3]
+    return time.strftime("%H:%M" if today else "%Y-%m-%d", moment)
+
+
+def stamp(at: float, now: float) -> str:
+    """A moment (epoch seconds) in eleven cells: ``   14:02:20`` today, else ``03-30 14:02``."""
+    moment = time.localtime(at)
+    today = moment[:3] == time.localtime(now)[:3]
+    return time.strftime("   %H:%M:%S" if today else "%m-%d %H:%M", moment)
+
+
+def seconds(value: float) -> str:
+    """How long something took: ``0.2 s``, ``12 s``, ``3 min``."""
+    return f"{value:.1f} s" if value < 10 else age(value)
+
+
+def bytes_of(count: int) -> str:
+    """A size of a file: ``512 B``, ``6.1 KB``, ``2.4 MB``."""
+    if count < 1000:
+        return f"{count} B"
+    return f"{count / 1000:.1f} KB" if count < 1_000_000 else f"{count / 1e6:.1f} MB"
+
+
+def megabytes(count: int) -> str:
+    """``0.2 MB``, ``18 MB``; below 50 KB in KB."""
+    if count < 50_000:
+        return f"{count / 1000:.0f} KB"
+    return f"{count / 1e6:.1f} MB" if count < 9_950_000 else f"{count / 1e6:,.0f} MB"
+
+
+def days(value: float) -> str:
+    """An age in days as the decay stage sees it: ``0.4 d``, ``12 d``."""
+    return f"{value:.1f} d" if value < 3 else f"{value:.0f} d"
+
+
+def arrow(before: int | None, now: int | None) -> str:
+    """How a rank changed: ``▲2`` (better), ``▼1``, ``=``, ``new``, ``out``, or nothing when it never was."""
+    if now is None:
+        return "out" if before is not None else ""
+    if before is None:
+        return "new"
+    if before == now:
+        return "="
+    return f"▲{before - now}" if before > now else f"▼{now - before}"
+
+
+# -- bars -------------------------------------------------------------------------------------------------
+
+
+def bar(start: float, end: float, width: int, fill: str = "█") -> tuple[int, str]:
+    """A bar from ``start`` to ``end`` on an axis 0..1 of ``width`` cells: its first cell and its characters.
+
+    The end is exact to an eighth of a cell, the start to a half; what is not zero has at least a sliver.
+    """
+    low, high = sorted((min(1.0, max(0.0, start)), min(1.0, max(0.0, end))))
+    begin, finish = low * width, high * width
+    first = min(int(begin), max(0, width - 1))
+    if fill != "█":
+        cells = max(1, round(finish) - round(begin)) if high > low else 0
+        first = min(round(begin), width - cells)
+        return first, fill * cells
+    if high <= low:
+        return first, ""
+    offset = begin - first
+    head = ""
+    if offset >= 0.75:
+        first, offset = first + 1, 0.0
+    elif offset >= 0.25 and finish >= first + 1:
+        head, offset = "▐", 0.0
+    room = finish - first - len(head)
+    whole, eighths = divmod(round(max(0.0, room) * 8), 8)
+    text = head + "█" * int(whole) + _EIGHTHS[int(eighths)]
+    return min(first, width - 1), text or "▏"
+
+
+def join(parts: Iterable[str], separator: str = " · ") -> str:
+    """The parts that are not empty."""
+    return separator.join(part for part in parts if part)

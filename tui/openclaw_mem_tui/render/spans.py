@@ -1,0 +1,117 @@
+"""A styled line as data: pieces of text, each with a role. Widgets turn roles into colours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+
+from openclaw_mem_tui.render.format import crop, wrap_spans
+
+
+class Span(NamedTuple):
+    """``role`` is one or more names of ``ROLES``, separated by spaces; empty is the plain text colour."""
+
+    text: str
+    role: str = ""
+
+
+Line = tuple[Span, ...]
+
+#: What a role means; the style sheets give each a colour or an attribute (``.role--NAME``).
+ROLES = (
+    "strong",  # what the eye should find first
+    "dim",  # secondary
+    "faint",  # rules, separators, zeros
+    "accent",  # the one colour: selection, keys, the own bar
+    "good",  # came up, passes
+    "bad",  # went down, was dropped
+    "warn",  # degraded service
+    "match",  # a matched term: underlined, never by colour alone
+    "vector",  # bar of the vector leg
+    "text",  # bar of the keyword leg
+    "sum",  # bar of a total
+    "key",  # a key to press
+)
+
+
+def line(*parts: Span | tuple[str, str] | str) -> Line:
+    """A line from spans, (text, role) pairs and plain strings; empty parts are left out."""
+    made = (Span(p) if isinstance(p, str) else Span(*p) for p in parts)
+    return tuple(span for span in made if span.text)
+
+
+def text_of(spans: Iterable[Span]) -> str:
+    return "".join(span.text for span in spans)
+
+
+def width(spans: Iterable[Span]) -> int:
+    return sum(cell_len(span.text) for span in spans)
+
+
+def fit(spans: Sequence[Span], cells: int) -> Line:
+    """Exactly ``cells`` wide: padded, or cut with an ellipsis."""
+    used = width(spans)
+    if used <= cells:
+        return (*spans, Span(" " * (cells - used))) if used < cells else tuple(spans)
+    kept: list[Span] = []
+    room = cells
+    for span in spans:
+        size = cell_len(span.text)
+        if size >= room:
+            kept.append(Span(crop(span.text + " " * (size == room), room), span.role))
+            room -= cell_len(kept[-1].text)
+            break
+        kept.append(span)
+        room -= size
+    return (*kept, Span(" " * room)) if room > 0 else tuple(kept)
+
+
+def spread(start: Sequence[Span], end: Sequence[Span], cells: int) -> Line:
+    """``start`` at the left edge and ``end`` at the right; the start gives way when room is short."""
+    room = cells - width(end)
+    if room < 1:
+        return fit(end, cells)
+    return (*fit(start, room), *end)
+
+
+def wrapped(spans: Sequence[Span], cells: int, indent: int = 0) -> list[Line]:
+    """The spans over as many lines as needed; lines after the first begin with ``indent`` blanks."""
+    whole = text_of(spans)
+    made: list[Line] = []
+    start = 0
+    while True:
+        pad = indent if made else 0
+        _, stop = wrap_spans(whole[start:], max(4, cells - pad))[0]
+        # The blank at which a line was cut is not drawn: it may stand past the edge.
+        end = start + stop - (1 if start + stop < len(whole) and whole[start + stop - 1] == " " else 0)
+        piece = slice_of(spans, start, end)
+        made.append((Span(" " * pad), *piece) if pad else piece)
+        start += stop
+        if start >= len(whole) or stop == 0:
+            return made
+
+
+def labelled(label: str, spans: Sequence[Span], cells: int, wide: int) -> list[Line]:
+    """A label of ``wide`` cells before a text that is wrapped beside it."""
+    made = wrapped(spans, max(8, cells - wide - 1))
+    heads = [Span(set_cell_size(label, wide) + " ", "dim"), *[Span(" " * (wide + 1))] * (len(made) - 1)]
+    return [(head, *piece) for head, piece in zip(heads, made, strict=True)]
+
+
+def slice_of(spans: Sequence[Span], start: int, stop: int) -> Line:
+    """The characters ``start`` to ``stop`` of a line, roles kept."""
+    kept: list[Span] = []
+    at = 0
+    for span in spans:
+        text = span.text[max(0, start - at) : max(0, stop - at)]
+        if text:
+            kept.append(Span(text, span.role))
+        at += len(span.text)
+    return tuple(kept)
+
+
+def pad(text: str, cells: int) -> str:
+    """Exactly ``cells`` wide, cut without an ellipsis (columns that were measured before)."""
+    return set_cell_size(text, cells)

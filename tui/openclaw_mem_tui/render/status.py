@@ -1,0 +1,221 @@
+"""The lines at the edges: who serves (top), how sound the answer is (notes), what is going on (status)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from openclaw_mem_engine.model import Freshness, Note
+from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_tui.features.search.state import View, timings
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped
+
+Phase = Literal["opening", "syncing", "ready", "failed"]
+Task = Literal["sync", "rebuild", "verify"]
+SPINNER = "◐◓◑◒"
+
+#: Codes of notes that say the same as the line about the fallback.
+_OF_FALLBACK = frozenset({"embedding-failed", "fallback-vectors"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where we are: shown at the top. Filled in as it becomes known."""
+
+    agent: str = ""
+    workspace: str = ""
+    backend: str = ""
+    provider: str = ""
+    demo: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What goes on behind the screen. ``done``/``total`` count what ``label`` says (0: not known) of a task
+    that runs, ``left`` are the seconds that it still takes (None: nobody knows); ``said`` is the last thing
+    that happened, until something else does; ``noted`` is what the last sync remarked, until the next
+    query."""
+
+    phase: Phase = "opening"
+    task: Task = "sync"
+    left: float | None = None
+    label: str = ""
+    done: int = 0
+    total: int = 0
+    searching: bool = False
+    said: str = ""
+    trouble: str = ""
+    noted: str = ""
+    freshness: Freshness | None = None
+    files: int = 0
+    chunks: int = 0
+
+    @property
+    def busy(self) -> bool:
+        return self.searching or self.phase in ("opening", "syncing")
+
+
+def top(place: Place, cells: int, screen: str = "search lab") -> Line:
+    """Name at the left, agent and server at the right; the workspace in between when there is room."""
+    start = line(
+        (" openclaw-mem", "strong accent"), (f"  {screen}", "dim"), ("  demo" if place.demo else "", "warn")
+    )
+    agent = line(("agent ", "dim"), fmt.inert(place.agent)) if place.agent else ()
+    served = fmt.join((fmt.inert(place.backend) if cells >= 70 else "", fmt.inert(place.provider)))
+    if cells < 70:
+        start, agent = line((" openclaw-mem", "strong accent"), ("  demo" if place.demo else "", "warn")), ()
+    tail = line((" · " if agent and served else "", "faint"), (served, "dim"), " ")
+    end: Line = (*agent, *tail)
+    room = cells - width(start) - width(end) - 6
+    if place.workspace and room > 14:
+        shown = fmt.crop_left(fmt.inert(place.workspace), room)
+        end = (Span(shown + "   ", "faint"), *end)
+    return spread(start, end, cells)
+
+
+def soundness(view: View, activity: Activity, cells: int) -> list[Line]:
+    """One line a warning, then the informative notes in one: what makes this answer less than it could be."""
+    made: list[Line] = []
+    if view.error:
+        made.extend(wrapped(line((" ✗ ", "bad"), fmt.inert(view.error)), cells, 3))
+    if activity.trouble:
+        made.extend(wrapped(line((" ! ", "warn"), fmt.inert(activity.trouble)), cells, 3))
+    if activity.noted:
+        made.extend(wrapped(line((" i ", "accent"), (fmt.inert(activity.noted), "dim")), cells, 3))
+    if view.trace is None:
+        return made
+    # The banner tells of a fault; that nothing is written down under one goes without saying.
+    elsewhere = {"fault", *(["provider-records"] if view.pool_faults else [])}
+    if view.pool is not None and view.pool.fallback is not None:
+        made.extend(_at_most(2, wrapped(fallback(view.pool), cells - 1, 3), cells))
+        elsewhere |= _OF_FALLBACK
+    notes: dict[str, Note] = {note.text: note for note in view.trace.notes if note.code not in elsewhere}
+    warnings = [note.text for note in notes.values() if note.level == "warning"]
+    told = [note.text for note in notes.values() if note.level != "warning"]
+    for text in warnings[:3]:
+        made.append(spread(line((" ! ", "warn"), fmt.inert(text)), (), cells))
+    if told:
+        joined = fmt.inert(" · ".join(told))
+        if fmt.width_of(joined) + 4 > cells:
+            made.extend(
+                spread(line((" i ", "accent"), (fmt.inert(text), "dim")), (), cells) for text in told[:2]
+            )
+        else:
+            made.append(spread(line((" i ", "accent"), (joined, "dim")), (), cells))
+    return made
+
+
+def fallback(pool: Pool) -> Line:
+    """That something else answered: who for whom, since when, until when, and why (which may be long)."""
+    assert pool.fallback is not None
+    why = pool.fallback
+    since = f" since {fmt.clock(why.since, pool.now)}" if why.since is not None else ""
+    retry = "not asked again by itself"
+    if why.next_retry is not None:
+        later = why.next_retry > pool.now
+        retry = (
+            f"next try {fmt.clock(why.next_retry, pool.now, True)}" if later else "next try with a new search"
+        )
+    return line(
+        (" ! ", "warn"),
+        (f"Fallback{since}: ", "strong"),
+        f"{fmt.inert(served(pool))} for {fmt.inert(why.origin)}",
+        (f" · {retry} · ", "dim"),
+        ("2", "key"),
+        (" tells all · ", "dim"),
+        (fmt.inert(reason(pool)), "dim"),
+    )
+
+
+def served(pool: Pool) -> str:
+    """``keywords answer``, ``vectors of static-minilm answer``."""
+    if pool.fallback is not None:
+        return pool.fallback.who
+    return "keywords answer" if pool.leg("lexical") is not None else "nobody answers"
+
+
+def reason(pool: Pool) -> str:
+    """Why something else answered, as fully as it is known."""
+    if pool.fallback is None:
+        return ""
+    for note in pool.notes:
+        if note.code in _OF_FALLBACK and pool.fallback.reason in note.text:
+            return note.text.removeprefix("Keywords alone: ")
+    return pool.fallback.reason
+
+
+def _at_most(count: int, lines: list[Line], cells: int) -> list[Line]:
+    """The first lines; the last one ends with an ellipsis when something was left out."""
+    if len(lines) <= count:
+        return lines
+    return [*lines[: count - 1], fit((*lines[count - 1], Span(" …", "dim")), cells)]
+
+
+def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
+    """State and timings at the left, the index at the right."""
+    end = _index(activity)
+    start = doing(activity, frame) or _answered(view, activity, frame)
+    if width(start) + width(end) + 2 > cells:
+        end = _index(activity, short=True)
+    if activity.said and width(start) + width(end) + 2 > cells:
+        # What has just happened (a file was written: where?) matters more than the index.
+        return spread((start[0], Span(fmt.crop_left(fmt.inert(activity.said), cells - 4))), (), cells)
+    return spread(start, end, cells)
+
+
+def doing(activity: Activity, frame: int, again: str = "r") -> Line:
+    """Opening, syncing, or that nothing can be done until ``again`` is pressed; else empty."""
+    spin = SPINNER[frame % len(SPINNER)]
+    if activity.phase == "failed":
+        return line((" ○ ", "bad"), ("nothing can be searched", "bad"), (f"  {again} tries again", "dim"))
+    if activity.phase == "opening":
+        return line((f" {spin} ", "accent"), ("opening the index", "dim"))
+    if activity.phase == "syncing":
+        many = f" {activity.done:,} of {activity.total:,}" if activity.total else ""
+        left = f", {fmt.age(activity.left)} left" if activity.left is not None else ""
+        label = fmt.crop(fmt.inert(activity.label or "reading the notes"), 44)
+        bar: Line = ()
+        if activity.total:
+            first, text = fmt.bar(0, activity.done / activity.total, 12)
+            bar = line((" " * first + fmt.left(text, 12 - first), "accent"), " ")
+        return line((f" {spin} ", "accent"), *bar, (activity.task, "dim"), many, left, (f"  {label}", "dim"))
+    return ()
+
+
+def _answered(view: View, activity: Activity, frame: int) -> Line:
+    """The search that runs, or what the last one took."""
+    if activity.searching and view.pending:
+        spin = SPINNER[frame % len(SPINNER)]
+        return line((f" {spin} ", "accent"), ("searching", "dim"), ("  esc cancels", "faint"))
+    if activity.said:
+        return line((" ● ", "good"), fmt.inert(activity.said))
+    if view.trace is None or view.pool is None:
+        return line((" ● ", "good"), ("ready", "dim"))
+    parts: list[Span] = [Span(" ● ", "good" if view.pool.fallback is None else "warn")]
+    if view.pool.fallback is not None:
+        parts.append(Span(f"{fmt.inert(served(view.pool))}  ", "warn"))
+    shown = timings(view)
+    for index, (name, value) in enumerate(shown):
+        told = fmt.milliseconds(value)
+        parts.append(Span(" · " if index else "", "faint"))
+        parts.append(Span(f"{name} ", "dim"))
+        # The unit stands once, at the end.
+        parts.append(Span(told if index == len(shown) - 1 else told.removesuffix(" ms")))
+    return tuple(p for p in parts if p.text)
+
+
+def _index(activity: Activity, short: bool = False) -> Line:
+    fresh = activity.freshness
+    if fresh is None:
+        return ()
+    role = "good" if fresh.state == "fresh" else "warn"
+    state: str = fresh.state
+    if fresh.state == "stale" and fresh.changed_count:
+        state = f"stale, {fmt.count(fresh.changed_count, 'file')} changed"
+    elif fresh.state == "partial" and fresh.skipped:
+        state = f"{fmt.count(len(fresh.skipped), 'file')} skipped"
+    size = ""
+    if activity.files and not short:
+        size = f"{fmt.count(activity.files, 'file')} · {fmt.count(activity.chunks, 'chunk')} · "
+    return line((size, "dim"), (state, role), " ")

@@ -1,0 +1,58 @@
+"""Matched words on screen: marked in a line, and the line of a chunk that shows most of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openclaw_mem_engine.matches import Matches
+from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_tui.render.format import crop, inert_lines
+from openclaw_mem_tui.render.spans import Line, Span, slice_of
+
+#: Lines of one chunk that are looked at when the best one is chosen.
+_LINES_LOOKED_AT = 60
+
+
+@dataclass(frozen=True)
+class Marker:
+    """Marks the terms of one query (none without a pool)."""
+
+    matches: Matches
+
+    @classmethod
+    def of(cls, pool: Pool | None) -> Marker:
+        """The marker for what a pool's lexical leg asked for."""
+        return cls(Matches.of(pool) if pool is not None else Matches(frozenset(), ()))
+
+    def mark(self, text: str, role: str = "") -> Line:
+        """The line (inert already) with its terms in role ``match``."""
+        parts: list[Span] = []
+        at = 0
+        for start, stop in self.matches.ranges(text):
+            if start > at:
+                parts.append(Span(text[at:start], role))
+            parts.append(Span(text[start:stop], f"{role} match".strip()))
+            at = stop
+        if at < len(text) or not parts:
+            parts.append(Span(text[at:], role))
+        return tuple(parts)
+
+    def count(self, text: str) -> int:
+        """How many places of a text are marked."""
+        return sum(len(self.matches.ranges(line)) for line in inert_lines(text))
+
+    def best_line(self, text: str, room: int) -> Line:
+        """The line of a chunk with most distinct terms, cropped around its first, dim but for the terms."""
+        best, most = "", -1
+        for line in inert_lines(text[:8_000], 400)[:_LINES_LOOKED_AT]:
+            line = line.strip()
+            if not line:
+                continue
+            terms = self.matches.distinct(line)
+            if terms > most:
+                best, most = line, terms
+        marked = self.matches.ranges(best)
+        start = marked[0][0] - room // 3 if marked and marked[0][1] > room - 2 else 0
+        if start > 0:
+            return (Span("…", "dim"), *slice_of(self.mark(best, "dim"), start, len(best)))
+        return self.mark(best if len(best) < room * 4 else crop(best, room * 4), "dim")

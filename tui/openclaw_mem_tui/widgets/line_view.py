@@ -1,0 +1,134 @@
+"""The base of every drawn widget: lines of spans through the Line API, painted once and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from openclaw_mem_tui.render.spans import ROLES, Line
+
+
+class Lines(ScrollView, can_focus=False):
+    """Shows what ``draw`` returns for the present width. Call ``changed`` when that would be different."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"role--{role}" for role in ROLES}
+    ALLOW_MAXIMIZE = False
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._drawn: Sequence[Line] = ()
+        self._drawn_for = -1
+        self._painted: dict[tuple[int, int], Strip] = {}
+        self._styles_of: dict[str, Style] = {}
+
+    def draw(self, cells: int) -> Sequence[Line]:
+        """The lines for a width. Pure work on state that the widget was given."""
+        raise NotImplementedError
+
+    def changed(self) -> None:
+        """The state behind ``draw`` is new: repaint the lines that differ, and nothing when none does."""
+        cells = self.cells
+        if not self.is_attached or cells <= 0 or self._drawn_for != cells:
+            self._redraw()
+            return
+        before, after = self._drawn, self.draw(cells)
+        if len(before) != len(after):
+            self._redraw()
+            return
+        self._drawn = after
+        for index in [i for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]:
+            self._painted.pop((index, cells), None)
+            self.refresh_line(index)
+
+    def _redraw(self) -> None:
+        self._drawn_for = -1
+        self._painted.clear()
+        if self.is_attached:
+            if self.display and self.styles.auto_dimensions:
+                self.refresh(layout=True)
+            self._measure()
+            self.refresh()
+
+    @property
+    def cells(self) -> int:
+        """Columns there are to draw on."""
+        return self.scrollable_content_region.width or self.size.width
+
+    @property
+    def drawn(self) -> Sequence[Line]:
+        """The current lines (drawn now when needed)."""
+        if self._drawn_for != self.cells:
+            self._drawn = self.draw(self.cells) if self.cells > 0 else ()
+            self._drawn_for = self.cells
+            self._painted.clear()
+        return self._drawn
+
+    def _measure(self) -> None:
+        if self.cells > 0:
+            self.set_height(len(self.drawn))
+
+    def set_height(self, lines: int) -> None:
+        """How many lines can be scrolled. A new layout is only asked for when the scroll bar comes or goes:
+        it costs ten times as much as drawing."""
+        size = Size(self.cells, lines)
+        if size == self.virtual_size:
+            return
+        if self.show_vertical_scrollbar != (lines > self.container_size.height):
+            self.virtual_size = size
+            return
+        self.set_reactive(Lines.virtual_size, size)
+        if self.show_vertical_scrollbar:
+            self.vertical_scrollbar.window_virtual_size = lines
+            self.vertical_scrollbar.refresh()
+        self.scroll_y = self.validate_scroll_y(self.scroll_y)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
+        return len(self.draw(width))
+
+    def on_resize(self, event: events.Resize) -> None:  # noqa: ARG002
+        self._measure()
+
+    def notify_style_update(self) -> None:
+        self._painted.clear()
+        self._styles_of.clear()
+        super().notify_style_update()
+
+    def render_line(self, y: int) -> Strip:
+        return self.painted(y + self.scroll_offset.y)
+
+    def painted(self, index: int) -> Strip:
+        """One line as a strip, from the cache when it was painted before."""
+        lines, cells = self.drawn, self.cells
+        key = (index, cells)
+        strip = self._painted.get(key)
+        if strip is None:
+            spans = lines[index] if 0 <= index < len(lines) else ()
+            strip = self._painted[key] = self.paint(spans, self.rich_style, cells)
+        return strip
+
+    def paint(self, spans: Line, base: Style, cells: int) -> Strip:
+        """Spans on a base style, exactly ``cells`` wide."""
+        segments = [Segment(span.text, base + self.style_of(span.role)) for span in spans]
+        return Strip(segments).adjust_cell_length(cells, base)
+
+    def style_of(self, role: str) -> Style:
+        """What a role (or several) adds to the base style."""
+        style = self._styles_of.get(role)
+        if style is None:
+            style = Style.null()
+            for name in role.split():
+                style += self.get_component_rich_style(f"role--{name}", partial=True)
+            self._styles_of[role] = style
+        return style
+
+    @property
+    def text(self) -> str:
+        """What is drawn, as plain text (tests and exports)."""
+        return "\n".join("".join(span.text for span in spans).rstrip() for spans in self.drawn)
