@@ -350,9 +350,12 @@ def test_choosing_the_table_imports_nothing_of_the_others(tmp_path: Path) -> Non
     code = (
         "import sys\nfrom pathlib import Path\n"
         "from openclaw_mem_engine.config.load import load_settings\n"
+        "from openclaw_mem_engine.config.sources import UserFolders\n"
         "from openclaw_mem_engine.providers.resolve import chain, primary_spec\n"
         "from openclaw_mem_engine.providers.factory import make_embedder\n"
-        f"settings = load_settings(environ={{}}, home=Path({str(tmp_path)!r}), cwd=Path('/'))\n"
+        f"home = Path({str(tmp_path)!r})\n"
+        "folders = UserFolders(home / 'data', home / 'config')\n"
+        "settings = load_settings(environ={}, home=home, cwd=Path('/'), folders=folders)\n"
         "chain(settings)\n"
         "assert make_embedder(primary_spec(settings)).id == 'static'\n"
         "names = ('httpx', 'httpx2', 'numpy', 'llama_cpp', 'ssl',\n"

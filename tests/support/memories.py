@@ -8,6 +8,7 @@ from typing import Any
 
 from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.config.sources import UserFolders
 from openclaw_mem_engine.memory import Memory
 
 
@@ -19,6 +20,7 @@ def settings_for(workspace: Path, home: Path, **environ: str) -> Settings:
         environ={"OPENCLAW_MEM_HOME": str(home / "data"), **environ},
         home=home,
         cwd=workspace if workspace.exists() else home,
+        folders=UserFolders(home / "data", home / "config"),
     )
 
 

@@ -45,6 +45,7 @@ def hostile_memory(root: Path) -> Memory:
 
 def _open(root: Path, workspace: Path, kind: type[Memory] = Memory) -> Memory:
     from openclaw_mem_engine.config.load import load_settings
+    from openclaw_mem_engine.config.sources import UserFolders
 
     settings = load_settings(
         workspace=workspace,
@@ -52,6 +53,7 @@ def _open(root: Path, workspace: Path, kind: type[Memory] = Memory) -> Memory:
         environ={"OPENCLAW_MEM_HOME": str(root / "data")},
         home=root,
         cwd=root,
+        folders=UserFolders(root / "data", root / "config"),
     )
     return kind.open(settings, resident=True)
 

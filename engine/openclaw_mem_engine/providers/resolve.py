@@ -10,11 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from openclaw_mem_engine.config.also import model_of, name_of
-from openclaw_mem_engine.config.env import KEY_VARIABLES
-from openclaw_mem_engine.config.local_model import is_uri
 from openclaw_mem_engine.config.secret import printable, without_credentials
-from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, Endpoint, Settings
+from openclaw_mem_engine.config.settings import (
+    ENDPOINT_NAMES,
+    KEY_VARIABLES,
+    Endpoint,
+    Settings,
+    is_uri,
+    model_of,
+    name_of,
+)
 from openclaw_mem_engine.providers.base import EmbedderSpec, ProviderName
 
 Role = Literal["primary", "fallback", "also", "skipped"]
