@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_mem_engine.providers.local.models import DEFAULT_MODEL, local_path
+from openclaw_mem_engine.providers.local.model_file import DEFAULT_MODEL, local_path
 from support.commands import Call, World
 from support.hub_server import Hub, running_hub
 from support.terminals import on_a_terminal

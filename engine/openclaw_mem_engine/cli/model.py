@@ -52,7 +52,7 @@ def run(arguments: Namespace) -> int:
 
 def _checked_base(text: str | None) -> str:
     """The host to ask. Raises UsageError for an address that text or file could be read from on the way."""
-    from openclaw_mem_engine.providers.local.download import HUB
+    from openclaw_mem_engine.providers.local.model_file import HUB
 
     if text is None:
         return HUB
@@ -78,7 +78,7 @@ def _checked_base(text: str | None) -> str:
 
 def _model_file(settings: Settings, named: str | None, base_url: str) -> ModelFile:
     """The model in question. Raises UsageError (``--model``) or ConfigError (the settings)."""
-    from openclaw_mem_engine.providers.local.models import DEFAULT_MODEL, hub_file, is_hub, local_path
+    from openclaw_mem_engine.providers.local.model_file import DEFAULT_MODEL, hub_file, is_hub, local_path
 
     if named is not None and not named.strip():
         raise UsageError("--model is empty: give it hf:organisation/repository/file.gguf or a path.")
@@ -112,7 +112,7 @@ def _licence(model: str) -> str:
 def _status(settings: Settings, file: ModelFile, *, as_json: bool) -> int:
     from importlib.util import find_spec
 
-    from openclaw_mem_engine.providers.local.child_errors import INSTALL
+    from openclaw_mem_engine.providers.local.model_file import INSTALL
 
     installed = find_spec("llama_cpp") is not None
     used = settings.provider.chosen == "local"

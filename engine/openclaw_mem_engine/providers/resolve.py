@@ -161,7 +161,7 @@ def _model(spec: EmbedderSpec) -> str:
 
         return MODEL
     if spec.provider == "local":
-        from openclaw_mem_engine.providers.local.models import DEFAULT_MODEL
+        from openclaw_mem_engine.providers.local.model_file import DEFAULT_MODEL
 
         return spec.model or DEFAULT_MODEL
     if spec.provider == "none":

@@ -24,8 +24,14 @@ from openclaw_mem_engine.providers.base import (
     check_vectors,
     stop_if_cancelled,
 )
-from openclaw_mem_engine.providers.local.model_file import ModelFile
-from openclaw_mem_engine.providers.local.models import FileMark, Prompts, is_hub, model_name, prompts_for
+from openclaw_mem_engine.providers.local.model_file import (
+    FileMark,
+    ModelFile,
+    Prompts,
+    is_hub,
+    model_name,
+    prompts_for,
+)
 from openclaw_mem_engine.providers.local.process import Loaded, ModelProcess
 from openclaw_mem_engine.providers.local.turns import Turns
 
