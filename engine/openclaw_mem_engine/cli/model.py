@@ -39,7 +39,7 @@ class ModelFile:
 
 
 def run(arguments: Namespace) -> int:
-    """Tell about the model, or download it."""
+    """Show the state of the model, or download it."""
     if arguments.action != "download" and (arguments.yes or arguments.base_url is not None):
         raise UsageError("--yes and --from belong to `openclaw-mem model download`.")
     settings = settings_of(arguments)
@@ -117,7 +117,7 @@ def _status(settings: Settings, file: ModelFile, *, as_json: bool) -> int:
     installed = find_spec("llama_cpp") is not None
     used = settings.provider.chosen == "local"
     if as_json:
-        told: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "model": file.model,
             "path": str(file.path),
             "present": file.size is not None,
@@ -129,7 +129,7 @@ def _status(settings: Settings, file: ModelFile, *, as_json: bool) -> int:
             "install": INSTALL,
             "provider": settings.provider.chosen,
         }
-        print_json(told)
+        print_json(facts)
         return 0
     rows = [
         ("model", one_line(file.model)),
@@ -174,12 +174,12 @@ def _download(file: ModelFile, base_url: str, *, yes: bool, as_json: bool) -> in
     with stoppable() as token, ByteProgress() as progress:
 
         def confirm(size: int) -> bool:
-            told = byte_size(size)
+            amount = byte_size(size)
             if file.partial:
-                told += f", {byte_size(file.partial)} of it already here,"
+                amount += f", {byte_size(file.partial)} of it already here,"
             if yes:
-                say(f"downloading {told} to {file.folder}")
-            return yes or _agreed(f"Download {told} to {file.folder}? [y/N] ")
+                say(f"downloading {amount} to {file.folder}")
+            return yes or _agreed(f"Download {amount} to {file.folder}? [y/N] ")
 
         path = download(
             file.model, file.folder, progress=progress, cancel=token, base_url=base_url, confirm=confirm

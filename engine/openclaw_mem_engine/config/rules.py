@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, Literal, NamedTuple
 
 from openclaw_mem_engine.config.secret import shown
@@ -89,24 +89,16 @@ class Rule(NamedTuple):
     def check(self, value: object, where: str) -> object:
         """The value, with a whole ``4.0`` turned into 4 where a whole number is asked for.
 
-        Raises ConfigError naming ``where`` (file and key), the value and what is allowed.
+        Raises ConfigError naming ``where`` (file and key, and the position in a list), the value and what is
+        allowed.
         """
-        if not self.fits(value):
-            self._check_items(value, where)
-            raise ConfigError(f"{where} is {shown(value, secret=self.secret)}; allowed: {self.allowed}.")
-        if self.kind == "int":
-            assert isinstance(value, (int, float))
-            return int(value)
-        return value
-
-    def _check_items(self, value: object, where: str) -> None:
-        """Raises ConfigError for the first item of a list that does not fit."""
-        if self.kind != "texts" or not isinstance(value, list):
-            return
-        for number, item in enumerate(value):
-            if not self._fits_text(item):
-                allowed = f"one of: {', '.join(self.choices)}" if self.choices else _KIND_NAMES["text"]
-                raise ConfigError(f"{where}[{number}] is {shown(item)}; allowed: {allowed}.")
+        if self.fits(value):
+            return int(value) if self.kind == "int" else value  # type: ignore[call-overload]
+        if self.kind == "texts" and isinstance(value, list):
+            item = Rule("text", choices=self.choices)
+            for number, text in enumerate(value):
+                item.check(text, f"{where}[{number}]")
+        raise ConfigError(f"{where} is {shown(value, secret=self.secret)}; allowed: {self.allowed}.")
 
 
 class ForeignKey(NamedTuple):
@@ -143,25 +135,19 @@ class Setting:
 
 
 def setting(
-    rule: Rule,
-    meaning: str,
-    default: Any = None,
-    *,
-    computed: bool = False,
-    repr: bool = True,
-    **more: Any,
+    rule: Rule, meaning: str, default: Any = None, openclaw: str = "", *, repr: bool = True, **more: Any
 ) -> Any:
-    """A dataclass field that is a setting; ``more`` are those of :class:`Setting`.
+    """A dataclass field that is a setting; ``more`` are fields of :class:`Setting`.
 
-    ``name`` is the last part of the key where it differs from the field's name. A ``computed`` field has no
-    default: the loader works it out. OpenClaw's default is ours unless ``foreign_default`` says otherwise; an
-    empty table counts as absent there.
+    ``name`` is the last part of the key where it differs from the field's name. With ``default=MISSING`` the
+    field has no default: the loader works it out. OpenClaw's default is ours unless ``foreign_default`` says
+    otherwise; an empty table counts as absent there.
     """
+    if default is MISSING:
+        return field(repr=repr, metadata={"setting": Setting(rule, meaning, **more)})
     more.setdefault("foreign_default", default or None if isinstance(default, Mapping) else default)
-    metadata = {"setting": Setting(rule, meaning, default, **more)}
-    if computed:
-        return field(repr=repr, metadata=metadata)
-    return field(default_factory=lambda: default, repr=repr, metadata=metadata)
+    known = Setting(rule, meaning, default, openclaw, **more)
+    return field(default_factory=lambda: default, repr=repr, metadata={"setting": known})
 
 
 def declared(group: type, prefix: str = "") -> dict[str, Setting]:

@@ -7,7 +7,7 @@ the table ``[provider]``), of ``Settings.origins`` and of the listing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -38,6 +38,8 @@ KEY_VARIABLES: Mapping[RemoteName, tuple[str, ...]] = {
 
 _SWITCH, _TEXT, _PATH, _NUMBER = Rule("switch"), Rule("text"), Rule("path"), Rule("number")
 _INT, _COUNT, _POSITIVE, _UNIT = Rule("int"), Rule("int", 0), Rule("int", 1), Rule("number", 0, 1)
+_MS, _SECONDS, _MINUTES = (Rule("int", 0, unit=unit) for unit in ("ms", "seconds", "minutes"))
+_BYTES, _MESSAGES = Rule("int", 0, unit="bytes"), Rule("int", 0, unit="messages")
 _SOURCES = Rule("texts", choices=("memory", "sessions"))
 
 
@@ -75,18 +77,18 @@ class Endpoint:
 class BatchSettings:
     """The provider's cheaper, slower batch interface."""
 
-    enabled: bool = setting(_SWITCH, "embed notes in batch jobs", False, openclaw="remote.batch.enabled")
-    wait: bool = setting(_SWITCH, "a sync waits for its job", True, openclaw="remote.batch.wait")
-    concurrency: int = setting(_POSITIVE, "jobs at once", 2, openclaw="remote.batch.concurrency")
+    enabled: bool = setting(_SWITCH, "embed notes in batch jobs", False, "remote.batch.enabled")
+    wait: bool = setting(_SWITCH, "a sync waits for its job", True, "remote.batch.wait")
+    concurrency: int = setting(_POSITIVE, "jobs at once", 2, "remote.batch.concurrency")
     poll_interval_ms: int = setting(
         Rule("int", 1, unit="ms"),
         "time between two questions about a job",
         2000,
-        openclaw="remote.batch.pollIntervalMs",
+        "remote.batch.pollIntervalMs",
         foreign_rule=_COUNT,
     )
     timeout_minutes: int = setting(
-        Rule("int", 1, unit="minutes"), "how long a job may take", 60, openclaw="remote.batch.timeoutMinutes"
+        Rule("int", 1, unit="minutes"), "how long a job may take", 60, "remote.batch.timeoutMinutes"
     )
 
 
@@ -105,25 +107,25 @@ class ProviderSettings:
         Rule("text", choices=PROVIDER_NAMES),
         "the primary provider",
         "auto",
+        "provider",
         name="name",
-        openclaw="provider",
         foreign_rule=_TEXT,
         variable="OPENCLAW_MEM_PROVIDER",
         flag="--provider",
     )
-    model: str | None = setting(_TEXT, "its model, instead of its default one", openclaw="model")
+    model: str | None = setting(_TEXT, "its model, instead of its default one", None, "model")
     base_url: str | None = setting(
-        Rule("url"), "its address, instead of the usual one", openclaw="remote.baseUrl", repr=False
+        Rule("url"), "its address, instead of the usual one", None, "remote.baseUrl", repr=False
     )
-    api_key: Secret | None = setting(Rule("secret"), "its key", openclaw="remote.apiKey")
+    api_key: Secret | None = setting(Rule("secret"), "its key", None, "remote.apiKey")
     headers: Mapping[str, str] = setting(
-        Rule("headers"), "further HTTP headers", MappingProxyType({}), openclaw="remote.headers", repr=False
+        Rule("headers"), "further HTTP headers", MappingProxyType({}), "remote.headers", repr=False
     )
     fallback: str = setting(
         Rule("text", choices=PROVIDER_NAMES[1:]),
         "the provider used when the primary fails",
         "none",
-        openclaw="fallback",
+        "fallback",
         foreign_rule=_TEXT,
     )
     also: tuple[str, ...] = setting(
@@ -133,10 +135,10 @@ class ProviderSettings:
     )
     concurrency: int = setting(Rule("int", 1, 32, unit="requests"), "requests in flight", 4)
     local_model_path: str | None = setting(
-        _PATH, "the GGUF file, or its hf: address", openclaw="local.modelPath"
+        _PATH, "the GGUF file, or its hf: address", None, "local.modelPath"
     )
     local_model_cache_dir: str | None = setting(
-        _PATH, "folder of downloaded models (default: in the data folder)", openclaw="local.modelCacheDir"
+        _PATH, "folder of downloaded models (default: in the data folder)", None, "local.modelCacheDir"
     )
     local_idle_minutes: float = setting(
         Rule("number", 0, unit="minutes"), "time without a text until a local model leaves memory", 5.0
@@ -159,12 +161,9 @@ class ProviderSettings:
 class ChunkingSettings:
     """Sizes in tokens of about four characters; ``overlap`` is less than ``tokens``."""
 
-    tokens: int = setting(Rule("int", 1, unit="tokens"), "length of a chunk", 400, openclaw="chunking.tokens")
+    tokens: int = setting(Rule("int", 1, unit="tokens"), "length of a chunk", 400, "chunking.tokens")
     overlap: int = setting(
-        Rule("int", 0, unit="tokens"),
-        "what a chunk repeats of the one before",
-        80,
-        openclaw="chunking.overlap",
+        Rule("int", 0, unit="tokens"), "what a chunk repeats of the one before", 80, "chunking.overlap"
     )
 
 
@@ -172,10 +171,8 @@ class ChunkingSettings:
 class CacheSettings:
     """The cache of embeddings."""
 
-    enabled: bool = setting(_SWITCH, "keep embeddings for later", True, openclaw="cache.enabled")
-    max_entries: int = setting(
-        _POSITIVE, "vectors kept", 50_000, openclaw="cache.maxEntries", foreign_default=None
-    )
+    enabled: bool = setting(_SWITCH, "keep embeddings for later", True, "cache.enabled")
+    max_entries: int = setting(_POSITIVE, "vectors kept", 50_000, "cache.maxEntries", foreign_default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,34 +183,24 @@ class SyncSettings:
     """
 
     on_session_start: bool = setting(
-        _SWITCH, "sync when an agent's session starts", True, openclaw="sync.onSessionStart"
+        _SWITCH, "sync when an agent's session starts", True, "sync.onSessionStart"
     )
-    on_search: bool = setting(_SWITCH, "sync before a search", True, openclaw="sync.onSearch")
-    watch: bool = setting(_SWITCH, "sync when a note changes", True, openclaw="sync.watch")
+    on_search: bool = setting(_SWITCH, "sync before a search", True, "sync.onSearch")
+    watch: bool = setting(_SWITCH, "sync when a note changes", True, "sync.watch")
     debounce_ms: int = setting(
-        Rule("int", 0, unit="ms"),
-        "quiet time after the last change before a sync",
-        1500,
-        openclaw="sync.watchDebounceMs",
+        _MS, "quiet time after the last change before a sync", 1500, "sync.watchDebounceMs"
     )
-    interval_minutes: int = setting(
-        Rule("int", 0, unit="minutes"), "sync this often; 0: never", 0, openclaw="sync.intervalMinutes"
-    )
+    interval_minutes: int = setting(_MINUTES, "sync this often; 0: never", 0, "sync.intervalMinutes")
     session_delta_bytes: int = setting(
-        Rule("int", 0, unit="bytes"),
-        "growth after which a transcript is indexed; 0: any",
-        100_000,
-        openclaw="sync.sessions.deltaBytes",
+        _BYTES, "growth after which a transcript is indexed; 0: any", 100_000, "sync.sessions.deltaBytes"
     )
     session_delta_messages: int = setting(
-        Rule("int", 0, unit="messages"),
+        _MESSAGES,
         "new messages after which a transcript is indexed; 0: any",
         50,
-        openclaw="sync.sessions.deltaMessages",
+        "sync.sessions.deltaMessages",
     )
-    session_quiet_s: int = setting(
-        Rule("int", 0, unit="seconds"), "quiet time after which the rest is indexed; 0: never", 600
-    )
+    session_quiet_s: int = setting(_SECONDS, "quiet time after which the rest is indexed; 0: never", 600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,18 +246,18 @@ class Settings:
     workspace: Path = setting(
         _PATH,
         "the folder that holds MEMORY.md and memory/",
-        computed=True,
+        MISSING,
         variable="OPENCLAW_MEM_WORKSPACE",
         flag="--workspace",
     )
-    agent: str = setting(_TEXT, "whose memory", computed=True, variable="OPENCLAW_MEM_AGENT", flag="--agent")
+    agent: str = setting(_TEXT, "whose memory", MISSING, variable="OPENCLAW_MEM_AGENT", flag="--agent")
     data_dir: Path = setting(
-        _PATH, "our data folder: indexes, models, caches", computed=True, variable="OPENCLAW_MEM_HOME"
+        _PATH, "our data folder: indexes, models, caches", MISSING, variable="OPENCLAW_MEM_HOME"
     )
-    enabled: bool = setting(_SWITCH, "memory search is on for the agent", True, openclaw="enabled")
-    sources: tuple[Source, ...] = setting(_SOURCES, "what is indexed", ("memory",), openclaw="sources")
+    enabled: bool = setting(_SWITCH, "memory search is on for the agent", True, "enabled")
+    sources: tuple[Source, ...] = setting(_SOURCES, "what is indexed", ("memory",), "sources")
     extra_paths: tuple[str, ...] = setting(
-        Rule("texts"), "further files and folders of notes", (), openclaw="extraPaths"
+        Rule("texts"), "further files and folders of notes", (), "extraPaths"
     )
     citations: CitationMode = setting(
         Rule("text", choices=("auto", "on", "off")), "whether answers name path and lines", "auto"
@@ -279,7 +266,7 @@ class Settings:
         Rule("int", 1, unit="bytes"), "a larger note is not indexed", 10 * 1024 * 1024
     )
     vector_extension: bool = setting(
-        _SWITCH, "search vectors with sqlite-vec where it loads", True, openclaw="store.vector.enabled"
+        _SWITCH, "search vectors with sqlite-vec where it loads", True, "store.vector.enabled"
     )
     editor: str | None = setting(_TEXT, "the editor of notes", variable="OPENCLAW_MEM_EDITOR")
     theme: str | None = setting(_TEXT, "the theme of the workbench", variable="OPENCLAW_MEM_THEME")

@@ -40,8 +40,8 @@ _PARENT_S = 5.0
 _STACKS = (1 << 28, 1 << 26)
 
 
-class _Wishes:
-    """What the parent asks for: read in a thread of its own, so that a cancel is heard at any time."""
+class _Requests:
+    """What the parent asks for: read in a thread of its own, so that a cancel is seen at any time."""
 
     def __init__(self, stream: FileIO) -> None:
         self._stream = stream
@@ -97,24 +97,24 @@ def _serve() -> None:
         try:
             write_all(out.write, packed(header, payload))
         except OSError:
-            os._exit(0)  # nobody listens any more
+            os._exit(0)  # the parent is gone
 
-    wishes = _Wishes(source)
+    requests = _Requests(source)
     parent = os.getppid()
     model: NativeModel | None = None
     while True:
         try:
-            frame = wishes.frames.get(timeout=_PARENT_S)
+            frame = requests.frames.get(timeout=_PARENT_S)
         except queue.Empty:
             if os.getppid() != parent:
                 os._exit(0)
             continue
         op, number = frame.header.get("op"), int(frame.header.get("id", 0))
-        wishes.begin(number)
+        requests.begin(number)
         if op == "load":
-            model = _load(frame.header, wishes.stopped, send)
+            model = _load(frame.header, requests.stopped, send)
         elif op == "embed" and model is not None:
-            _embed(model, frame, number, wishes.stopped, send)
+            _embed(model, frame, number, requests.stopped, send)
         else:
             send({"op": "error", "id": number, "kind": "failed", "text": f"unknown request {op!r}"})
 
@@ -152,10 +152,10 @@ def _embed(model: NativeModel, frame: Frame, number: int, stopped: Callable[[], 
         if empty:
             send({"op": "part", "id": number, "at": [], "none": empty, "cut": 0})
         full = [at for at, (tokens, _) in enumerate(cut_texts) if tokens]
-        for places in lists_of([len(cut_texts[at][0]) for at in full], model.window):
+        for positions in lists_of([len(cut_texts[at][0]) for at in full], model.window):
             if stopped():
                 raise Aborted
-            chosen = [full[place] for place in places]
+            chosen = [full[position] for position in positions]
             found = model.vectors([cut_texts[at][0] for at in chosen])
             cut = sum(cut_texts[at][1] for at in chosen)
             send({"op": "part", "id": number, "at": chosen, "none": [], "cut": cut}, b"".join(found))

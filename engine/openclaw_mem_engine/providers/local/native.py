@@ -48,7 +48,7 @@ class Aborted(Exception):
 class NativeModel:
     """One loaded model. ``window`` is the longest input in tokens; every size of the library is set to it.
 
-    ``should_stop`` is asked by the library between two steps of a calculation, from any thread.
+    ``should_stop`` is called by the library between two steps of a calculation, from any thread.
     Raises MissingLibrary, CannotLoad, NoEmbeddings.
     """
 
@@ -63,7 +63,7 @@ class NativeModel:
         self.version: str = llama_cpp.__version__
         self._log: deque[str] = deque(maxlen=20)
         # ctypes callbacks must outlive their use, so they are kept here.
-        self._log_callback = lib.llama_log_callback(self._heard)
+        self._log_callback = lib.llama_log_callback(self._keep_log)
         lib.llama_log_set(self._log_callback, ctypes.c_void_p(0))
         lib.llama_backend_init()
 
@@ -179,8 +179,8 @@ class NativeModel:
             room = -count
         raise Failed("a text cannot be cut into tokens")
 
-    def _heard(self, level: int, text: bytes, _data: object) -> None:
-        """Called by the library for every line of its log; warnings and worse go where the parent listens."""
+    def _keep_log(self, level: int, text: bytes, _data: object) -> None:
+        """Called by the library for every line of its log; the parent reads warnings and worse from stderr."""
         if level in (_LOG_WARN, _LOG_ERROR):
             line = text.decode("utf-8", "replace")
             if level == _LOG_ERROR:

@@ -86,7 +86,7 @@ class ModelProcess:
         self.path = path
         #: Set when the child was stopped or found dead and given up.
         self.gone = threading.Event()
-        #: CPU seconds that the child has used, as told after the last request.
+        #: CPU seconds that the child has used, as of the last answer.
         self.cpu_s = 0.0
         self._threads = threads or max(1, (os.cpu_count() or 1) - 1)
         self._command = tuple(command or (sys.executable, *_COMMAND))
@@ -135,7 +135,7 @@ class ModelProcess:
         deadline: float,
         cancel: CancelToken | None = None,
     ) -> None:
-        """Asks for the vectors of UTF-8 texts; ``on_part`` hears of them in the calling thread.
+        """Asks for the vectors of UTF-8 texts; ``on_part`` gets them in the calling thread.
 
         Raises RequestFailed (the child died, is too slow, or refused), BadAnswer, Cancelled, and whatever
         ``on_part`` raises. After Cancelled and errors of ``on_part`` the model is usually still loaded.
@@ -185,7 +185,7 @@ class ModelProcess:
             popen.kill()
             popen.wait()
         for mover in self._movers:
-            mover.join(_STOP_S)  # a pipe can outlive the child only in the hands of a stranger
+            mover.join(_STOP_S)  # a pipe only outlives the child when another process holds it
         self.gone.set()
 
     def forget(self) -> None:
