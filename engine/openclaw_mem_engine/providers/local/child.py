@@ -23,11 +23,8 @@ from typing import Any
 from openclaw_mem_engine.providers.local.frames import BadFrame, Frame, packed, read_frame, write_all
 from openclaw_mem_engine.providers.local.native import (
     Aborted,
-    CannotLoad,
-    Failed,
-    MissingLibrary,
     NativeModel,
-    NoEmbeddings,
+    Unusable,
     lists_of,
     quiet_environment,
 )
@@ -130,12 +127,8 @@ def _load(header: Mapping[str, Any], stopped: Callable[[], bool], send: _Send) -
             limit=int(header["limit"]),
             should_stop=stopped,
         )
-    except MissingLibrary as exc:
-        send({"op": "error", "kind": "missing", "text": str(exc)})
-    except CannotLoad as exc:
-        send({"op": "error", "kind": "model", "text": str(exc)})
-    except NoEmbeddings as exc:
-        send({"op": "error", "kind": "unfit", "text": str(exc)})
+    except Unusable as exc:
+        send({"op": "error", "kind": exc.kind, "text": str(exc)})
     else:
         known = {"dims": model.dims, "window": model.window, "pooling": model.pooling}
         send({"op": "ready", "version": model.version, **known})
@@ -161,7 +154,7 @@ def _embed(model: NativeModel, frame: Frame, number: int, stopped: Callable[[], 
             send({"op": "part", "id": number, "at": chosen, "none": [], "cut": cut}, b"".join(found))
     except Aborted:
         send({"op": "error", "id": number, "kind": "cancelled", "text": ""})
-    except (Failed, ValueError, KeyError, TypeError) as exc:
+    except (Unusable, ValueError, KeyError, TypeError) as exc:
         send({"op": "error", "id": number, "kind": "failed", "text": str(exc)})
     else:
         send({"op": "done", "id": number, "cpu": time.process_time()})

@@ -7,6 +7,7 @@ llama.cpp would need its process for what every search asks (the key of the vect
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import os
@@ -249,7 +250,7 @@ def prompts_for(model: str, architecture: str = "") -> Prompts:
 
 
 class ModelFile:
-    """Reads what it is asked for and remembers it as long as the file stays the same."""
+    """The model file that a configured name means, as it is on disk right now."""
 
     def __init__(self, model: str, folder: Path) -> None:
         self._name = model_name(model)
@@ -260,26 +261,22 @@ class ModelFile:
             # Reported at the first text: a wrong address must not keep BM25 search from working.
             self.path = folder / "no such model"
             self._misnamed = str(exc)
-        self._facts: tuple[FileMark, GGUFHeader | None, str] | None = None
-        self._digest: tuple[FileMark, str] | None = None
 
     def header(self) -> GGUFHeader | None:
         """None without a file or a readable header."""
         mark = file_mark(self.path)
-        return self._read(mark)[1] if mark is not None else None
+        try:
+            return _header(self.path, mark) if mark is not None else None
+        except (NotGGUF, OSError):
+            return None
 
     def digest(self) -> str:
         """Hex that tells this file from others; "" without a readable file."""
         mark = file_mark(self.path)
-        if mark is None:
+        try:
+            return _digest(self.path, mark) if mark is not None else ""
+        except OSError:
             return ""
-        known = self._digest
-        if known is None or known[0] != mark:
-            try:
-                known = self._digest = (mark, quick_digest(self.path))
-            except OSError:
-                return ""
-        return known[1]
 
     def usable(self, *, needs_library: bool) -> FileMark:
         """What tells this file from a later one. Raises NotConfigured, with what to do, when no child could
@@ -299,23 +296,26 @@ class ModelFile:
                 f"Local models need llama-cpp-python, which is not installed. Run: {INSTALL} "
                 "(it is compiled, which takes minutes)."
             )
-        _, header, problem = self._read(mark)
-        if header is None:
+        try:
+            header = _header(self.path, mark)
+        except (NotGGUF, OSError) as exc:
             raise NotConfigured(
-                f"{self.path} is no usable GGUF model: {problem}. Fetch it again "
+                f"{self.path} is no usable GGUF model: {exc}. Fetch it again "
                 "(openclaw-mem model download), or correct the path."
-            )
+            ) from exc
         if header.pooling in ("none", "rank"):
             why = "is a reranker" if header.pooling == "rank" else "declares no pooling, as chat models do"
             raise NotConfigured(f"{self.path.name} is no embedding model: it {why}. {NO_EMBEDDINGS_ADVICE}")
         return mark
 
-    def _read(self, mark: FileMark) -> tuple[FileMark, GGUFHeader | None, str]:
-        facts = self._facts
-        if facts is None or facts[0] != mark:
-            try:
-                facts = (mark, read_header(self.path), "")
-            except (NotGGUF, OSError) as exc:
-                facts = (mark, None, str(exc))
-            self._facts = facts
-        return facts
+
+@functools.lru_cache(maxsize=16)
+def _header(path: Path, _mark: FileMark) -> GGUFHeader:
+    """Raises NotGGUF, OSError."""
+    return read_header(path)
+
+
+@functools.lru_cache(maxsize=16)
+def _digest(path: Path, _mark: FileMark) -> str:
+    """Raises OSError."""
+    return quick_digest(path)
