@@ -112,7 +112,7 @@ def _licence(model: str) -> str:
 def _status(settings: Settings, file: ModelFile, *, as_json: bool) -> int:
     from importlib.util import find_spec
 
-    from openclaw_mem_engine.providers.local.model_file import INSTALL
+    from openclaw_mem_engine.providers.local import INSTALL
 
     installed = find_spec("llama_cpp") is not None
     used = settings.provider.chosen == "local"

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from io import FileIO
 from typing import IO, Any, NamedTuple, cast
 
+from openclaw_mem_engine.providers.local import INSTALL
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
 
@@ -173,5 +174,5 @@ def hint(code: int | None) -> str:
             'CMAKE_ARGS="-DGGML_NATIVE=OFF".'
         )
     if code == 1:
-        return "If something is missing, run: pip install 'openclaw-mem-workbench[local]'."
+        return f"If something is missing, run: {INSTALL}."
     return "If it happens again with the same text, try another model or another llama-cpp-python."

@@ -19,9 +19,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.base import NotConfigured
+from openclaw_mem_engine.providers.local import INSTALL
 
 HUB = "https://huggingface.co"
-INSTALL = "pip install 'openclaw-mem-workbench[local]'"
 NO_EMBEDDINGS_ADVICE = "Choose a model made for embeddings, such as embeddinggemma or all-MiniLM."
 DEFAULT_MODEL = "hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf"
 _MAX_KEYS = 4096

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.providers.base import BadAnswer, NotConfigured, RequestFailed, stop_if_cancelled
+from openclaw_mem_engine.providers.local import INSTALL
 from openclaw_mem_engine.providers.local.frames import (
     TAIL_LINES,
     BadFrame,
@@ -34,7 +35,7 @@ from openclaw_mem_engine.providers.local.frames import (
     read_noise,
     write_frames,
 )
-from openclaw_mem_engine.providers.local.model_file import INSTALL, NO_EMBEDDINGS_ADVICE
+from openclaw_mem_engine.providers.local.model_file import NO_EMBEDDINGS_ADVICE
 
 if TYPE_CHECKING:
     from pathlib import Path
