@@ -112,35 +112,29 @@ class OpenClawConfig:
         Raises ConfigError when a value has the wrong type or is out of range, as OpenClaw itself refuses it.
         """
         found = self._memory_search(agent_id)
-        resolved = resolved_keys({key: value for key, (value, _) in found.items()})
-        for key, (value, where) in found.items():
-            used = resolved[key]
-            if key not in _WEIGHTS and isinstance(value, (int, float)) and used != value:
-                self._warn("config-clamped", f"{where} is {value}; {used} is used, as OpenClaw does.")
+        resolved = resolved_keys({key: entry.value for key, entry in found.items()})
         layer: Layer = {}
-        for key, (value, where) in found.items():
-            ours = MEMORY_SEARCH[key].ours
-            if ours is not None:
-                used = value if isinstance(value, (Secret, dict)) else resolved[key]
-                layer[ours] = Entry(used, Origin("openclaw", where))
+        for key, entry in found.items():
+            value, used = entry.value, resolved[key]
+            if key not in _WEIGHTS and isinstance(value, (int, float)) and used != value:
+                where = entry.origin.where
+                self._warn("config-clamped", f"{where} is {value}; {used} is used, as OpenClaw does.")
+            if (ours := MEMORY_SEARCH[key].ours) is not None:
+                layer[ours] = entry._replace(value=used)
         for pair in (_WEIGHTS, _CHUNKING):
             # Each depends on the other: one that is configured decides both.
             for key, other in (pair, pair[::-1]):
                 if other in found and key not in found:
-                    layer[str(MEMORY_SEARCH[key].ours)] = Entry(
-                        resolved[key], Origin("openclaw", found[other][1])
-                    )
-        if "query.hybrid.enabled" in found:
-            hybrid, where = found["query.hybrid.enabled"]
-            layer["query.mode"] = Entry("hybrid" if hybrid else "vector", Origin("openclaw", where))
+                    layer[str(MEMORY_SEARCH[key].ours)] = found[other]._replace(value=resolved[key])
+        if hybrid := found.get("query.hybrid.enabled"):
+            layer["query.mode"] = hybrid._replace(value="hybrid" if hybrid.value else "vector")
         citations = self._object("memory").get("citations")
         if citations is not None:
             checked = SETTINGS["citations"].rule.check(citations, self.where("memory.citations"))
             layer["citations"] = Entry(checked, self._origin("memory.citations"))
         if self._object("plugins.slots").get("memory") == "none":
             layer["enabled"] = Entry(False, self._origin("plugins.slots.memory"))
-        store = found.get("store.path")
-        return layer, Entry(store[0], Origin("openclaw", store[1])) if store else None
+        return layer, found.get("store.path")
 
     @property
     def backend(self) -> str:
@@ -179,7 +173,7 @@ class OpenClawConfig:
         Rule("secret").check(value, where)
         return secret_from(str(value), self.environ, where)
 
-    def _memory_search(self, agent_id: str) -> dict[str, tuple[object, str]]:
+    def _memory_search(self, agent_id: str) -> dict[str, Entry]:
         """Values by key of MEMORY_SEARCH with the location of each; an agent's own ones win."""
         # The first is a legacy location that OpenClaw migrates.
         nodes = [(key, self._object(key)) for key in ("memorySearch", _LATER_LOCATION)]
@@ -188,13 +182,13 @@ class OpenClawConfig:
         if agent is not None and agent.settings.get("memorySearch") is not None:
             key = f"{agent.where}.memorySearch"
             nodes.append((key, self._must_be_object(agent.settings["memorySearch"], key)))
-        found: dict[str, tuple[object, str]] = {}
+        found: dict[str, Entry] = {}
         for location, node in nodes:
             for key, value in self._walk(node, location, ""):
                 if key == "extraPaths" and key in found:
                     # OpenClaw adds an agent's paths to the common ones; everything else replaces.
-                    value = trimmed_unique([*_items(found[key][0]), *_items(value)])
-                found[key] = (value, self.where(f"{location}.{key}"))
+                    value = trimmed_unique([*_items(found[key].value), *_items(value)])
+                found[key] = Entry(value, self._origin(f"{location}.{key}"))
         return found
 
     def _walk(self, node: Mapping[str, Any], location: str, prefix: str) -> Iterator[tuple[str, object]]:
