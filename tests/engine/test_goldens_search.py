@@ -14,8 +14,7 @@ from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import ProviderSettings, Settings
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import OPENCLAW_2026_2, Knobs
-from openclaw_mem_engine.stores.sqlite.keywords import extract_keywords
-from openclaw_mem_engine.stores.sqlite.lexical_query import build_query
+from openclaw_mem_engine.stores.query import build_query, extract_keywords
 from support.embed_server import running_server
 from support.goldens import MODEL, WORKSPACE, golden
 from support.memories import settings_for

@@ -45,7 +45,7 @@ from openclaw_mem_engine.stores.sqlite.derived_checks import (
     check_recall,
     check_vectors,
 )
-from openclaw_mem_engine.stores.sqlite.location import index_is_there, unreachable
+from openclaw_mem_engine.stores.sqlite.files import index_is_there, unreachable
 from openclaw_mem_engine.stores.sqlite.repair import INDEX_CODES, repair
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import apsw
 
-from openclaw_mem_engine.model import text_hash
+from openclaw_mem_engine.model import chunk_id_of, text_hash
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION
 from openclaw_mem_engine.stores.findings import (
     FIX,
@@ -24,9 +24,7 @@ from openclaw_mem_engine.stores.findings import (
     counted_are,
     counted_have,
 )
-from openclaw_mem_engine.stores.sqlite.identity import chunk_id_of
-from openclaw_mem_engine.stores.sqlite.meta import generation_of
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, generation_of
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 
 #: Older ones may corrupt a WAL database that two connections write and checkpoint at the same time.

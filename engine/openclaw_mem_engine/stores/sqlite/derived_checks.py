@@ -12,8 +12,8 @@ import apsw
 
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.findings import FIX, INDEX, Outcome, counted, counted_are, counted_have
+from openclaw_mem_engine.stores.query import segment
 from openclaw_mem_engine.stores.sqlite.database import Bound, rows
-from openclaw_mem_engine.stores.sqlite.lexical_query import segment
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 

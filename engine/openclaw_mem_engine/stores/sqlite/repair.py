@@ -17,8 +17,7 @@ from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
 from openclaw_mem_engine.stores.sqlite.derived_checks import bad_vectors, vector_differs
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
-from openclaw_mem_engine.stores.sqlite.meta import Meta, new_generation
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES, Meta, new_generation
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 
 _FULL_TEXT_TROUBLE = {"tables", "damaged", "missing", "orphans", "lost", "differs", "behind"}

@@ -21,8 +21,7 @@ from openclaw_mem_engine.stores.sqlite.database import (
     extension_path,
     rows,
 )
-from openclaw_mem_engine.stores.sqlite.meta import time_of
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, time_of
 
 _DIMS = re.compile(r"FLOAT\[(\d+)\]", re.IGNORECASE)
 #: How many steps of SQLite's machine lie between two looks at the cancel token.
