@@ -4,12 +4,13 @@ a matrix of vectors. Pure functions and values, for every store."""
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.stores.query import CandidateRows, Scored
+from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.model import Source
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _K1 = 1.2
 _B = 0.75
 _LEAST_IDF = 1e-6
+_WORD = re.compile(r"[^\W_]+")
 #: How far from 1 the squared length of a stored vector may be; wider than the tolerance of the doctor, so
 #: that it finds every vector that is refused here.
 _TOLERANCE = 0.01
@@ -98,10 +100,15 @@ class Stemmer:
         self._tokenise = tokenise
         self._known: dict[str, list[str]] = {}
 
-    def tokens(self, text: str, split: Callable[[str], list[str]]) -> list[str]:
-        """Index tokens of a text that ``split`` cuts into words."""
+    def terms(self, query: LexicalQuery) -> list[tuple[str, ...]]:
+        """The terms of a query as index tokens; those without any are left out."""
+        found = (tuple(t for word in term for t in self.tokens(word.rstrip("*"))) for term in query.terms)
+        return [tokens for tokens in found if tokens]
+
+    def tokens(self, text: str) -> list[str]:
+        """The index tokens of a text."""
         found: list[str] = []
-        for word in split(text):
+        for word in _WORD.findall(text):
             tokens = self._known.get(word)
             if tokens is None:
                 tokens = self._tokenise(word)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -19,7 +18,6 @@ from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES
 _OPEN_ALL = f"SELECT 1 FROM {', '.join(FULL_TEXT_TABLES.values())} LIMIT 0"
 
 _TOKENISERS = {"plain": ("unicode61", []), "stemmed": ("porter", ["unicode61", "remove_diacritics", "2"])}
-_LINE_WORD = re.compile(r"[^\W_]+")
 
 
 def expression_of(query: LexicalQuery) -> str:
@@ -118,12 +116,7 @@ class FullTextRows:
     def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
         """BM25 of the best line of each text (see ``scoring.best_line_scores``)."""
         stemmer = self._stemmer = self._stemmer or Stemmer(tokeniser(self._db.reader(), "stemmed"))
-        split = _LINE_WORD.findall
-        terms = []
-        for term in query.terms:
-            tokens = tuple(t for word in term for t in stemmer.tokens(word.rstrip("*"), split))
-            if tokens:
-                terms.append(tokens)
+        terms = stemmer.terms(query)
         counts: Counter[str] = Counter()
         for token in {token for term in terms for token in term}:
             for row in self._db.read("SELECT doc FROM chunks_terms WHERE term = ?", (token,)):
@@ -132,7 +125,7 @@ class FullTextRows:
         return best_line_scores(
             terms,
             texts,
-            lambda line: stemmer.tokens(segment(line), split),
+            lambda line: stemmer.tokens(segment(line)),
             document_frequencies(counts, terms),
             total,
         )
