@@ -199,8 +199,8 @@ class SearchStore(Protocol):
         where no line matches. Empty without full-text search."""
 
     def lexical_rank(self, query: LexicalQuery, chunk_id: str) -> int | None:
-        """The 1-based rank of a chunk in an unlimited ``lexical`` list; None when it does not match. Takes as
-        long as scoring every match."""
+        """The 1-based rank of a chunk in an unlimited ``lexical`` list; None when it does not match. Scores
+        every match."""
 
     def vector_rank(self, vector: Vector, chunk_id: str, space: Space | None = None) -> int | None:
         """The 1-based rank of a chunk in an unlimited ``vector`` list; None when it has no vector in that
@@ -319,6 +319,12 @@ class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protoco
         """Begin an empty generation, to be filled aside. The embedding cache is carried over, but none of the
         space ``without`` (its embeddings cannot be compared with those to come). Raises IndexUnavailable,
         also when there is no room for it."""
+
+    def lexical_rank(self, query: LexicalQuery, chunk_id: str) -> int | None:
+        return self.lexical(query, max(1, self.counts().chunks)).rank_of(chunk_id)
+
+    def vector_rank(self, vector: Vector, chunk_id: str, space: Space | None = None) -> int | None:
+        return self.vector(vector, max(1, self.counts().chunks), space=space).rank_of(chunk_id)
 
     def rebuild(
         self,

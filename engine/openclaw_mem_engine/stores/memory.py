@@ -188,9 +188,6 @@ class MemoryIndex(IndexStore):
         found = self._scores(query, query.terms)
         return {chunk_id: found[chunk_id] for chunk_id in ids if chunk_id in found}
 
-    def lexical_rank(self, query: LexicalQuery, chunk_id: str) -> int | None:
-        return self.lexical(query, len(self._held.chunks)).rank_of(chunk_id)
-
     def _scores(self, query: LexicalQuery, terms: Sequence[tuple[str, ...]]) -> dict[str, float]:
         """BM25 of every chunk that matches: all terms of ``and``, any of the others."""
         if not self.caps.full_text:
@@ -233,9 +230,6 @@ class MemoryIndex(IndexStore):
     def cosines(self, vector: Vector, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
         found = dict(self.vector(vector, len(self._held.chunks), space=space))
         return {chunk_id: found[chunk_id] for chunk_id in ids if chunk_id in found}
-
-    def vector_rank(self, vector: Vector, chunk_id: str, space: Space | None = None) -> int | None:
-        return self.vector(vector, len(self._held.chunks), space=space).rank_of(chunk_id)
 
     def interrupt(self) -> None:
         """Searches here are too short to be stopped."""

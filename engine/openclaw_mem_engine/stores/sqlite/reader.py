@@ -304,9 +304,6 @@ class SqliteReader:
     def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
         return self._text.line_scores(query, texts) if self.caps.full_text and texts else {}
 
-    def lexical_rank(self, query: LexicalQuery, chunk_id: str) -> int | None:
-        return self.lexical(query, max(1, self.counts().chunks)).rank_of(chunk_id)
-
     def vector(
         self,
         vector: Vector,
@@ -321,14 +318,6 @@ class SqliteReader:
         return self._vectors.nearest(
             asked, self.generation(), vector, limit, sources, primary=asked == primary
         )
-
-    def vector_rank(self, vector: Vector, chunk_id: str, space: Space | None = None) -> int | None:
-        asked = self._primary(space)
-        if asked is None:
-            return None
-        resident = self._vectors.resident(asked, self.generation())
-        with decoding(self.path):
-            return resident.nearest(vector, len(resident.ids)).rank_of(chunk_id)
 
     def cosines(self, vector: Vector, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
         asked = self._primary(space)

@@ -190,9 +190,7 @@ class SqliteIndex(SqliteReader, IndexStore):
                     "SELECT seq, source FROM chunks WHERE id = ?", (chunk_id,)
                 ):
                     found.append((seq, source, vector))
-            # Another process may have caught up at the same time, and vec0 knows no REPLACE.
-            gone = self._vectors.delete(connection, [(seq,) for seq, _, _ in found])
-            if not (gone and self._vectors.insert(connection, found)):
+            if not self._vectors.insert(connection, found):
                 self._meta.set_behind(connection, "vectors_behind")
             self._meta.bump(connection)
 

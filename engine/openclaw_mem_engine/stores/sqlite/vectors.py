@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # CROSS keeps SQLite from reading the cache first and all chunks for each of its rows.
 _JOIN = """chunks c CROSS JOIN embedding_cache e ON e.hash = c.hash AND e.embedding IS NOT NULL
     AND e.provider = ?1 AND e.model = ?2 AND e.provider_key = ?3"""
-#: The largest k that sqlite-vec takes.
+#: The largest k that sqlite-vec takes; longer lists are computed in memory.
 _MAX_K = 4096
 
 
@@ -58,7 +58,7 @@ class VectorRows:
         """The vec0 table holds the primary space; another one is compared in memory."""
         if limit < 1:
             return CandidateRows()
-        if self._in_memory or not primary:
+        if self._in_memory or not primary or limit > _MAX_K:
             resident = self.resident(space, generation)
             with decoding(self._db.path):
                 return resident.nearest(vector, limit, sources)
@@ -165,23 +165,17 @@ class VectorRows:
         return held and bool(self._db.read("SELECT rowid FROM chunks_vec LIMIT 1"))
 
     def insert(self, connection: apsw.Connection, added: Sequence[tuple[int, str, Vector]]) -> bool:
-        """Add (seq, source, vector) rows; False when sqlite-vec is missing and they could not be written."""
+        """Put (seq, source, vector) rows, over those that are there (vec0 has no REPLACE); False when
+        sqlite-vec is missing and they could not be written."""
         if not added:
             return True
         if not self._db.extension:
             return False
         # Every time: the transaction that made the table may have been rolled back, or replaced by a rebuild.
         connection.execute(vector_table(len(added[0][2])))
-        sql = "INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)"
+        self.delete(connection, [(seq,) for seq, _, _ in added])
         values = [(seq, source, vector.tobytes()) for seq, source, vector in added]
-        try:
-            connection.executemany(sql, values)
-        except apsw.SQLError as error:
-            if "UNIQUE" not in str(error):  # vec0 knows no code for it
-                raise
-            # Rows that outlived their chunk, whose number was given again: damage from outside.
-            self.delete(connection, [(seq,) for seq, _, _ in added])
-            connection.executemany(sql, values)
+        connection.executemany("INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)", values)
         return True
 
     def delete(self, connection: apsw.Connection, seqs: Sequence[tuple[int, ...]]) -> bool:
