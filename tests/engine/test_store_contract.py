@@ -13,12 +13,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.model import Source, Space
+from openclaw_mem_engine.ranking.knobs import DOCUMENTED, WORKBENCH
+from openclaw_mem_engine.ranking.rank import rank
+from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
 from openclaw_mem_engine.stores import STORES, open_store
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.damage import Damage, DamageTolerantSearch
 from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
+from support.memories import open_memory, write_notes
 from support.stores import FINGERPRINT, change_of, put, unit
 
 Make = Callable[..., IndexStore]
@@ -169,10 +174,10 @@ def test_a_list_is_sorted_and_counts_all_that_matched(store: IndexStore) -> None
 
 def test_the_rank_of_a_chunk_is_that_of_the_unlimited_list(store: IndexStore) -> None:
     query, vector = query_of("pump gateway"), unit([1, 2, 3, 3])
-    for rank, row in enumerate(store.lexical(query, 50), 1):
-        assert store.lexical_rank(query, row.chunk_id) == rank
-    for rank, row in enumerate(store.vector(vector, 50), 1):
-        assert store.vector_rank(vector, row.chunk_id) == rank
+    for number, row in enumerate(store.lexical(query, 50), 1):
+        assert store.lexical_rank(query, row.chunk_id) == number
+    for number, row in enumerate(store.vector(vector, 50), 1):
+        assert store.vector_rank(vector, row.chunk_id) == number
     assert store.lexical_rank(query, "unknown") is None
     assert store.vector_rank(vector, "unknown") is None
     assert store.vector_rank(vector, row.chunk_id, Space("no", "such", "space")) is None
@@ -462,3 +467,38 @@ def test_a_lock_and_a_stop_are_no_damage(store: IndexStore, error: Any) -> None:
     with pytest.raises(type(error)):
         search.lexical(query_of("pump"), 5)
     assert search.damages == []
+
+
+# -- retrieval over any store -------------------------------------------------------------------------------
+
+
+def test_retrieval_gives_the_same_answers_over_every_store(tmp_path: Path) -> None:
+    """Synced and searched by the builtin backend, which knows nothing of what the store is made of."""
+    notes = {
+        "MEMORY.md": "# Long-term\n\nThe gateway runs on the ARM board.\nBackups go to the NAS.\n",
+        "memory/2026-02-20.md": "The irrigation pump restarted twice.\nE_VALVE code 7712 came back.\n",
+        "memory/2026-02-21.md": "The irrigation pump was quiet.\n",
+        "memory/ja.md": "温室の湿度センサーを交換した。\n",
+    }
+    answers: dict[str, list[Any]] = {}
+    with open_memory(write_notes(tmp_path / "ws", notes), tmp_path / "home") as memory:
+        embedders = memory._backend.embedders
+        for kind in STORES:
+            path = memory.settings.index_path.with_name(f"{kind}.sqlite")
+            store = open_store(kind, path)
+            backend = BuiltinBackend(memory.settings, store, embedders, lambda: 1_771_632_000.0)
+            assert backend.sync().files == 4
+            assert backend.sync(force=True).rebuilt
+            (tmp_path / "ws" / "memory" / "2026-02-21.md").write_text(f"The pump, seen by {kind}.\n", "utf-8")
+            assert backend.sync().changed == ("memory/2026-02-21.md",)
+            (tmp_path / "ws" / "memory" / "2026-02-21.md").write_text("The pump was quiet.\n", "utf-8")
+            backend.sync()
+            found = answers[kind] = []
+            for profile in (WORKBENCH, DOCUMENTED):
+                for query in ("irrigation pump", "code 7712", "温室", "where do backups go?"):
+                    pool = backend.retrieve(query, profile)
+                    found += [(hit.path, hit.score) for hit in Answer(pool, rank(pool, profile)).hits]
+            assert len(answers[kind]) > 8
+            store.close()
+    wanted = [(path, pytest.approx(score, abs=1e-5)) for path, score in answers["sqlite"]]
+    assert answers["memory"] == wanted

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 #: Raised when rows or their tokenisation change shape: an index of another version is rebuilt.
 SCHEMA_VERSION = 1
+_UNLIMITED = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +76,14 @@ class Fingerprint:
             for key in mine
             if mine[key] != theirs[key] and key != "provider_key"
         ]
-        # The key is a hash, which says nothing to a reader; it differs alone only when the endpoint does.
         return different or ["another endpoint or header for the same model"]
 
 
 class FileState(NamedTuple):
-    """What the index knows of a file. ``checked_ns`` is when its content was last compared with ``hash``;
-    that of a transcript also tells whether it was cut (see ``workspace.transcripts.cut_at``).
-
-    A file without text for us (binary, not UTF-8) is remembered too, so that it is not read at every sync:
-    its ``refusal`` says why and it has no chunks. A named tuple, because every rescan reads them all.
-    """
+    """What the index knows of a file. ``checked_ns``: when its content was last compared with ``hash`` (see
+    ``workspace.transcripts.cut_at`` for transcripts). ``refusal``: why it holds no text for us, "" when it
+    does; such a file is kept without chunks, so that it is not read again. A named tuple: every sync reads
+    them all."""
 
     path: str
     source: Source
@@ -155,16 +153,16 @@ class SearchStore(Protocol):
     """Searches over one index. Thread-safe; no method writes, and none waits for a writer.
 
     ``space`` None means the primary vector space, which the fingerprint names. ``sources`` None means all.
-    Every method may read the disk or a server, for milliseconds. Every method raises IndexUnavailable
-    (IndexDamaged when what is stored cannot be read), and Cancelled after ``interrupt``.
+    Every method may read the disk or a server, for milliseconds, and raises IndexUnavailable (IndexDamaged
+    when what is stored cannot be read), and Cancelled after ``interrupt``.
     """
 
     caps: Capabilities
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What makes the answers of this index less than they could be: a missing capability, rows that are
-        gone or behind, passages without vectors. Never raises IndexUnavailable for damage of derived rows."""
+        """What makes answers less than they could be: a missing capability, rows that are gone or behind,
+        passages without vectors. Damage of derived rows is a note, not an error."""
 
     def generation(self) -> int:
         """Grows with every change of content; two equal values mean equal content."""
@@ -184,9 +182,8 @@ class SearchStore(Protocol):
         sources: Sequence[Source] | None = None,
         space: Space | None = None,
     ) -> CandidateRows:
-        """The ``limit`` nearest chunks by cosine. ``vector`` is float32 of unit length. ``matched`` is how
-        many chunks were compared. Raises IndexUnavailable for a ``vector`` of other dimensions than those
-        stored."""
+        """The ``limit`` nearest chunks by cosine; ``matched`` is how many were compared. ``vector`` is
+        float32 of unit length. Raises IndexUnavailable when it has other dimensions than those stored."""
 
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         """The score that ``lexical`` gives these chunks, by chunk id; those that do not match are absent."""
@@ -199,22 +196,21 @@ class SearchStore(Protocol):
         where no line matches. Empty without full-text search."""
 
     def lexical_rank(self, query: LexicalQuery, chunk_id: str) -> int | None:
-        """The 1-based rank of a chunk in an unlimited ``lexical`` list; None when it does not match. Scores
-        every match."""
+        """The 1-based rank of a chunk in an unlimited ``lexical`` list; None when it does not match."""
+        return self.lexical(query, _UNLIMITED).rank_of(chunk_id)
 
     def vector_rank(self, vector: Vector, chunk_id: str, space: Space | None = None) -> int | None:
-        """The 1-based rank of a chunk in an unlimited ``vector`` list; None when it has no vector in that
-        space. Compares every vector."""
+        """The same in an unlimited ``vector`` list; None when it has no vector in that space."""
+        return self.vector(vector, _UNLIMITED, space=space).rank_of(chunk_id)
 
     def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
         """Chunks with the time of their file, by chunk id; unknown ids are absent."""
 
     def interrupt(self) -> None:
-        """Stop the searches that run in other threads at this moment; they raise Cancelled. Other reads, and
-        writes, go on. Returns at once."""
+        """Stop the searches that run at this moment; they raise Cancelled. Other reads and writes go on."""
 
     def close(self) -> None:
-        """Release connections and memory; what other threads search is interrupted. May wait two seconds."""
+        """Release all; searches of other threads are interrupted. May wait two seconds."""
 
 
 class IndexContent(Protocol):
@@ -227,8 +223,7 @@ class IndexContent(Protocol):
     def synced_at(self) -> float | None:
         """Epoch seconds of the last completed sync, None before the first."""
 
-    def counts(self) -> Counts:
-        """Sizes."""
+    def counts(self) -> Counts: ...
 
     def spaces(self) -> list[SpaceSize]:
         """Every vector space of which some chunk has a vector."""
@@ -249,15 +244,15 @@ class IndexContent(Protocol):
         """All chunks of a file, in reading order; empty for an unknown file."""
 
     def in_full_text(self, ids: Iterable[str]) -> set[str]:
-        """Those of these chunks that a keyword search can find; empty without full-text search."""
+        """Those of these chunks that a full-text search can find."""
 
     def is_hollow(self) -> bool:
-        """Whether files with text are known and no chunk of any: the index has lost its content."""
+        """Whether files with text are known but no chunk: the index has lost its content."""
 
 
 class EmbeddingCache(Protocol):
-    """Embeddings by vector space and text hash (``model.text_hash``), kept for texts that come back and for
-    rebuilds. Thread-safe; each write is atomic. Raises IndexUnavailable, IndexLocked."""
+    """Embeddings by space and ``model.text_hash``, for rebuilds and texts that come back. Thread-safe; each
+    write is atomic. Raises IndexUnavailable, IndexLocked."""
 
     def cached_vectors(self, hashes: Iterable[str], space: Space | None = None) -> dict[str, Vector | None]:
         """Known embeddings by text hash; None where the text is known to have none; unknown ones absent."""
@@ -277,10 +272,8 @@ class EmbeddingCache(Protocol):
 class IndexWriter(Protocol):
     """Changes of one generation of an index. Each call is atomic: after a kill, or an exception, either all
     of it is there or nothing. Applying the same change twice leaves the same rows.
-
-    Waits for another process that writes, some seconds at most, then raises IndexLocked. Raises
-    IndexUnavailable when the disk is full; what was there stays. ``built_with`` names what the chunks and
-    vectors were made for: IndexChanged when the index has become another one since.
+    Waits some seconds for another process that writes, then raises IndexLocked; IndexUnavailable when the
+    disk is full. ``built_with`` is what the changes were made for: IndexChanged when the index differs.
     """
 
     def begin(self, fingerprint: Fingerprint) -> None:
@@ -290,7 +283,7 @@ class IndexWriter(Protocol):
         """Replace everything known of these files, all in one step: small files are written together."""
 
     def touch(self, states: Sequence[FileState]) -> None:
-        """Remember new times of files whose content is the same. Does not change the generation."""
+        """Keep new times of files whose content is the same. Does not change the generation."""
 
     def remove(self, path: str, source: Source) -> None:
         """Forget a file and all its chunks; an unknown one is no error. Its embeddings stay in the cache."""
@@ -303,7 +296,7 @@ class IndexWriter(Protocol):
         """Give stored chunks their vectors of the primary space, by chunk id."""
 
     def vectors_complete(self) -> None:
-        """Remember that no chunk waits for a vector of the primary space."""
+        """Record that no chunk waits for a vector of the primary space."""
 
     def finish(self, synced_at: float) -> None:
         """Record a completed sync, epoch seconds."""
@@ -312,19 +305,11 @@ class IndexWriter(Protocol):
 class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protocol):
     """An opened index: searched, and written in its live generation."""
 
-    #: Names the index for people and for the lock of a sync. Nothing above the store opens it.
-    path: Path
+    path: Path  # names the index, also for the lock of a sync; nothing above the store opens it
 
     def new_generation(self, fingerprint: Fingerprint, without: Space | None = None) -> Generation:
-        """Begin an empty generation, to be filled aside. The embedding cache is carried over, but none of the
-        space ``without`` (its embeddings cannot be compared with those to come). Raises IndexUnavailable,
-        also when there is no room for it."""
-
-    def lexical_rank(self, query: LexicalQuery, chunk_id: str) -> int | None:
-        return self.lexical(query, max(1, self.counts().chunks)).rank_of(chunk_id)
-
-    def vector_rank(self, vector: Vector, chunk_id: str, space: Space | None = None) -> int | None:
-        return self.vector(vector, max(1, self.counts().chunks), space=space).rank_of(chunk_id)
+        """Begin an empty generation. The embedding cache is carried over, but none of the space ``without``
+        (not comparable with vectors to come). Raises IndexUnavailable, also when there is no room for it."""
 
     def rebuild(
         self,
@@ -334,9 +319,8 @@ class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protoco
         *,
         without: Space | None = None,
     ) -> None:
-        """Fill a new generation with ``fill`` and put it in the place of this one. Searches go on against the
-        old content meanwhile. Raises what ``fill`` raises, and Cancelled; the old content stays then, and
-        what was newly embedded is kept in its cache."""
+        """Fill a new generation with ``fill``, then let it replace this one; searches see the old content
+        until then. Raises what ``fill`` raises, and Cancelled: the old content and new embeddings stay."""
         generation = self.new_generation(fingerprint, without)
         try:
             fill(generation)
@@ -347,21 +331,20 @@ class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protoco
             generation.abort()
 
     def follow(self, *, make: bool = True) -> int:
-        """Go on with the index that is at ``path`` now, when that is not the one that was opened, and
-        complete rows that another process could not write. Returns a number that is another one after a
-        change of index. ``make`` False keeps what is opened as long as nothing is there. Raises what opening
-        raises; what was opened is kept then."""
+        """Reopen when another index is at ``path`` now; complete rows that another process could not write.
+        Returns a number that changes when the index does. ``make`` False keeps what is opened as long as
+        nothing is at ``path``. Raises what opening raises; what was opened is kept then."""
 
     def bytes_on_disk(self) -> int:
         """Size in bytes, with what is not yet merged into the index; 0 for one in memory."""
 
 
 class Generation(IndexStore, Protocol):
-    """A generation that is being filled: nobody searches it before ``commit``."""
+    """A generation that is being filled: it is not searched before ``commit``."""
 
     def commit(self) -> None:
-        """Put this generation in the place of the old one, in one step for all readers in all processes."""
+        """Replace the old generation by this one, in one step for all readers in all processes."""
 
     def abort(self) -> None:
-        """End this generation. When it was not committed, its content is dropped and its new embeddings go to
-        the cache of the old one. Does nothing after ``commit`` or a second time."""
+        """Drop this generation; its new embeddings go to the cache of the old one. Does nothing after
+        ``commit`` or a second time."""

@@ -79,13 +79,10 @@ def _counter(form: str, term: tuple[str, ...]) -> Callable[[tuple[str, ...]], in
 
 
 class MemoryIndex(IndexStore):
-    """``IndexStore`` without a file; ``path`` only names it. ``extension`` and ``resident`` change nothing:
-    vectors are always compared in this process."""
+    """``IndexStore`` without a file; ``path`` only names it. Other options change nothing: vectors are
+    always compared in this process."""
 
-    def __init__(
-        self, path: Path, *, resident: bool = True, extension: bool = True, full_text: bool = True
-    ) -> None:
-        del resident, extension
+    def __init__(self, path: Path, *, full_text: bool = True, **_: bool) -> None:
         self.path = path
         self.caps = Capabilities(full_text, "in-process")
         self._content = _Content()
@@ -181,8 +178,8 @@ class MemoryIndex(IndexStore):
             matched |= {row.chunk_id for row in rows}
             for row in rows[: max(0, limit)]:
                 found.setdefault(row.chunk_id, row)
-        joiner = " and " if query.operator == "and" else " or "
-        return CandidateRows(tuple(found.values()), len(matched), joiner.join(map(" ".join, query.terms)))
+        shown = f" {query.operator} ".join(map(" ".join, query.terms))
+        return CandidateRows(tuple(found.values()), len(matched), shown)
 
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         found = self._scores(query, query.terms)
@@ -231,8 +228,7 @@ class MemoryIndex(IndexStore):
         found = dict(self.vector(vector, len(self._held.chunks), space=space))
         return {chunk_id: found[chunk_id] for chunk_id in ids if chunk_id in found}
 
-    def interrupt(self) -> None:
-        """Searches here are too short to be stopped."""
+    def interrupt(self) -> None: ...  # searches here are too short to be stopped
 
     # -- writing ----------------------------------------------------------------------------------------
 
@@ -304,7 +300,7 @@ class MemoryIndex(IndexStore):
                 self._held.generation += space is not None
 
     def cache_sizes(self) -> list[CacheSize]:
-        live, sizes = self._live(), []
+        live, sizes = {chunk.hash for chunk in self._held.chunks.values()}, []
         for space in {space: None for space, _ in self._held.cache}:
             rows = {h: row for (where, h), row in self._held.cache.items() if where == space}
             size = sum(vector.nbytes for vector, _ in rows.values() if vector is not None)
@@ -313,16 +309,13 @@ class MemoryIndex(IndexStore):
         return sorted(sizes, key=lambda size: -size.entries)
 
     def prune_cache(self, most: int) -> int:
-        live, held = self._live(), self._held.cache
+        held, live = self._held.cache, {chunk.hash for chunk in self._held.chunks.values()}
         with self._guard:
             unused = sorted((row[1], key) for key, row in held.items() if key[1] not in live)
             beyond = unused[: max(0, len(held) - most)]
             for _, key in beyond:
                 del held[key]
         return len(beyond)
-
-    def _live(self) -> set[str]:
-        return {chunk.hash for chunk in self._held.chunks.values()}
 
     # -- generations, and its end -----------------------------------------------------------------------
 

@@ -81,13 +81,13 @@ class CandidateRows:
 
 
 def bigrams(run: str) -> list[str]:
-    """Overlapping pairs of a CJK run; a lone character stands for itself."""
+    """Overlapping pairs of a CJK run; a single character is kept as it is."""
     return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
 
 
 def segment(text: str) -> str:
     """Text as the stemmed index stores it: each CJK run becomes its bigrams and its last character, so that
-    a single character is found by prefix wherever it stands; everything else stays as it is."""
+    a single character is found by prefix at any position; everything else is unchanged."""
     if text.isascii():
         return text
     return _CJK_RUN.sub(lambda m: f" {' '.join(bigrams(m[0]))} {m[0][-1]} ", composed(text))

@@ -67,13 +67,13 @@ def diagnose(
 def check_version(_: Snapshot | None, out: Outcome, version: Sequence[int] = ()) -> None:
     """The SQLite in use. ``version`` is (major, minor, patch); default: this process's."""
     known = tuple(version) or _version_of(apsw.sqlite_lib_version())
-    told = ".".join(map(str, known))
-    out.detail = f"SQLite {told}, apsw {apsw.apsw_version()}"
+    version_text = ".".join(map(str, known))
+    out.detail = f"SQLite {version_text}, apsw {apsw.apsw_version()}"
     if known < SAFE_SQLITE:
         out.add(
             "sqlite-old",
             "warning",
-            f"SQLite {told} has a bug by which two writers can damage an index (fixed in "
+            f"SQLite {version_text} has a bug by which two writers can damage an index (fixed in "
             f"{'.'.join(map(str, SAFE_SQLITE))}).",
             repair='python -m pip install --upgrade "apsw>=3.51.3"',
         )
@@ -116,13 +116,13 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
     meta, chunks = snap.meta, snap.number("SELECT count(*) FROM chunks")
     generation = meta.get("generation")
     out.detail = f"generation {generation or 'unknown'}"
-    told = "is missing" if generation is None and chunks else ""
+    fault = "is missing" if generation is None and chunks else ""
     try:
         generation_of(generation)
     except ValueError:
-        told = "cannot be read"
-    if told:
-        text = f"The generation of the index {told}: what is kept in memory of it can go stale unseen."
+        fault = "cannot be read"
+    if fault:
+        text = f"The generation of the index {fault}: what is kept in memory of it can go stale unseen."
         out.add("generation", "error", text, repair=FIX, fixable=True)
     if "synced_at" in meta and snap.synced_at is None:
         out.add("synced-at", "error", "The time of the last sync cannot be read.", repair=FIX, fixable=True)
@@ -132,23 +132,23 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
     text = meta.get("fingerprint", "")
     if not text:
         if chunks:
-            told = "The index does not say what it was built with, so nothing in it can be trusted."
-            out.add("no-fingerprint", "error", told, repair=REBUILD)
+            sentence = "The index does not say what it was built with, so nothing in it can be trusted."
+            out.add("no-fingerprint", "error", sentence, repair=REBUILD)
         return
     schema = _schema_of(text)
     out.detail += f", schema {schema or 'unknown'}"
     if schema > SCHEMA_VERSION:
-        told = f"A newer program wrote this index (schema {schema}; this one knows {SCHEMA_VERSION})."
-        out.add("newer-schema", "error", told, repair=UPGRADE)
+        sentence = f"A newer program wrote this index (schema {schema}; this one knows {SCHEMA_VERSION})."
+        out.add("newer-schema", "error", sentence, repair=UPGRADE)
         return
     try:
         snap.fingerprint()
     except (ValueError, TypeError, KeyError) as error:
-        told = f"What the index was built with cannot be read ({type(error).__name__})."
-        # Forgotten first: an index that names nobody can be rebuilt, and keeps its embeddings then. Not "&&":
+        sentence = f"What the index was built with cannot be read ({type(error).__name__})."
+        # Forgotten first: an index without a fingerprint can be rebuilt and keeps its embeddings. Not "&&":
         # what is left is an error until it was rebuilt.
         repair = f"{FIX}; {REBUILD}"
-        out.add("fingerprint-unreadable", "error", told, repair=repair, fixable=True)
+        out.add("fingerprint-unreadable", "error", sentence, repair=repair, fixable=True)
 
 
 def _schema_of(fingerprint: str) -> int:
@@ -170,12 +170,12 @@ def check_chunks(snap: Snapshot, out: Outcome) -> None:
     for chunk_id, path, source, first, last, content, model, text in snap.each(sql):
         total += 1
         models[model] += 1
-        place = f"{path}:{first}-{last}"
+        location = f"{path}:{first}-{last}"
         if chunk_id in ids:
-            twice.append(place)
+            twice.append(location)
         ids.add(chunk_id)
         if content != text_hash(text) or chunk_id != chunk_id_of(source, path, first, last, content, model):
-            wrong.append(place)
+            wrong.append(location)
     out.detail = f"{counted(total, 'chunk')}, each as its id and hash say"
     if wrong:
         text = f"{counted_are(len(wrong), 'chunk')} altered: text or place do not match hash and id."

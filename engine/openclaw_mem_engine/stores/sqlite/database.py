@@ -44,7 +44,7 @@ def explained(path: Path) -> Iterator[None]:
         named = _named(_root(error), path)
         named.repair = repair_of(error)
         raise named from error
-    except UnicodeDecodeError as error:  # text that SQLite gives as it stands in a damaged page
+    except UnicodeDecodeError as error:  # text that SQLite gives unchanged from a damaged page
         raise _damaged(error, path) from error
 
 

@@ -46,7 +46,7 @@ class _Row(NamedTuple):
 
 
 def replace_damaged(index: Path) -> tuple[Path, int]:
-    """Move a damaged index to ``NAME.damaged``, and put a new one in its place that holds the embeddings
+    """Move a damaged index to ``NAME.damaged``, and replace it by a new one that holds the embeddings
     which can still be read. Returns where the damaged one is now, and how many embeddings were saved. The
     caller holds the sync lock; may take ``SALVAGE_S`` seconds. Raises IndexUnavailable.
 

@@ -91,7 +91,7 @@ def new_generation() -> int:
 
 
 def generation_after(value: str | None) -> int:
-    """What follows a stored generation, or takes the place of one that cannot be read."""
+    """What follows a stored generation, or replaces one that cannot be read."""
     try:
         return generation_of(value) + 1
     except (TypeError, ValueError):

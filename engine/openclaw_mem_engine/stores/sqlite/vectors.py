@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Source
     from openclaw_mem_engine.stores.base import Vector
 
-# Each chunk with its vector: the cache is the one place where vectors are kept for good.
+# Each chunk with its vector: only the cache keeps vectors for good.
 # CROSS keeps SQLite from reading the cache first and all chunks for each of its rows.
 _JOIN = """chunks c CROSS JOIN embedding_cache e ON e.hash = c.hash AND e.embedding IS NOT NULL
     AND e.provider = ?1 AND e.model = ?2 AND e.provider_key = ?3"""
