@@ -65,12 +65,10 @@ def _tokeniser(form: str) -> Callable[[str], list[str]]:
 
 @lru_cache(10_000)
 def _tokens(form: str, text: str) -> tuple[str, ...]:
-    """The tokens of a chunk in a form of the words."""
     return tuple(_tokeniser(form)(segment(text) if form == "stemmed" else text))
 
 
 def _counter(form: str, term: tuple[str, ...]) -> Callable[[tuple[str, ...]], int]:
-    """Counts a term of a query among the tokens of a chunk."""
     if len(term) == 1 and term[0].endswith("*"):
         start = "".join(_tokeniser(form)(term[0][:-1]))
         return lambda tokens: sum(token.startswith(start) for token in tokens) if start else 0
@@ -205,10 +203,8 @@ class MemoryIndex(IndexStore):
         chunks = list(self._held.chunks.values())
         counts = Counter(token for chunk in chunks for token in set(_tokens("stemmed", chunk.text)))
         terms = stemmer.terms(query)
-        frequencies = document_frequencies(counts, terms)
-        return best_line_scores(
-            terms, texts, lambda line: stemmer.tokens(segment(line)), frequencies, len(chunks)
-        )
+        frequencies, total = document_frequencies(counts, terms), len(chunks)
+        return best_line_scores(terms, texts, lambda x: stemmer.tokens(segment(x)), frequencies, total)
 
     def vector(
         self,

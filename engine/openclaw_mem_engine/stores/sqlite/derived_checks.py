@@ -159,10 +159,8 @@ def _check_awaited(snap: Snapshot, out: Outcome, without: set[int]) -> None:
     if snap.meta.get("vectors_awaited") == "yes":
         out.add("vectors-awaited", "warning", f"{text}.", _locations(snap, without), INDEX)
     else:
-        text, some = (
-            f"{text}. The index has forgotten that: no sync would make them.",
-            _locations(snap, without),
-        )
+        text = f"{text}. The index has forgotten that: no sync would make them."
+        some = _locations(snap, without)
         out.add("vectors-forgotten", "error", text, some, f"{FIX} && {INDEX}", fixable=True)
 
 
