@@ -33,7 +33,7 @@ from _whole import MARK, examine  # noqa: E402
 
 from openclaw_mem_engine.config.settings import Settings  # noqa: E402
 from openclaw_mem_engine.memory import Memory  # noqa: E402
-from openclaw_mem_engine.stores.sqlite.aside import has_leftovers  # noqa: E402
+from openclaw_mem_engine.stores.sqlite.files import has_leftovers  # noqa: E402
 from openclaw_mem_engine.sync.lock import SyncLock  # noqa: E402
 
 #: Notes that come, go and change; and one that never does, which every search must find.

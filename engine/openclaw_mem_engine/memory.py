@@ -22,7 +22,7 @@ from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.rank import rank
 from openclaw_mem_engine.retrieval.builtin import PRUNE_WAIT_S, BuiltinBackend
 from openclaw_mem_engine.status import Status
-from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
+from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.sync.flight import WAIT_S
 from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.journal import Journal
@@ -73,7 +73,8 @@ class Memory:
         lineup = Lineup(settings, faults=faults, clock=clock)
         journal = Journal.of(settings, clock, kept=not faults)
         with journal.opening():
-            store = SqliteIndex(
+            store = open_store(
+                "sqlite",
                 settings.index_path,
                 resident=resident and "no-sqlite-vec" not in faults,
                 extension=settings.vector_extension and "no-sqlite-vec" not in faults,

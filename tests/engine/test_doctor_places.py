@@ -22,7 +22,7 @@ from openclaw_mem_engine.providers.base import Usage
 from openclaw_mem_engine.providers.records import ProviderRecords
 from openclaw_mem_engine.providers.registry import RECORDS_FILE
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
-from openclaw_mem_engine.stores.sqlite.aside import aside_path
+from openclaw_mem_engine.stores.sqlite.files import aside_path
 from openclaw_mem_engine.sync.lock import SyncLock
 from support.damage import codes, indexed, looked, named, type_in
 

@@ -14,8 +14,8 @@ from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import ProviderSettings, Settings
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import OPENCLAW_2026_2, Knobs
-from openclaw_mem_engine.stores.sqlite.keywords import extract_keywords
-from openclaw_mem_engine.stores.sqlite.lexical_query import build_query
+from openclaw_mem_engine.stores.query import build_query, extract_keywords
+from openclaw_mem_engine.stores.sqlite.full_text import expression_of
 from support.embed_server import running_server
 from support.goldens import MODEL, WORKSPACE, golden
 from support.memories import settings_for
@@ -169,7 +169,7 @@ def test_keyword_side(recorded: dict[str, Memory], case: dict[str, Any]) -> None
 @pytest.mark.parametrize("case", golden("fts_query")["buildFtsQuery"])
 def test_full_text_expression(case: dict[str, Any]) -> None:
     query = build_query(case["q"], "and", "plain")
-    assert (query.expression() if query else None) == case["fts"]
+    assert (expression_of(query) if query else None) == case["fts"]
 
 
 @pytest.mark.goldens

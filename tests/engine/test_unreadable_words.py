@@ -154,6 +154,8 @@ def test_an_open_process_refills_what_a_lesser_one_left_out(path: Path, missing:
     with closing(SqliteIndex(path)) as whole, closing(SqliteIndex(path, **options)) as lesser:
         assert whole.notes == ()
         put(lesser, "memory/b.md", ["gamma"], [V[2]])
+        assert [note.code for note in whole.notes] == ["rows-behind"], "a reader writes nothing"
+        whole.follow()
         assert whole.notes == () and finds(whole, 2, "gamma") and found(whole, "beta") == set()
         # The row of the last chunk is free for the next one, and what was derived from it is still there.
         lesser.remove("memory/b.md", "memory")
@@ -168,8 +170,10 @@ def test_a_refill_that_must_wait_is_told_and_made_up_for(path: Path) -> None:
     ):
         put(lesser, "memory/c.md", ["gamma"], [V[2]])
         with lesser._db.transaction():
+            whole.follow()
             assert [note.code for note in whole.notes] == ["rows-behind"]
             assert found(whole, "alpha") == {"alpha"}
             with closing(SqliteIndex(path, busy_timeout_ms=20)) as third:
                 assert [note.code for note in third.notes] == ["rows-behind"], "opening does not fail either"
+        whole.follow()
         assert whole.notes == () and finds(whole, 2, "gamma")

@@ -10,10 +10,9 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
-from openclaw_mem_engine.model import Source, text_hash
-from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, StoredChunk
-from openclaw_mem_engine.stores.sqlite.identity import chunk_id_of
-from openclaw_mem_engine.stores.sqlite.lexical_query import build_query
+from openclaw_mem_engine.model import Source, chunk_id_of, text_hash
+from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore, StoredChunk
+from openclaw_mem_engine.stores.query import build_query
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 
 Vector = npt.NDArray[np.float32]
@@ -40,7 +39,7 @@ def change_of(
 
 
 def put(
-    store: SqliteIndex,
+    store: IndexStore,
     path: str,
     texts: Sequence[str],
     vectors: Sequence[Vector | None] = (),

@@ -14,7 +14,7 @@ from openclaw_mem_engine.cli.stopping import stoppable
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
 from openclaw_mem_engine.cli.text_format import byte_size, count, moment
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.stores.sqlite.location import index_is_there
+from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

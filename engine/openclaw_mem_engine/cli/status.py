@@ -22,7 +22,7 @@ from openclaw_mem_engine.cli.text_format import (
     token_count,
 )
 from openclaw_mem_engine.providers.spent import Spent, summed
-from openclaw_mem_engine.stores.sqlite.location import index_is_there
+from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

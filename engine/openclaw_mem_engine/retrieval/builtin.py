@@ -17,8 +17,8 @@ from openclaw_mem_engine.retrieval.candidate_lists import Legs
 from openclaw_mem_engine.retrieval.freshness import Standing, note_staleness
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
-from openclaw_mem_engine.stores.sqlite.lexical_query import LexicalQuery, build_keyword_query, build_query
-from openclaw_mem_engine.stores.sqlite.location import make_folder
+from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
+from openclaw_mem_engine.stores.sqlite.files import make_folder
 from openclaw_mem_engine.sync.flight import WAIT_S, SingleFlight, Wishes, sweep_unowned
 from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild, sync
 from openclaw_mem_engine.sync.journal import Journal
@@ -258,10 +258,9 @@ class BuiltinBackend:
 
     def interrupt(self) -> None:
         """Stop the retrievals that other threads are waiting for; they raise Cancelled. A sync goes on."""
-        running = dict(self._searching)
-        for stop in running.values():
+        for stop in list(self._searching.values()):
             stop.set()
-        self.store.interrupt(running)
+        self.store.interrupt()
 
     def close(self) -> None:
         """Close index, embedders and event log."""

@@ -209,7 +209,7 @@ class QueryVectors:
             return {}
         import numpy as np
 
-        from openclaw_mem_engine.stores.sqlite.resident import products
+        from openclaw_mem_engine.stores.scoring import products
 
         lines = {chunk_id: [x for x in text.split("\n") if x.strip()] for chunk_id, text in texts.items()}
         with self._guard:

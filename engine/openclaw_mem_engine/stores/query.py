@@ -1,13 +1,140 @@
-"""Keyword extraction as OpenClaw 2026.2 does it when no embeddings are to be had.
+"""Our own tokenising, the same for every store: which words of a query are searched, how CJK text is cut for
+the index, and the keyword extraction of OpenClaw 2026.2 for the profile of that name.
 
-Kept for the profile of that name only; our own lexical queries (``words.py``) need no such lists.
+A store receives a :class:`LexicalQuery`, never the user's raw text; the query language of its full-text
+search is made inside the store.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from openclaw_mem_engine.scripts import CJK
+
+_CJK_RUN = re.compile(f"[{CJK}]+")
+_WORD = re.compile(rf"[{CJK}]+|[^\W{CJK}]+")
+# Letters, numbers and the underscore; combining marks are left out, as the original's expression does.
+_PLAIN_WORD = re.compile(r"\w+")
+
+_STOP_WORDS = frozenset(
+    """
+a an and are as at be been but by can could did do does for from had has have he her his how i if in
+is it its me my of on or our she so than that the their them then there they this to was we were
+what when where which who whom why will with would you your
+""".split()
+)
+
+Operator = Literal["or", "and", "keywords"]
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalQuery:
+    """What to search for, in no store's query language.
+
+    ``terms`` are alternatives (``or``), all required (``and``), or searched one after the other
+    (``keywords``). Each term is a tuple of neighbouring tokens (a phrase); a term of one token that ends in
+    ``*`` is a prefix. ``index`` names the form of the words: as they are (``plain``), or stemmed with CJK
+    bigrams (``stemmed``).
+    """
+
+    terms: tuple[tuple[str, ...], ...]
+    operator: Operator
+    index: Literal["stemmed", "plain"]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The distinct tokens, for marking matches on screen."""
+        return tuple(dict.fromkeys(token.rstrip("*") for term in self.terms for token in term))
+
+
+class Scored(NamedTuple):
+    """One candidate: ``raw`` is larger-is-better (negated bm25 >= 0, or cosine -1..1)."""
+
+    chunk_id: str
+    raw: float
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRows:
+    """What one search of a store found: the best ``rows`` first (equal scores by chunk id); ``matched``, how
+    many chunks matched in all, which is at least ``len(rows)``; and ``query`` as the store's own search
+    language has it ("" for vectors). Iterating gives the rows."""
+
+    rows: tuple[Scored, ...] = ()
+    matched: int = 0
+    query: str = ""
+
+    def __iter__(self) -> Iterator[Scored]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def rank_of(self, chunk_id: str) -> int | None:
+        """The 1-based rank of a chunk among the rows; None when it is not there."""
+        return next((rank for rank, row in enumerate(self.rows, 1) if row.chunk_id == chunk_id), None)
+
+
+def bigrams(run: str) -> list[str]:
+    """Overlapping pairs of a CJK run; a single character is kept as it is."""
+    return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+
+
+def segment(text: str) -> str:
+    """Text as the stemmed index stores it: each CJK run becomes its bigrams and its last character, so that
+    a single character is found by prefix at any position; everything else is unchanged."""
+    if text.isascii():
+        return text
+    return _CJK_RUN.sub(lambda m: f" {' '.join(bigrams(m[0]))} {m[0][-1]} ", composed(text))
+
+
+def composed(text: str) -> str:
+    """Text with its marks joined to their letters (NFC): macOS writes names, and people paste text, with
+    marks apart, which would cut a word or a kana in two."""
+    return unicodedata.normalize("NFC", text)
+
+
+def build_query(
+    text: str, form: Literal["or", "and"], index: Literal["stemmed", "plain"]
+) -> LexicalQuery | None:
+    """The lexical query of a user's text, or None when it holds no word.
+
+    ``or`` leaves out stop words (unless nothing would be left); ``and`` keeps every word, as OpenClaw does.
+    On the stemmed index a CJK run is its bigrams: alternatives in ``or``, one phrase in ``and``.
+    """
+    words = _PLAIN_WORD.findall(text) if index == "plain" else _WORD.findall(composed(text))
+    if form == "or":
+        words = [w for w in words if w.lower() not in _STOP_WORDS] or words
+        words = list(dict.fromkeys(w.lower() for w in words))
+    terms: list[tuple[str, ...]] = []
+    for word in words:
+        if index == "plain" or not _CJK_RUN.fullmatch(word):
+            terms.append((word,))
+        elif len(word) == 1:
+            terms.append((word + "*",))
+        elif form == "and":
+            terms.append(tuple(bigrams(word)))
+        else:
+            terms.extend((pair,) for pair in bigrams(word))
+    terms = list(dict.fromkeys(terms)) if form == "or" else terms
+    return LexicalQuery(tuple(terms), form, index) if terms else None
+
+
+def build_keyword_query(text: str) -> LexicalQuery | None:
+    """OpenClaw 2026.2's search without embeddings: its extracted keywords, looked for one by one; the whole
+    text when none is left."""
+    words = extract_keywords(text) or [text.strip()]
+    terms = [tuple(_PLAIN_WORD.findall(word)) for word in words]
+    kept = tuple(term for term in terms if term)
+    return LexicalQuery(kept, "keywords", "plain") if kept else None
+
+
+# -- keywords of OpenClaw 2026.2 ------------------------------------------------------------------------
 
 _ENGLISH = """
 a about above after against all also among an and any anything are as at be been before being but by
