@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.load import load_settings
     from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs, profile
+    from openclaw_mem_engine.ranking.pipeline import rank
     from openclaw_mem_engine.ranking.pool import Pool
-    from openclaw_mem_engine.ranking.rank import rank
     from openclaw_mem_engine.ranking.trace import Trace, recompute
     from openclaw_mem_engine.status import Status
 
@@ -30,7 +30,7 @@ _HOMES = {
     "Pool": "ranking.pool",
     "PROFILES": "ranking.knobs",
     "profile": "ranking.knobs",
-    "rank": "ranking.rank",
+    "rank": "ranking.pipeline",
     "Trace": "ranking.trace",
     "recompute": "ranking.trace",
 }

@@ -276,7 +276,7 @@ def test_a_file_that_is_gone_is_said() -> None:
     ],
 )
 def test_terms_are_marked_across_forms_and_scripts(query: str, text: str, marked: list[str]) -> None:
-    pool = world.pool(query=query, legs=("vector",))
+    pool = world.pool(query=query, kinds=("vector",))
     line = Marker.of(pool).mark(text)
     assert [span.text for span in line if "match" in span.role] == marked
 
@@ -322,9 +322,9 @@ def test_every_knob_has_a_hint() -> None:
 
 def test_degraded_service_is_said() -> None:
     note = Note("stale", "Two notes changed since the last sync.", "warning")
-    view = world.view(notes=(note, Note("x", "Keywords alone.", "info")))
+    view = world.view(notes=(note, Note("x", "BM25 only.", "info")))
     told = texts(status.soundness(view, Activity(phase="ready"), 100))
-    assert "! Two notes changed" in told and "i Keywords alone." in told
+    assert "! Two notes changed" in told and "i BM25 only." in told
 
 
 def test_a_fallback_is_said() -> None:

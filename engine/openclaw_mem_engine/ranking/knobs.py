@@ -4,49 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from typing import Any, Literal
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.ranking.knob_table import SPACES, KnobValue, spec
-from openclaw_mem_engine.ranking.pool import OVERFETCH
+from openclaw_mem_engine.ranking.knob_table import SPEC, KnobSpec, KnobValue, knob
+from openclaw_mem_engine.ranking.pool import OVERFETCH, Kind
 
 Mode = Literal["hybrid", "bm25", "vector"]
 Fusion = Literal["weighted", "rrf"]
 Rescue = Literal["off", "when-empty", "fill"]
 
+#: The kind of list that a mode leaves; a mode that is not here takes all of them.
+_ONLY: Mapping[Mode, Kind] = {"bm25": "lexical", "vector": "vector"}
+
+#: The vector spaces of an index by number: it can hold vectors of several embedders.
+SPACES = ("primary", "second", "third")
+
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """One complete ranking configuration. Build it with :func:`profile` and :meth:`set`."""
+    """One complete ranking configuration. Build it with :func:`profile` and :meth:`set`. The order of the
+    fields is that of the knob panel."""
 
     profile: str = "documented"
-    mode: Mode = "hybrid"
-    vector_space: Literal["primary", "second", "third"] = "primary"
-    lexical_form: Literal["or", "and"] = "or"
-    lexical_index: Literal["stemmed", "plain"] = "stemmed"
-    line_text: float = 0.0
-    line_vector: float = 0.0
-    fill_missing: bool = False
-    candidate_multiplier: int = 4
-    pool_results: int = 6
-    text_score: Literal["rank", "one", "max"] = "rank"
-    vector_score: Literal["cosine", "minmax"] = "cosine"
-    fusion: Fusion = "weighted"
-    vector_weight: float = 0.7
-    text_weight: float = 0.3
-    rrf_k: int = 60
-    decay: bool = False
-    half_life_days: float = 30.0
-    mmr: bool = False
-    mmr_lambda: float = 0.7
-    mmr_tokens: Literal["unicode", "ascii"] = "unicode"
-    min_score: float = 0.35
-    keyword_rescue: Rescue = "when-empty"
-    max_results: int = 6
+    mode: Mode = knob("hybrid", "which lists take part", choices=("hybrid", "bm25", "vector"))
+    vector_space: Literal["primary", "second", "third"] = knob(
+        "primary", "whose vectors count, when the index holds several", choices=SPACES, free=False
+    )
+    fusion: Fusion = knob("weighted", "how the lists become one score", choices=("weighted", "rrf"))
+    vector_weight: float = knob(0.7, "share of the vector score in weighted fusion")
+    text_weight: float = knob(0.3, "share of the text score in weighted fusion")
+    rrf_k: int = knob(60, "rank constant of RRF: 1 / (k + rank)", low=1, high=1000, step=5, leap=20)
+    decay: bool = knob(False, "older dated notes count less")
+    half_life_days: float = knob(30.0, "age at which a score is halved", low=1, high=3650, step=5, leap=30)
+    mmr: bool = knob(False, "prefer hits that differ from those already chosen")
+    mmr_lambda: float = knob(0.7, "1 is pure relevance, 0 pure diversity")
+    min_score: float = knob(0.35, "hits below this are cut")
+    keyword_rescue: Rescue = knob(
+        "when-empty", "keep keyword hits that the cut would lose", choices=("off", "when-empty", "fill")
+    )
+    max_results: int = knob(6, "how many hits the agent gets", low=1, high=200, step=1, leap=5)
+    candidate_multiplier: int = knob(
+        4, "candidates of a list = max results × this", low=1, high=20, step=1, leap=4
+    )
+    pool_results: int = knob(6, "size the pool for at least so many results", low=1, high=200, step=1, leap=5)
+    text_score: Literal["rank", "one", "max"] = knob(
+        "rank", "bm25 as 1/(1+rank), 1 for all, or share of the best", choices=("rank", "one", "max")
+    )
+    vector_score: Literal["cosine", "minmax"] = knob(
+        "cosine", "cosine as it is, or spread from 0 to 1", choices=("cosine", "minmax")
+    )
+    mmr_tokens: Literal["unicode", "ascii"] = knob(
+        "unicode", "words that MMR compares", choices=("unicode", "ascii")
+    )
+    lexical_form: Literal["or", "and"] = knob(
+        "or", "any word (or) or every word (and) must match", choices=("or", "and"), free=False
+    )
+    lexical_index: Literal["stemmed", "plain"] = knob(
+        "stemmed", "stemmed words and CJK bigrams, or plain words", choices=("stemmed", "plain"), free=False
+    )
+    line_text: float = knob(0.0, "how much the best line's bm25 adds", free=False)
+    line_vector: float = knob(0.0, "share of the best line's cosine", free=False)
+    fill_missing: bool = knob(False, "score a hit of one list on the other too", free=False)
 
     @property
     def candidates(self) -> int:
-        """Rows that each leg may send into the pool: ``min(200, multiplier × max(max_results,
+        """Rows that each list may send into the pool: ``min(200, multiplier × max(max_results,
         pool_results))``, so that asking for fewer results does not shrink what they are chosen from."""
         results = max(self.max_results, self.pool_results)
         return min(OVERFETCH, max(1, results * self.candidate_multiplier))
@@ -68,8 +92,12 @@ class Knobs:
 
     @property
     def space_number(self) -> int:
-        """Which vector leg of a pool is fused, from 0."""
+        """Which vector space of a pool is fused, from 0."""
         return SPACES.index(self.vector_space)
+
+    def takes(self, kind: Kind) -> bool:
+        """Whether lists of a kind take part in this mode."""
+        return _ONLY.get(self.mode, kind) == kind
 
     def set(self, settings: Mapping[str, Any]) -> Knobs:
         """A copy with these knobs changed. Text values are parsed (``on``/``off`` for switches).
@@ -99,7 +127,35 @@ class Knobs:
         return {name: value for name, value in mine.items() if name != "profile" and value != theirs[name]}
 
 
-#: Documented: the published formulas, with two protections. Keyword rescue, because keywords alone reach
+#: The table of all knobs but the profile.
+KNOBS: Mapping[str, KnobSpec] = {
+    f.name: replace(f.metadata[SPEC], name=f.name) for f in fields(Knobs) if f.metadata
+}
+
+
+def spec(name: str) -> KnobSpec:
+    """The table entry of a knob. Raises UsageError with the nearest known names."""
+    try:
+        return KNOBS[name]
+    except KeyError:
+        near = get_close_matches(name, [*KNOBS, "profile"], 3, 0.5)
+        hint = f" Did you mean {', '.join(near)}?" if near else ""
+        raise UsageError(f"There is no knob {name!r}.{hint} Known: profile, {', '.join(KNOBS)}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A known ranker: its knobs, and its stages in order (names of ``ranking.pipeline.STAGES``)."""
+
+    knobs: Knobs
+    stages: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.knobs.profile
+
+
+#: Documented: the published formulas, with two protections. Keyword rescue, because BM25 only reaches
 #: 0.3 × 0.5 and the cut is 0.35; and a pool that is never smaller than that of the default six results,
 #: because asking for one result must not find a worse best hit than asking for five.
 DOCUMENTED = Knobs()
@@ -131,12 +187,16 @@ WORKBENCH = Knobs(
     keyword_rescue="off",
 )
 
-PROFILES: Mapping[str, Knobs] = {knobs.profile: knobs for knobs in (DOCUMENTED, OPENCLAW_2026_2, WORKBENCH)}
+_STAGES = ("candidates", "fusion", "decay", "mmr", "min_score", "rescue", "max_results")
+
+PROFILES: Mapping[str, Profile] = {
+    knobs.profile: Profile(knobs, _STAGES) for knobs in (DOCUMENTED, OPENCLAW_2026_2, WORKBENCH)
+}
 
 
 def profile(name: str) -> Knobs:
     """The knobs of a named profile. Raises UsageError naming the known ones."""
     try:
-        return PROFILES[name.strip().lower()]
+        return PROFILES[name.strip().lower()].knobs
     except KeyError:
         raise UsageError(f"There is no profile {name!r}. Known: {', '.join(PROFILES)}.") from None

@@ -6,8 +6,7 @@ from textual import work
 from textual.containers import Vertical
 
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.ranking.knob_table import KNOBS
-from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
 from openclaw_mem_engine.ranking.trace import Row
 from openclaw_mem_tui.bindings import ACTIONS, elsewhere
 from openclaw_mem_tui.features.search.export_actions import ExportActions

@@ -192,8 +192,8 @@ def _diversity(trace: Trace, row: Row, cells: int) -> list[Line]:
     chosen = f"picked {_ordinal(row.ranks['mmr'])}" if seen.picked else "not picked"
     text = f"λ {fmt.score(lam, 2)} · rel {fmt.score(seen.relevance, 2)} · sim {fmt.score(seen.similarity, 2)}"
     made = [spread(line((fmt.left("mmr", _LABEL), "dim"), text), line((chosen, "dim")), cells)]
-    if seen.rival is not None and seen.similarity > 0:
-        rival = fmt.crop_left(fmt.inert(seen.rival), cells - _LABEL - 8)
+    if seen.nearest is not None and seen.similarity > 0:
+        rival = fmt.crop_left(fmt.inert(seen.nearest), cells - _LABEL - 8)
         made.append(line((" " * _LABEL + "nearest ", "dim"), (rival, "dim")))
     return made
 
