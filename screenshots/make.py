@@ -109,7 +109,7 @@ class SteadyMemory(Memory):
     def retrieve(self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None) -> Pool:
         pool = super().retrieve(query, knobs, cancel)
         lists = tuple(replace(found, milliseconds=0.4 if found.words else 0.3) for found in pool.lists)
-        fixed = {"embed": 0.2, "vector": 0.3, "bm25": 0.4, "lines": 0.1}
+        fixed = {"embed": 0.2, "vec": 0.3, "bm25": 0.4, "lines": 0.1}
         timings = {name: fixed[name] for name in pool.timings}
         return replace(pool, lists=lists, timings=timings)
 

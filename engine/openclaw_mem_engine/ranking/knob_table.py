@@ -18,7 +18,8 @@ SPEC = "knob"
 @dataclass(frozen=True, slots=True)
 class KnobSpec:
     """Range, steps and meaning of one knob. ``low``/``high`` are inclusive; ``step``/``leap`` are the small
-    and large change of a key press; ``free`` is True where a change needs no new retrieval."""
+    and large change of a key press; ``free`` is True where a change needs no new retrieval. ``needs`` are
+    settings of other knobs without which this one has no effect: ``knob=value`` or ``knob=one|other``."""
 
     name: str
     kind: Literal["choice", "int", "float", "switch"]
@@ -29,6 +30,7 @@ class KnobSpec:
     step: float = 0.05
     leap: float = 0.2
     free: bool = True
+    needs: tuple[str, ...] = ()
 
     @property
     def allowed(self) -> str:
@@ -85,9 +87,14 @@ class KnobSpec:
         return int(moved) if self.kind == "int" else round(float(moved), 6)
 
 
+def value_text(value: KnobValue) -> str:
+    """A value as it is written in a setting; switches are on or off."""
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
 def knob(default: _T, help: str, **details: Any) -> _T:
     """A field of ``Knobs``: its default, meaning, and those details of :class:`KnobSpec` that differ from
-    the usual. The kind follows from the default."""
+    the usual. The kind follows from the default, the choices from the annotation."""
     kinds: dict[type, Literal["choice", "int", "float", "switch"]]
     kinds = {bool: "switch", int: "int", float: "float", str: "choice"}
     details = {"kind": kinds[type(default)], **details}

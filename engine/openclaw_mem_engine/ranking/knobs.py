@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.ranking.knob_table import SPEC, KnobSpec, KnobValue, knob
+from openclaw_mem_engine.ranking.knob_table import SPEC, KnobSpec, KnobValue, knob, value_text
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Kind
 
 Mode = Literal["hybrid", "bm25", "vector"]
@@ -18,8 +18,10 @@ Rescue = Literal["off", "when-empty", "fill"]
 #: The kind of list that a mode leaves; a mode that is not here takes all of them.
 _ONLY: Mapping[Mode, Kind] = {"bm25": "lexical", "vector": "vector"}
 
-#: The vector spaces of an index by number: it can hold vectors of several embedders.
-SPACES = ("primary", "second", "third")
+#: The vector spaces of an index in the order of their numbers: it can hold vectors of several embedders.
+Space = Literal["primary", "second", "third"]
+
+_SHARES = ("fusion=weighted", "mode=hybrid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +30,28 @@ class Knobs:
     fields is that of the knob panel."""
 
     profile: str = "documented"
-    mode: Mode = knob("hybrid", "which lists take part", choices=("hybrid", "bm25", "vector"))
-    vector_space: Literal["primary", "second", "third"] = knob(
-        "primary", "whose vectors count, when the index holds several", choices=SPACES, free=False
+    mode: Mode = knob("hybrid", "which lists take part")
+    vector_space: Space = knob(
+        "primary",
+        "whose vectors count, when the index holds several",
+        free=False,
+        needs=("mode=hybrid|vector",),
     )
-    fusion: Fusion = knob("weighted", "how the lists become one score", choices=("weighted", "rrf"))
-    vector_weight: float = knob(0.7, "share of the vector score in weighted fusion")
-    text_weight: float = knob(0.3, "share of the text score in weighted fusion")
-    rrf_k: int = knob(60, "rank constant of RRF: 1 / (k + rank)", low=1, high=1000, step=5, leap=20)
+    fusion: Fusion = knob("weighted", "how the lists become one score")
+    vector_weight: float = knob(0.7, "share of the vector score in weighted fusion", needs=_SHARES)
+    text_weight: float = knob(0.3, "share of the text score in weighted fusion", needs=_SHARES)
+    rrf_k: int = knob(
+        60, "rank constant of RRF: 1 / (k + rank)", low=1, high=1000, step=5, leap=20, needs=("fusion=rrf",)
+    )
     decay: bool = knob(False, "older dated notes count less")
-    half_life_days: float = knob(30.0, "age at which a score is halved", low=1, high=3650, step=5, leap=30)
+    half_life_days: float = knob(
+        30.0, "age at which a score is halved", low=1, high=3650, step=5, leap=30, needs=("decay=on",)
+    )
     mmr: bool = knob(False, "prefer hits that differ from those already chosen")
-    mmr_lambda: float = knob(0.7, "1 is pure relevance, 0 pure diversity")
-    min_score: float = knob(0.35, "hits below this are cut")
+    mmr_lambda: float = knob(0.7, "1 is pure relevance, 0 pure diversity", needs=("mmr=on",))
+    min_score: float = knob(0.35, "hits below this are cut", needs=("fusion=weighted",))
     keyword_rescue: Rescue = knob(
-        "when-empty", "keep keyword hits that the cut would lose", choices=("off", "when-empty", "fill")
+        "when-empty", "keep keyword hits that the cut would lose", needs=("fusion=weighted",)
     )
     max_results: int = knob(6, "how many hits the agent gets", low=1, high=200, step=1, leap=5)
     candidate_multiplier: int = knob(
@@ -50,22 +59,22 @@ class Knobs:
     )
     pool_results: int = knob(6, "size the pool for at least so many results", low=1, high=200, step=1, leap=5)
     text_score: Literal["rank", "one", "max"] = knob(
-        "rank", "bm25 as 1/(1+rank), 1 for all, or share of the best", choices=("rank", "one", "max")
+        "rank", "bm25 as 1/(1+rank), 1 for all, or share of the best", needs=("fusion=weighted",)
     )
     vector_score: Literal["cosine", "minmax"] = knob(
-        "cosine", "cosine as it is, or spread from 0 to 1", choices=("cosine", "minmax")
+        "cosine", "cosine as it is, or spread from 0 to 1", needs=("fusion=weighted",)
     )
-    mmr_tokens: Literal["unicode", "ascii"] = knob(
-        "unicode", "words that MMR compares", choices=("unicode", "ascii")
-    )
+    mmr_tokens: Literal["unicode", "ascii"] = knob("unicode", "words that MMR compares", needs=("mmr=on",))
     lexical_form: Literal["or", "and"] = knob(
-        "or", "any word (or) or every word (and) must match", choices=("or", "and"), free=False
+        "or", "any word (or) or every word (and) must match", free=False
     )
     lexical_index: Literal["stemmed", "plain"] = knob(
-        "stemmed", "stemmed words and CJK bigrams, or plain words", choices=("stemmed", "plain"), free=False
+        "stemmed", "stemmed words and CJK bigrams, or plain words", free=False
     )
-    line_text: float = knob(0.0, "how much the best line's bm25 adds", free=False)
-    line_vector: float = knob(0.0, "share of the best line's cosine", free=False)
+    line_text: float = knob(
+        0.0, "how much the best line's bm25 adds", free=False, needs=("fusion=weighted", "text_score=max")
+    )
+    line_vector: float = knob(0.0, "share of the best line's cosine", free=False, needs=("fusion=weighted",))
     fill_missing: bool = knob(False, "score a hit of one list on the other too", free=False)
 
     @property
@@ -93,11 +102,19 @@ class Knobs:
     @property
     def space_number(self) -> int:
         """Which vector space of a pool is fused, from 0."""
-        return SPACES.index(self.vector_space)
+        return get_args(Space).index(self.vector_space)
 
     def takes(self, kind: Kind) -> bool:
         """Whether lists of a kind take part in this mode."""
         return _ONLY.get(self.mode, kind) == kind
+
+    def missing_need(self, name: str) -> str:
+        """Why a knob has no effect with the others as they are ("needs decay on"), or an empty text."""
+        for need in spec(name).needs:
+            other, _, values = need.partition("=")
+            if value_text(getattr(self, other)) not in values.split("|"):
+                return f"needs {other} {values}".replace("_", " ").replace("|", " or ")
+        return ""
 
     def set(self, settings: Mapping[str, Any]) -> Knobs:
         """A copy with these knobs changed. Text values are parsed (``on``/``off`` for switches).
@@ -127,9 +144,13 @@ class Knobs:
         return {name: value for name, value in mine.items() if name != "profile" and value != theirs[name]}
 
 
+_TYPES = get_type_hints(Knobs)
+
 #: The table of all knobs but the profile.
 KNOBS: Mapping[str, KnobSpec] = {
-    f.name: replace(f.metadata[SPEC], name=f.name) for f in fields(Knobs) if f.metadata
+    f.name: replace(f.metadata[SPEC], name=f.name, choices=get_args(_TYPES[f.name]))
+    for f in fields(Knobs)
+    if f.metadata
 }
 
 
@@ -149,10 +170,6 @@ class Profile:
 
     knobs: Knobs
     stages: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        return self.knobs.profile
 
 
 #: Documented: the published formulas, with two protections. Keyword rescue, because BM25 only reaches

@@ -67,9 +67,10 @@ class CandidateList:
     ``id`` is unique in a pool: the retriever ("bm25", "vector"), and for a further query or vector space of
     the same retriever its name after a colon ("bm25:expanded"). ``query`` is what was really searched for
     (the full-text expression, or the text that was embedded), ``words`` the tokens of a lexical one.
-    ``weight`` is the list's share among the lists of its kind, and its factor in RRF. ``matched`` is how many
-    chunks matched in all, None where the store knows only that there are more than it returned.
-    ``milliseconds`` is wall time. ``label`` is the short name on screens, that of its kind when empty.
+    ``weight`` (above 0) is its share among the lists of its kind, and its factor in RRF. ``matched`` is
+    how many chunks matched in all, None where the store knows only that there are more than it returned.
+    ``milliseconds`` is wall time. ``label`` is the name on screens (5 letters fit), by default that of its
+    kind.
 
     ``space_number`` counts vector spaces: 0 is the primary's (or that of its fallback), None is a list that
     belongs to no space. ``space`` names whose vectors were compared, "" for the primary's.

@@ -25,6 +25,7 @@ class Ranked:
     scores: dict[str, float]
     ranks: dict[str, int]
     rank: int = 0
+    rescued: bool = False
     diversity: Diversity | None = None
 
 
@@ -67,7 +68,6 @@ class RankingState:
         self.displaced: Displacement | None = None
         self._scored: dict[str, Ranked] = {}
         self._drops: dict[str, _Drop] = {}
-        self._rescued: set[str] = set()
         self._stages: list[Stage] = []
         self._step = 0
         self._start = 0.0
@@ -105,11 +105,8 @@ class RankingState:
     def restore(self, item: Ranked) -> None:
         """A dropped candidate is returned after all, behind those that passed."""
         del self._drops[item.chunk_id]
-        self._rescued.add(item.chunk_id)
+        item.rescued = True
         self.ranked.append(item)
-
-    def is_rescued(self, item: Ranked) -> bool:
-        return item.chunk_id in self._rescued
 
     def record(
         self,
@@ -137,10 +134,10 @@ class RankingState:
 
     def trace(self) -> Trace:
         """The explanation of everything that happened: a row for every candidate of the pool."""
-        rows = []
-        for at, item in enumerate(self.ranked, 1):
-            outcome = Outcome("returned", at, rescued=item.chunk_id in self._rescued)
-            rows.append(self._row(item.chunk_id, outcome))
+        rows = [
+            self._row(item.chunk_id, Outcome("returned", at, rescued=item.rescued))
+            for at, item in enumerate(self.ranked, 1)
+        ]
         dropped = sorted(self._drops.values(), key=lambda drop: (-drop.step, drop.order))
         rows.extend(self._row(drop.chunk_id, drop.outcome) for drop in dropped)
         return Trace(

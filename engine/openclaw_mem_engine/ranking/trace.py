@@ -15,6 +15,8 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 
 TRACE_VERSION = 1
 
+_DIVERSITY_KEYS = ("picked", "relevance", "similarity", "rival", "value")
+
 
 #: What a stage does: ``list`` is a candidate list and its cut, ``fusion`` makes scores out of lists,
 #: ``score`` changes scores, ``order`` the order only, ``cut`` drops by score, ``rescue`` takes back what was
@@ -64,15 +66,6 @@ class Diversity(NamedTuple):
     nearest: str | None
     value: float
 
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "picked": self.picked,
-            "relevance": self.relevance,
-            "similarity": self.similarity,
-            "rival": self.nearest,
-            "value": self.value,
-        }
-
 
 class Row(NamedTuple):
     """One candidate. ``scores`` and ``ranks`` are keyed by list and stage: a list's key (``RankedList.key``)
@@ -107,7 +100,8 @@ class Row(NamedTuple):
 class Stage(NamedTuple):
     """One step as it ran. ``entered``/``left`` count candidates; ``changed`` counts those whose rank the
     stage moved (for MMR among the chosen hits, for rescue those it kept); ``milliseconds`` is wall time.
-    ``limit`` is what a cut compares with; ``label`` and ``heading`` are the short name and its meaning."""
+    ``limit`` is what a cut compares with; ``label`` is the name on screens (5 letters fit), ``heading`` its
+    meaning."""
 
     name: str
     formula: str
@@ -220,7 +214,7 @@ def _row_dict(row: Row) -> dict[str, object]:
             }
             for o in row.operands
         ],
-        **({"mmr": row.diversity.to_dict()} if row.diversity else {}),
+        **({"mmr": dict(zip(_DIVERSITY_KEYS, row.diversity, strict=True))} if row.diversity else {}),
         "outcome": result,
     }
 

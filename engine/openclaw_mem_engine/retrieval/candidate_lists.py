@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import IndexLocked, IndexUnavailable
 from openclaw_mem_engine.model import Fallback, Note
+from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Kind, ListRow, Signal
 from openclaw_mem_engine.retrieval.query_vectors import AskedSpace, QueryVectors, Searched
@@ -92,7 +93,8 @@ class ListBuilder:
 
     def _add(self, id: str, kind: Kind, query: str, rows: Sequence[Scored], start: float) -> CandidateList:
         spent = (time.perf_counter() - start) * 1000
-        self._timings[id] = self._timings.get(id, 0.0) + spent
+        step = KINDS[kind].label
+        self._timings[step] = self._timings.get(step, 0.0) + spent
         matched = len(rows) if len(rows) < OVERFETCH else None
         made = CandidateList(
             id, kind, query, tuple(ListRow(*row) for row in rows), matched=matched, milliseconds=spent

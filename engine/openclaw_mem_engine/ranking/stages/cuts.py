@@ -71,7 +71,7 @@ def cut_by_count(state: RankingState) -> None:
     most, displaced, before = state.knobs.max_results, state.displaced, state.ranked
     by_score: set[str] = set()
     if displaced is not None:
-        passed = sorted((i for i in before if not state.is_rescued(i)), key=lambda item: -item.score)
+        passed = sorted((i for i in before if not i.rescued), key=lambda item: -item.score)
         by_score = {item.chunk_id for item in passed[:most]}
     for item in before[most:]:
         if displaced is not None and item.chunk_id in by_score:

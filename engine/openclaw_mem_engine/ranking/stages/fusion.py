@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Values, ranked_list
+from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Value, Values, ranked_list
 from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Operand
@@ -75,25 +75,20 @@ def fuse(state: RankingState) -> None:
     members = list(dict.fromkeys(row.chunk_id for lst in lists for row in lst.source.rows[: lst.cut]))
     signals = state.pool.signals
     values = [lst.kind.values(lst, signals.get(lst.source.id, {}), knobs, members) for lst in lists]
+    rrf = knobs.fusion == "rrf"
+    added = [_reciprocals(lst, knobs.rrf_k) for lst in lists] if rrf else values
     weights = _weights(state)
-    own_scores = [number for number, lst in enumerate(lists) if lst.term != lst.key]
     made = []
     for chunk_id in members:
-        if knobs.fusion == "rrf":
-            operands = tuple(
-                _reciprocal(lst, chunk_id, weight, knobs.rrf_k)
-                for lst, weight in zip(lists, weights, strict=True)
-            )
-        else:
-            operands = tuple(
-                _weighted(lst, chunk_id, weight, found)
-                for lst, weight, found in zip(lists, weights, values, strict=True)
-            )
+        operands = tuple(
+            _operand(lst, chunk_id, weight, found.get(chunk_id))
+            for lst, weight, found in zip(lists, weights, added, strict=True)
+        )
         score = sum(o.value * o.weight for o in operands)
         scores = {"fusion": score}
-        for number in own_scores:
-            if chunk_id in values[number]:
-                scores[lists[number].term] = values[number][chunk_id].value
+        for lst, found in zip(lists, values, strict=True):
+            if lst.term != lst.key and chunk_id in found:
+                scores[lst.term] = found[chunk_id].value
         made.append(Ranked(chunk_id, score, operands, scores, {}))
     state.add(made)
     state.reorder("fusion", sorted(made, key=lambda item: -item.score))
@@ -127,23 +122,17 @@ def _weights(state: RankingState) -> list[float]:
     return [shares[lst.source.kind] * (lst.source.weight / totals[lst.source.kind]) for lst in lists]
 
 
-def _weighted(lst: RankedList, chunk_id: str, weight: float, values: Values) -> Operand:
-    known = values.get(chunk_id)
-    if known is None:
-        return Operand("fusion", lst.term, "add", 0.0, weight, {}, _absence(lst, chunk_id))
-    return Operand("fusion", lst.term, "add", known.value, weight, known.inputs)
+def _reciprocals(lst: RankedList, k: int) -> Values:
+    inside = ((row.chunk_id, rank) for rank, row in enumerate(lst.source.rows[: lst.cut], 1))
+    return {chunk_id: Value(1.0 / (k + rank), {"rank": rank, "k": k}) for chunk_id, rank in inside}
 
 
-def _reciprocal(lst: RankedList, chunk_id: str, weight: float, k: int) -> Operand:
-    if not lst.inside(chunk_id):
-        return Operand("fusion", lst.term, "add", 0.0, weight, {}, _absence(lst, chunk_id))
-    rank = lst.ranks[chunk_id]
-    return Operand("fusion", lst.term, "add", 1.0 / (k + rank), weight, {"rank": rank, "k": k})
-
-
-def _absence(lst: RankedList, chunk_id: str) -> str:
+def _operand(lst: RankedList, chunk_id: str, weight: float, value: Value | None) -> Operand:
+    if value is not None:
+        return Operand("fusion", lst.term, "add", value.value, weight, value.inputs)
     rank = lst.ranks.get(chunk_id)
-    return lst.kind.unmatched if rank is None else f"rank {rank}, cut at {lst.cut}"
+    absence = lst.kind.unmatched if rank is None else f"rank {rank}, cut at {lst.cut}"
+    return Operand("fusion", lst.term, "add", 0.0, weight, {}, absence)
 
 
 def _formula(state: RankingState, weights: list[float]) -> tuple[str, dict[str, float | str | bool]]:
