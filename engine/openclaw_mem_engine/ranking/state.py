@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from time import perf_counter
 from typing import NamedTuple
 
@@ -30,12 +31,16 @@ class Ranked:
 
 
 class _Drop(NamedTuple):
-    """``step`` counts stages: what a later one dropped was nearer to being returned."""
+    """``step`` counts stages down: what a later one dropped was nearer to being returned."""
 
     step: int
     order: float
     chunk_id: str
     outcome: Outcome
+
+
+#: Key, ranks and raw scores of a list.
+_Numbers = tuple[str, Mapping[str, int], Mapping[str, float]]
 
 
 class Displacement(NamedTuple):
@@ -94,9 +99,8 @@ class RankingState:
     def drop(self, chunk_id: str, stage: str, label: str, reason: str, order: float) -> None:
         """A candidate is not returned: ``reason`` is shown, ``order`` sorts what one stage dropped. The
         stage takes it out of ``ranked`` itself."""
-        self._drops[chunk_id] = _Drop(
-            self._step, order, chunk_id, Outcome("dropped", stage=stage, reason=reason, label=label)
-        )
+        outcome = Outcome("dropped", None, stage, reason, False, label)
+        self._drops[chunk_id] = _Drop(-self._step, order, chunk_id, outcome)
 
     def dropped_scores(self) -> list[Ranked]:
         """Scored candidates that were dropped so far, in the order of dropping."""
@@ -134,12 +138,13 @@ class RankingState:
 
     def trace(self) -> Trace:
         """The explanation of everything that happened: a row for every candidate of the pool."""
+        lists = [(lst.key, lst.ranks, lst.raw) for lst in (*self.lists, *self.shown_lists)]
         rows = [
-            self._row(item.chunk_id, Outcome("returned", at, rescued=item.rescued))
+            self._row(item.chunk_id, lists, Outcome("returned", at, rescued=item.rescued))
             for at, item in enumerate(self.ranked, 1)
         ]
-        dropped = sorted(self._drops.values(), key=lambda drop: (-drop.step, drop.order))
-        rows.extend(self._row(drop.chunk_id, drop.outcome) for drop in dropped)
+        dropped = sorted(self._drops.values(), key=itemgetter(0, 1))
+        rows.extend(self._row(drop.chunk_id, lists, drop.outcome) for drop in dropped)
         return Trace(
             self.pool.query,
             self.knobs,
@@ -150,15 +155,15 @@ class RankingState:
             tuple(self.shown_lists),
         )
 
-    def _row(self, chunk_id: str, outcome: Outcome) -> Row:
+    def _row(self, chunk_id: str, lists: Sequence[_Numbers], outcome: Outcome) -> Row:
         candidate = self.pool.candidates[chunk_id]
         scores: dict[str, float] = {}
         ranks: dict[str, int] = {}
-        for lst in (*self.lists, *self.shown_lists):
-            rank = lst.ranks.get(chunk_id)
+        for key, ranks_of, raw in lists:
+            rank = ranks_of.get(chunk_id)
             if rank is not None:
-                scores[lst.key] = lst.raw[chunk_id]
-                ranks[lst.key] = rank
+                scores[key] = raw[chunk_id]
+                ranks[key] = rank
         item = self._scored.get(chunk_id)
         if item is not None:
             scores.update(item.scores)

@@ -38,9 +38,22 @@ def take_candidates(state: RankingState) -> None:
             heading=lst.kind.heading,
             milliseconds=source.milliseconds,
         )
+    members = set(_members(state))
+    tail = f"; the pool takes the first {knobs.candidates} of each list"
     for chunk_id in state.pool.candidates:
-        if not any(lst.inside(chunk_id) for lst in state.lists):
-            _drop_outside(state, chunk_id)
+        if chunk_id in members:
+            continue
+        found = sorted([(lst.ranks[chunk_id], lst.key) for lst in state.lists if chunk_id in lst.ranks])
+        if found:
+            ranks = ", ".join([f"{key} rank {rank}" for rank, key in found])
+            state.drop(chunk_id, "pool", "pool", ranks + tail, found[0][0])
+        else:
+            state.drop(chunk_id, "scope", "mode", _why_excluded(state, chunk_id), _LAST)
+
+
+def _members(state: RankingState) -> list[str]:
+    """Chunk ids inside the cut of any list, in the order of the lists."""
+    return list(dict.fromkeys(row.chunk_id for lst in state.lists for row in lst.source.rows[: lst.cut]))
 
 
 def _note_missing(state: RankingState) -> None:
@@ -54,26 +67,18 @@ def _note_missing(state: RankingState) -> None:
         state.notes.append(Note("leg-missing", text, "warning"))
 
 
-def _drop_outside(state: RankingState, chunk_id: str) -> None:
-    found = sorted((lst.ranks[chunk_id], lst.key) for lst in state.lists if chunk_id in lst.ranks)
-    if found:
-        ranks = ", ".join(f"{key} rank {rank}" for rank, key in found)
-        reason = f"{ranks}; the pool takes the first {state.knobs.candidates} of each list"
-        state.drop(chunk_id, "pool", "pool", reason, found[0][0])
-        return
-    reason = "found only by a list that this mode excludes"
+def _why_excluded(state: RankingState, chunk_id: str) -> str:
     spaces = [lst.source.space for lst in state.shown_lists if chunk_id in lst.ranks]
     if spaces:
-        reason = f"found only by the vectors of {', '.join(spaces)}, which are not fused (vector_space)"
-    state.drop(chunk_id, "scope", "mode", reason, _LAST)
+        return f"found only by the vectors of {', '.join(spaces)}, which are not fused (vector_space)"
+    return "found only by a list that this mode excludes"
 
 
 def fuse(state: RankingState) -> None:
     """One score for every candidate: values × weights (``weighted``), or list weight / (k + rank) (``rrf``;
     Cormack, Clarke and Büttcher, 2009). Ties keep the order of the lists."""
     lists, knobs = state.lists, state.knobs
-    members = list(dict.fromkeys(row.chunk_id for lst in lists for row in lst.source.rows[: lst.cut]))
-    signals = state.pool.signals
+    members, signals = _members(state), state.pool.signals
     values = [lst.kind.values(lst, signals.get(lst.source.id, {}), knobs, members) for lst in lists]
     rrf = knobs.fusion == "rrf"
     added = [_reciprocals(lst, knobs.rrf_k) for lst in lists] if rrf else values
