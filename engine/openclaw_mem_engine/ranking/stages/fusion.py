@@ -59,11 +59,12 @@ def _members(state: RankingState) -> list[str]:
 def _note_missing(state: RankingState) -> None:
     """Say which list the knobs ask for and the pool does not hold."""
     knobs, spaces = state.knobs, {lst.space_number for lst in state.pool.lists} - {None}
+    text = ""
     if knobs.takes("vector") and knobs.space_number and spaces and knobs.space_number not in spaces:
         text = f"The index holds no {knobs.vector_space} vector space: set provider.also and index."
-        state.notes.append(Note("leg-missing", text, "warning"))
     elif knobs.mode != "hybrid" and not state.lists:
         text = f"Mode {knobs.mode} is set, but its candidate list could not be made."
+    if text:
         state.notes.append(Note("leg-missing", text, "warning"))
 
 
