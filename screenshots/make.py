@@ -29,7 +29,7 @@ from openclaw_mem_engine.inspection.facade import Health
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.registry import LinkState
-from openclaw_mem_engine.ranking import cuts, rank
+from openclaw_mem_engine.ranking import state as ranking_state
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.status import Status
@@ -108,10 +108,10 @@ class SteadyMemory(Memory):
 
     def retrieve(self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None) -> Pool:
         pool = super().retrieve(query, knobs, cancel)
-        legs = tuple(replace(leg, milliseconds=0.4 if leg.kind == "lexical" else 0.3) for leg in pool.legs)
-        fixed = {"embed": 0.2, "vector": 0.3, "bm25": 0.4, "lines": 0.1}
+        lists = tuple(replace(found, milliseconds=0.4 if found.words else 0.3) for found in pool.lists)
+        fixed = {"embed": 0.2, "vec": 0.3, "bm25": 0.4, "lines": 0.1}
         timings = {name: fixed[name] for name in pool.timings}
-        return replace(pool, legs=legs, timings=timings)
+        return replace(pool, lists=lists, timings=timings)
 
     def sync(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, **how: Any
@@ -232,7 +232,7 @@ async def _render(scene: Scene, root: Path) -> str:
     def clock() -> float:
         return next(ticks) * 0.0001
 
-    rank.perf_counter = cuts.perf_counter = clock  # type: ignore[attr-defined]
+    ranking_state.perf_counter = clock  # type: ignore[attr-defined]
     app = Workbench(
         demo_memory(root, watch=not scene.disturbed),
         demo=demo_guide() if scene.demo else None,

@@ -18,8 +18,8 @@ from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progre
 from openclaw_mem_engine.providers.faults import check_faults
 from openclaw_mem_engine.providers.registry import Lineup, LinkState
 from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.rank import rank
 from openclaw_mem_engine.retrieval.builtin import PRUNE_WAIT_S, BuiltinBackend
 from openclaw_mem_engine.status import Status
 from openclaw_mem_engine.stores import open_store

@@ -182,7 +182,7 @@ def test_vectors_beside_the_primarys_are_shown_and_not_counted(
     line = next(line for line in text.splitlines() if "not counted: vector of " in line)
     assert "static-minilm-256-int8 0." in line
     assert "openai other 0." in line
-    assert "(place 1)" in line
+    assert "(rank 1)" in line
     table = world.run("providers", env=world_env).stdout.decode()
     assert [line.split()[1] for line in table.splitlines() if line.startswith("openai ")] == [
         "primary",

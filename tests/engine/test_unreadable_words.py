@@ -48,10 +48,10 @@ def write(settings: Settings, text: str) -> None:
 
 
 def words(memory: Memory, query: str) -> list[str]:
-    """Paths that the keyword leg finds in the table that was damaged."""
+    """Paths that the keyword list holds in the table that was damaged."""
     pool = memory.retrieve(query, PLAIN)
-    (leg,) = [leg for leg in pool.legs if leg.kind == "lexical"]
-    return [pool.candidates[row.chunk_id].path for row in leg.rows]
+    (found,) = [lst for lst in pool.lists if lst.kind == "lexical"]
+    return [pool.candidates[row.chunk_id].path for row in found.rows]
 
 
 def notes_of(memory: Memory) -> set[str]:
@@ -65,7 +65,7 @@ def test_the_note_names_the_command_that_helps(
     alter(settings, *statements)
     with Memory.open(settings) as memory:
         answer = memory.search("heron pond", PLAIN)
-        assert [leg.kind for leg in answer.pool.legs] == ["vector"]
+        assert [found.kind for found in answer.pool.lists] == ["vector"]
         told = {note.code: note.text for note in answer.trace.notes}
         assert f"`{command}`" in told["words-damaged"] and "no-full-text" not in told
         assert memory.status().full_text, "this SQLite has full-text search, whatever the file is like"

@@ -12,7 +12,7 @@ from typing import Any
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Freshness, Note
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Candidate, Leg, LegRow, Pool
+from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, ListRow, Pool
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import View, answered, asked
@@ -69,20 +69,22 @@ def pool(
     ages: Sequence[float | None] = (12, None, 400),
     paths: Sequence[str | None] = (),
     notes: tuple[Note, ...] = (),
-    legs: tuple[str, ...] = ("lexical", "vector"),
+    kinds: tuple[str, ...] = ("vector", "lexical"),
 ) -> Pool:
-    """Three chunks that both legs know something about; every number can be set."""
+    """Three chunks that both lists know something about; every number can be set."""
     made = {}
     for number, text in enumerate(texts):
         path = paths[number] if number < len(paths) else None
         made[f"c{number}"] = candidate(number, text, path, ages[number % len(ages)])
-    all_legs = (
-        Leg("bm25", "lexical", '"router" OR "vlan"', tuple(LegRow(f"c{n}", s) for n, s in bm25), 0.4),
-        Leg("vector", "vector", query, tuple(LegRow(f"c{n}", s) for n, s in vector), 0.3),
+    near = tuple(ListRow(f"c{n}", s) for n, s in vector)
+    matching = tuple(ListRow(f"c{n}", s) for n, s in bm25)
+    lists = (
+        CandidateList("vector", "vector", query, near, milliseconds=0.3, space_number=0),
+        CandidateList("bm25", "lexical", '"router" OR "vlan"', matching, milliseconds=0.4),
     )
     return Pool(
         query,
-        tuple(leg for leg in all_legs if leg.kind in legs),
+        tuple(found for found in lists if found.kind in kinds),
         made,
         NOW,
         provider="static",

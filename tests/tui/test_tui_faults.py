@@ -81,9 +81,9 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path, name: s
         if name == "no-sqlite-vec":
             assert seen.same == seen.of, "vectors are compared in the process, with the same outcome"
         elif name == "no-fts5":
-            assert view.pool.leg("lexical") is None and "alone answered" in screen.lesson.text
+            assert view.pool.first("lexical") is None and "alone answered" in screen.lesson.text
         else:
-            assert view.pool.leg("vector") is None
+            assert view.pool.first("vector") is None
             assert "keywords alone answered" in screen.lesson.text
             assert "min not applied" in screen.funnel.text
         if name.startswith("embeddings-") or name == "wrong-dimension":
@@ -141,7 +141,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         screen = lab(app)
         assert screen.lab.view.trace is not None and not screen.lab.view.trace.returned
         assert "returned by the healthy run, not now" in screen.hits.text
-        assert "Neither vectors nor keywords could look" in screen.hits.text
+        assert "No candidate list could be made" in screen.hits.text
         assert "nobody answers" in screen.status_line.text and screen.funnel.text.startswith(" fused 0")
         row = screen.hits.selected
         assert row is not None and row.outcome.stage == "gone" and "no leg that ran" in screen.waterfall.text
@@ -326,7 +326,7 @@ async def test_pools_of_the_two_memories_never_mix(tmp_path: Path) -> None:
     healthy = await service.retrieve(DRILL, Knobs())
     await service.set_faults(frozenset({"zero-vector"}))
     faulted = await service.retrieve(DRILL, Knobs())
-    assert faulted is not healthy and faulted.leg("vector") is None
+    assert faulted is not healthy and faulted.first("vector") is None
     assert await service.retrieve(DRILL, Knobs(), healthy=True) is healthy
     assert [link.state for link in await service.chain() if link.role == "primary"] == ["serving"]
     await service.set_faults(frozenset({"embeddings-429"}))

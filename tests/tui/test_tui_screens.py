@@ -30,9 +30,8 @@ async def test_scene_is_as_committed(name: str, tmp_path: Path, monkeypatch: pyt
     recorded = RECORDED.read_text().strip() if RECORDED.exists() else "none"
     if recorded != textual.__version__:
         pytest.skip(f"screens were drawn with Textual {recorded}, this is {textual.__version__}")
-    # The rendering sets fixed clocks in these modules; monkeypatch puts the real ones back.
-    monkeypatch.setattr(make.rank, "perf_counter", make.rank.perf_counter)
-    monkeypatch.setattr(make.cuts, "perf_counter", make.cuts.perf_counter)
+    # The rendering sets a fixed clock in this module; monkeypatch puts the real one back.
+    monkeypatch.setattr(make.ranking_state, "perf_counter", make.ranking_state.perf_counter)
     scene = next(scene for scene in make.SCENES if scene.name == name)
     drawn = make.text_of(await make.render(scene, tmp_path))
     committed = make.text_of((make.HERE / f"{name}.svg").read_text(encoding="utf-8"))

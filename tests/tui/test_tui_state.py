@@ -8,9 +8,8 @@ import lab_world as world
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_mem_engine.ranking.knob_table import KNOBS
-from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.rank import rank
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
+from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_tui.features.search import state
 from openclaw_mem_tui.features.search.state import History, View
 

@@ -268,7 +268,7 @@ async def test_a_query_without_vectors_says_so(tmp_path: Path) -> None:
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         screen = lab(app)
-        assert "keywords alone" in screen.notes.text and screen.notes.display
+        assert "BM25 only" in screen.notes.text and screen.notes.display
         assert "min not applied" in screen.funnel.text
 
 

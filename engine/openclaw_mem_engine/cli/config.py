@@ -63,7 +63,6 @@ def _with_knob(row: Row, knobs: Mapping[str, KnobValue]) -> Row:
 
 
 def _allowed(knob: str) -> str:
-    from openclaw_mem_engine.ranking.knob_table import KNOBS
-    from openclaw_mem_engine.ranking.knobs import PROFILES
+    from openclaw_mem_engine.ranking.knobs import KNOBS, PROFILES
 
     return KNOBS[knob].allowed if knob in KNOBS else ", ".join(PROFILES)

@@ -55,7 +55,7 @@ def explained_lines(answer: Answer, style: Style, columns: int) -> Iterator[str]
         yield indent + visible(arithmetic(row, answer.trace.knobs))
         if row.diversity is not None:
             yield indent + one_line(diversity(row, answer.trace.knobs))
-        if beside := other_vectors(row):
+        if beside := other_vectors(row, answer.trace):
             yield indent + style.dim(one_line(beside))
         yield ""
     if not answer.hits:
@@ -120,7 +120,7 @@ def nothing_found(answer: Answer) -> str:
         lower = max(0.0, math.floor(best.final * 20) / 20)
         return f"{told}; try --set min_score={lower:g}" if best.final >= 0 else f"{told}."
     fresh = answer.pool.freshness
-    if (fresh is not None and fresh.state == "empty") or not answer.pool.legs:
+    if (fresh is not None and fresh.state == "empty") or not answer.pool.lists:
         return "Nothing found: nothing could be searched."
     if not trace.rows:
         return "Nothing found: no passage matches."

@@ -132,7 +132,7 @@ def served(pool: Pool) -> str:
     """``keywords answer``, ``vectors of static-minilm answer``."""
     if pool.fallback is not None:
         return pool.fallback.who
-    return "keywords answer" if pool.leg("lexical") is not None else "nobody answers"
+    return "keywords answer" if pool.first("lexical") is not None else "nobody answers"
 
 
 def reason(pool: Pool) -> str:
@@ -141,7 +141,7 @@ def reason(pool: Pool) -> str:
         return ""
     for note in pool.notes:
         if note.code in _OF_FALLBACK and pool.fallback.reason in note.text:
-            return note.text.removeprefix("Keywords alone: ")
+            return note.text.removeprefix("BM25 only: ")
     return pool.fallback.reason
 
 

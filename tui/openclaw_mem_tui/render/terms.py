@@ -21,7 +21,7 @@ class Marker:
 
     @classmethod
     def of(cls, pool: Pool | None) -> Marker:
-        """The marker for what a pool's lexical leg asked for."""
+        """The marker for what a pool's lexical lists searched for."""
         return cls(Matches.of(pool) if pool is not None else Matches(frozenset(), ()))
 
     def mark(self, text: str, role: str = "") -> Line:

@@ -19,30 +19,6 @@ _KEY = 10
 #: What to read on a screen: a heading, and signs with their meaning.
 Reading = tuple[str, Sequence[tuple[str, str]]]
 
-READING_ROWS: Reading = (
-    "Reading the rows",
-    (
-        ("vec", "cosine similarity of the embeddings"),
-        ("bm25", "text score, 1/(1 + keyword rank)"),
-        ("fused", "both legs weighted, or places added (rrf)"),
-        ("decay", "factor by the note's age"),
-        ("evergreen", "no date: decay leaves it as it is"),
-        ("#27", "27th in that leg, outside its candidates"),
-        ("·", "leg found nothing, or stage left it alone"),
-        ("▲2", "two places up against the baseline"),
-        ("▼2", "two places down"),
-        ("=", "the same place as in the baseline"),
-        ("new", "not returned by the baseline"),
-        ("out", "returned by the baseline, not now"),
-        ("*", "rescued: a keyword hit below the minimum"),
-        ("min", "out: below the minimum score"),
-        ("max", "out: past the last result"),
-        ("mmr", "out: too close to a better hit"),
-        ("pool", "out: in no leg near enough to be ranked"),
-        ("mode", "out: found only by a leg that is off"),
-        ("gone", "out: no leg that ran found it"),
-    ),
-)
 READING_CHAIN: Reading = (
     "Reading the chain",
     (
@@ -141,9 +117,7 @@ class HelpScreen(ModalScreen[None]):
         Binding("k", "scroll(-1)", show=False),
     ]
 
-    def __init__(
-        self, about: str, hidden: frozenset[str] = frozenset(), reading: Reading = READING_ROWS
-    ) -> None:
+    def __init__(self, about: str, hidden: frozenset[str], reading: Reading) -> None:
         """``hidden`` are ids of actions that do nothing now."""
         super().__init__()
         self._text = HelpText(about, hidden, reading)

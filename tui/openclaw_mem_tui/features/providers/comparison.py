@@ -60,7 +60,7 @@ def missing(view: View) -> list[Row]:
 
 def answered_by(pool: Pool) -> str:
     """Who the hits of a pool come from: ``static-minilm vectors and keywords``, ``keywords alone``."""
-    vector, lexical = pool.leg("vector"), pool.leg("lexical")
+    vector, lexical = pool.first("vector"), pool.first("lexical")
     if vector is None:
         return f"{_KEYWORDS} alone" if lexical is not None else "nobody"
     whose = vector.space or pool.model or pool.provider
@@ -69,7 +69,7 @@ def answered_by(pool: Pool) -> str:
 
 def whose_vectors(pool: Pool, number: int) -> str:
     """The name of a vector leg's space: the configured provider's own has none."""
-    leg = pool.leg("vector", number)
-    if leg is None:
+    found = pool.first("vector", number)
+    if found is None:
         return ""
-    return leg.space or pool.model or pool.provider
+    return found.space or pool.model or pool.provider

@@ -6,11 +6,11 @@ from textual import work
 from textual.containers import Vertical
 
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.ranking.knob_table import KNOBS
-from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
 from openclaw_mem_engine.ranking.trace import Row
 from openclaw_mem_tui.bindings import ACTIONS, elsewhere
 from openclaw_mem_tui.features.search.export_actions import ExportActions
+from openclaw_mem_tui.features.search.render import hits
 from openclaw_mem_tui.features.search.render import preview as preview_lines
 from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, needs_baseline_pool, pinned, unpinned
 from openclaw_mem_tui.render import format as fmt
@@ -349,7 +349,8 @@ class SearchActions(ExportActions):
         focused = self.focused
         about = (getattr(focused, "HELP", None) or self.HELP or "").strip()
         hidden = {a.id for a in ACTIONS if not self.check_action(a.id, ())} | {"show_search"}
-        self.app.push_screen(HelpScreen(about, elsewhere("lab") | hidden))
+        reading = ("Reading the rows", hits.legend(self.lab.view.trace))
+        self.app.push_screen(HelpScreen(about, elsewhere("lab") | hidden, reading))
 
     def action_quit(self) -> None:
         self.app.exit(0)

@@ -27,7 +27,6 @@ from openclaw_mem_tui.features.search.query import QueryLine
 from openclaw_mem_tui.features.search.render import funnel
 from openclaw_mem_tui.features.search.render.hits import lost
 from openclaw_mem_tui.features.search.render.knobs import hint
-from openclaw_mem_tui.features.search.render.landing import landing
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
 from openclaw_mem_tui.render import status
@@ -88,7 +87,7 @@ class SearchScreen(SearchActions):
         self.knob_box.border_title = "knobs"
         self.knob_box.border_subtitle = "p closes"
         self._clock = self.set_interval(_FRAME, self._tick)
-        self.hits.landing = landing(self.lab.view, self.lab.activity, self.guide)
+        self.hits.landing = funnel.landing(self.lab.view, self.lab.activity, self.guide)
         if self.initial_query:
             with self.prevent(Input.Changed):
                 self.query_line.value = self.initial_query
@@ -161,7 +160,7 @@ class SearchScreen(SearchActions):
         if view is None or not self.is_mounted:
             return
         if view.trace is None:
-            self.hits.landing = landing(view, self.lab.activity, self.guide)
+            self.hits.landing = funnel.landing(view, self.lab.activity, self.guide)
         if before is not None and same_rows(before, view):
             self.hits.view = view
             self._draw_lesson()
@@ -190,7 +189,7 @@ class SearchScreen(SearchActions):
         if not self.is_mounted:
             return
         if self.lab.view.trace is None:
-            self.hits.landing = landing(self.lab.view, self.activity, self.guide)
+            self.hits.landing = funnel.landing(self.lab.view, self.activity, self.guide)
             self.hits.changed()
         self._draw_edges()
         if self._clock is not None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Literal
 
-from openclaw_mem_engine.ranking.knob_table import KNOBS, KnobValue
-from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs, profile
+from openclaw_mem_engine.ranking.knob_table import KnobValue
+from openclaw_mem_engine.ranking.knobs import KNOBS, PROFILES, Knobs, profile
+from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
-from openclaw_mem_engine.ranking.rank import rank
 from openclaw_mem_engine.ranking.trace import Row, Trace
 
 Columns = Literal["scores", "ranks", "contributions"]
@@ -241,9 +241,7 @@ def timings(view: View) -> list[tuple[str, float]]:
     """Where the time of the answer went, in the order of the steps; what is shown as total is their sum."""
     if view.pool is None or view.trace is None:
         return []
-    steps = {"embed": "embed", "vector": "vec", "bm25": "bm25", "lines": "lines"}
-    spent = [(told, view.pool.timings[name]) for name, told in steps.items() if name in view.pool.timings]
-    return [*spent, ("rank", view.trace.milliseconds)]
+    return [*view.pool.timings.items(), ("rank", view.trace.milliseconds)]
 
 
 def baseline_row(view: View, row: Row) -> Row | None:

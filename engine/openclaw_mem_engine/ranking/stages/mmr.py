@@ -7,6 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from openclaw_mem_engine.model import snippet_of
+from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.state import Displacement, Ranked, RankingState
+from openclaw_mem_engine.ranking.trace import Diversity
 from openclaw_mem_engine.scripts import CJK
 
 _ASCII_WORD = re.compile(r"[a-z0-9_]+")
@@ -34,15 +38,16 @@ def unicode_tokens(text: str) -> frozenset[str]:
 TOKENISERS: dict[str, Callable[[str], frozenset[str]]] = {"ascii": ascii_tokens, "unicode": unicode_tokens}
 
 
-def bitsets(token_sets: Iterable[frozenset[str]], places: dict[str, int] | None = None) -> list[int]:
-    """One integer a text, one bit a distinct token: ``|A ∩ B|`` is then ``(a & b).bit_count()``. ``places``
-    holds the bit of each token so far, and is added to: sets made with the same ones can be compared."""
-    places = {} if places is None else places
+def bitsets(token_sets: Iterable[frozenset[str]], positions: dict[str, int] | None = None) -> list[int]:
+    """One integer for each text, one bit for each distinct token, so that ``|A ∩ B|`` is
+    ``(a & b).bit_count()``. ``positions`` holds the bit of each token so far, and is added to: sets made with
+    the same ones can be compared."""
+    positions = {} if positions is None else positions
     result = []
     for tokens in token_sets:
         bits = 0
         for token in tokens:
-            bits |= 1 << places.setdefault(token, len(places))
+            bits |= 1 << positions.setdefault(token, len(positions))
         result.append(bits)
     return result
 
@@ -92,7 +97,7 @@ def mmr_order(
     ordered: list[Selection] = []
 
     def refresh(index: int) -> float:
-        """Bring a candidate's largest similarity up to date with the picks made since the last look."""
+        """Bring a candidate's largest similarity up to date with the picks made since the last refresh."""
         bits, count, best = sets[index], counts[index], similarity[index]
         for other in picked[seen[index] :]:
             shared = (bits & sets[other]).bit_count()
@@ -122,3 +127,61 @@ def mmr_order(
         for bound, _, index in sorted(rest)
     )
     return ordered
+
+
+def diversify(state: RankingState) -> None:
+    """Order the candidates by MMR until enough hits for the result are chosen. Scores do not change."""
+    knobs, before = state.knobs, state.ranked
+    if not knobs.mmr:
+        return
+    sets = token_bitsets(state.pool, knobs.mmr_tokens, [item.chunk_id for item in before])
+    wanted = knobs.max_results
+
+    def enough(index: int) -> bool:
+        # What comes after the last returned hit needs no exact order, only its value and its nearest hit.
+        nonlocal wanted
+        if state.no_cut is not None or before[index].score >= knobs.min_score:
+            wanted -= 1
+        return wanted <= 0
+
+    order = mmr_order([item.score for item in before], sets, knobs.mmr_lambda, enough)
+    for chosen in order:
+        item = before[chosen.position]
+        near = before[chosen.nearest].chunk_id if chosen.nearest >= 0 else None
+        nearest = None if near is None else state.pool.candidates[near].location
+        item.scores["mmr"] = chosen.value
+        item.diversity = Diversity(chosen.picked, chosen.relevance, chosen.similarity, nearest, chosen.value)
+    state.reorder("mmr", [before[chosen.position] for chosen in order])
+    state.displaced = Displacement("mmr", "mmr", _why_displaced)
+    moved = sum(1 for at, chosen in enumerate(order) if chosen.picked and chosen.position != at)
+    state.record(
+        "mmr",
+        "λ × relevance − (1 − λ) × largest similarity to a chosen hit",
+        {"lambda": knobs.mmr_lambda, "tokens": knobs.mmr_tokens},
+        len(before),
+        len(before),
+        changed=moved,
+        kind="order",
+        label="mmr",
+        heading="out: too close to a better hit",
+    )
+
+
+def _why_displaced(item: Ranked) -> str:
+    seen = item.diversity
+    if seen is None or seen.nearest is None:
+        return "by score alone it was in; MMR preferred more different hits"
+    return f"too close to {seen.nearest} (similarity {seen.similarity:.2f}); by score alone it was in"
+
+
+def token_bitsets(pool: Pool, kind: str, ids: Sequence[str]) -> list[int]:
+    """Token bitsets of these candidates, made once for a pool: similarity does not depend on knobs."""
+    positions, made = pool.memo.get(kind, ({}, {}))
+    missing = [chunk_id for chunk_id in ids if chunk_id not in made]
+    if missing:
+        # Copies: another thread may be ranking the same pool.
+        positions, made = dict(positions), dict(made)
+        tokens = (TOKENISERS[kind](snippet_of(pool.candidates[chunk_id].text)) for chunk_id in missing)
+        made.update(zip(missing, bitsets(tokens, positions), strict=True))
+        pool.memo[kind] = positions, made
+    return [made[chunk_id] for chunk_id in ids]
