@@ -20,16 +20,13 @@ from urllib.parse import unquote, urlsplit
 
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, stop_if_cancelled
-from openclaw_mem_engine.providers.remote.bodies import TooLong, Undecodable, body_of
 from openclaw_mem_engine.providers.remote.quoting import Quoting, secrets_in
 from openclaw_mem_engine.providers.remote.retry import Gate, RetryPolicy, is_worth_retrying, retry_after_s
 from openclaw_mem_engine.providers.remote.wires.base import error_of_body, host_of
 
 if TYPE_CHECKING:
-    import httpcore2
-
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.providers.remote.patient import Client
+    from openclaw_mem_engine.providers.remote.http_client import HttpClient, Reply
 
 #: No answer is read further than this, in bytes after decompression.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -46,15 +43,6 @@ _WEB = ("http://", "https://")
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """A successful answer. Header names are in lower case; the body is decompressed."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class _Refusal:
     """Why one try failed. ``hint_s``: seconds that the server asks to wait. ``is_wrong_key``: whatever the
     status is, the key is the reason."""
@@ -64,18 +52,6 @@ class _Refusal:
     worth_retrying: bool
     hint_s: float | None = None
     is_wrong_key: bool = False
-
-
-class _Connection:
-    """A client and whether it was closed; whoever waits in it notices."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-        self.is_closed = False
-
-    def close(self) -> None:
-        self.is_closed = True
-        self.client.close()
 
 
 class Transport:
@@ -123,7 +99,7 @@ class Transport:
         self._advice = advice
         self._sleep, self._random, self._clock, self._now = sleep, random, clock, now
         self._gate = Gate()
-        self._connection: _Connection | None = None
+        self._connection: HttpClient | None = None
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -165,7 +141,7 @@ class Transport:
             tries += 1
             seconds = max(min(timeout_s, deadline - self._clock()), 0.001)
             found = self._try(method, url, content, sent, what, seconds, cancel, max_bytes)
-            if isinstance(found, Reply):
+            if not isinstance(found, _Refusal):
                 return found
             silent += found.status is None
             wait_s = policy.wait_s(tries, found.hint_s, self._random)
@@ -224,62 +200,37 @@ class Transport:
         cancel: CancelToken | None,
         max_bytes: int,
     ) -> Reply | _Refusal:
-        from openclaw_mem_engine.providers.remote.patient import NETWORK_ERRORS, TooLate, patience
+        from openclaw_mem_engine.providers.remote import http_client as http
 
-        connection = self._connected()
-
-        def check() -> None:
-            stop_if_cancelled(cancel)
-            if connection.is_closed:
-                raise Cancelled("The connection was closed while a request was under way.")
-
-        refusal: _Refusal
         try:
-            with patience(seconds, check):
-                answer = connection.client.send(method, url, headers, content)
-                try:
-                    found = {
-                        name.decode("latin-1").lower(): value.decode("latin-1")
-                        for name, value in answer.headers
-                    }
-                    if 200 <= answer.status < 300:
-                        return Reply(answer.status, found, body_of(answer, found, max_bytes))
-                    return self._refusal_of(answer.status, found, answer)
-                finally:
-                    answer.close()
-        except TooLate:
-            refusal = _Refusal(None, f"waited {seconds:.3g} s", worth_retrying=True)
-        except TooLong:
+            reply = self._connected().send(
+                method, url, headers, content, seconds=seconds, max_bytes=max_bytes, cancel=cancel
+            )
+        except http.TooLate:
+            return _Refusal(None, f"waited {seconds:.3g} s", worth_retrying=True)
+        except http.NoAnswer as exc:
+            return _Refusal(None, self._quoting.quote(str(exc)), worth_retrying=True)
+        except http.TooLong:
             raise BadAnswer(
                 f"{self._provider} {what} at {self.host} sent more than {max_bytes // 1024**2:,} MB; nothing "
                 "of it was kept. Check that the base URL is that of an embeddings API."
             ) from None
-        except Undecodable:
+        except http.Undecodable:
             raise BadAnswer(
                 f"{self._provider} {what} at {self.host} sent an answer that cannot be decompressed. "
-                "Try again; if it stays, check what lies between here and the server."
+                "Try again; if it stays, check what is between this machine and the server."
             ) from None
-        except NETWORK_ERRORS as exc:
-            refusal = _Refusal(None, self._quoting.quote(str(exc) or type(exc).__name__), worth_retrying=True)
-        except ValueError:  # what a TLS socket says that was closed by another thread
-            check()
-            raise
-        check()  # closing a connection makes errors of its own
-        return refusal
+        return reply if 200 <= reply.status < 300 else self._refusal_of(reply)
 
-    def _refusal_of(self, status: int, headers: Mapping[str, str], answer: httpcore2.Response) -> _Refusal:
-        try:
-            body = body_of(answer, headers, _MAX_REFUSAL_BYTES, is_cut=True)
-        except Undecodable:
-            body = b""
-        said, codes = error_of_body(body.decode("utf-8", "replace"))
+    def _refusal_of(self, reply: Reply) -> _Refusal:
+        said, codes = error_of_body(reply.body.decode("utf-8", "replace"))
         # An account without credit answers 429 as well, and stays without credit.
         out_of_credit = "insufficient_quota" in codes
         return _Refusal(
-            status,
+            reply.status,
             self._quoting.quote(said),
-            worth_retrying=is_worth_retrying(status) and not out_of_credit,
-            hint_s=retry_after_s(headers, self._now()),
+            worth_retrying=is_worth_retrying(reply.status) and not out_of_credit,
+            hint_s=retry_after_s(reply.headers, self._now()),
             is_wrong_key="API_KEY_INVALID" in codes,  # Gemini's 400 for what others call 401
         )
 
@@ -309,16 +260,13 @@ class Transport:
             seconds -= _SLICE_S
         stop_if_cancelled(cancel)
 
-    def _connected(self) -> _Connection:
-        connection = self._connection
-        if connection is None:
-            from openclaw_mem_engine.providers.remote.patient import Client
+    def _connected(self) -> HttpClient:
+        with self._lock:
+            if self._connection is None:
+                from openclaw_mem_engine.providers.remote.http_client import HttpClient
 
-            with self._lock:
-                connection = self._connection = self._connection or _Connection(
-                    Client(self._base_url, is_loopback=self.is_loopback)
-                )
-        return connection
+                self._connection = HttpClient(self._base_url, is_loopback=self.is_loopback)
+            return self._connection
 
 
 def _put(headers: dict[str, str], name: str, value: str, *, override: bool = False) -> None:
