@@ -19,7 +19,7 @@ from openclaw_mem_engine.providers.spent import Spent, summed
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.memory import Memory
-    from openclaw_mem_engine.providers.registry import LinkState
+    from openclaw_mem_engine.providers.provider_state import ProviderState
 
 #: Days of usage that are told.
 USAGE_DAYS = 30
@@ -87,7 +87,7 @@ def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
             say(f"{shown} ({link.role}) was not asked: another embedder in use has the same name.")
 
 
-def _address(link: LinkState, links: Sequence[LinkState]) -> str:
+def _address(link: ProviderState, links: Sequence[ProviderState]) -> str:
     """What ``Memory.probe`` knows a link by: it takes the first one in use with a role or a name."""
     roles = ("primary", "fallback", "also")
     asked = sorted(links, key=lambda other: roles.index(other.role) if other.role in roles else 0)
@@ -99,7 +99,7 @@ def _address(link: LinkState, links: Sequence[LinkState]) -> str:
 
 def _lines(
     settings: Settings,
-    chain: Sequence[LinkState],
+    chain: Sequence[ProviderState],
     spent: Sequence[Spent],
     probes: Sequence[Probe],
     now: float,
@@ -125,7 +125,7 @@ def _lines(
             (
                 link.name,
                 one_line(link.model),
-                destination(link.name, link.place),
+                destination(link.name, link.host),
                 _key(link),
                 one_line(link.price),
             )
@@ -137,7 +137,7 @@ def _lines(
     yield from _usage(spent, style)
 
 
-def _table(chain: Sequence[LinkState], probes: Sequence[Probe], style: Style) -> Iterator[str]:
+def _table(chain: Sequence[ProviderState], probes: Sequence[Probe], style: Style) -> Iterator[str]:
     asked = {(probe.name, probe.role): probe.ms for probe in probes if probe.ms is not None}
     rows = [("provider", "role", "state", "vectors", "latency", "why")]
     for link in chain:
@@ -156,23 +156,23 @@ def _milliseconds(ms: float | None) -> str:
     return "–" if ms is None else f"{ms:.1f} ms" if ms < 10 else f"{ms:,.0f} ms"
 
 
-def _key(link: LinkState) -> str:
+def _key(link: ProviderState) -> str:
     if link.key_origin:
         return f"key: {one_line(link.key_origin)}"
-    return "no key" if link.place else "needs no key"
+    return "no key" if link.host else "needs no key"
 
 
-def _sent_by_auto(settings: Settings, chain: Sequence[LinkState], style: Style) -> Iterator[str]:
+def _sent_by_auto(settings: Settings, chain: Sequence[ProviderState], style: Style) -> Iterator[str]:
     """That text leaves the machine though nobody has named the provider must not be found out by chance."""
     primary = next((link for link in chain if link.role == "primary"), None)
-    if settings.provider.provider != "auto" or primary is None or not primary.place:
+    if settings.provider.provider != "auto" or primary is None or not primary.host:
         return
     yield ""
     because = (
         f", because there is a key for it ({one_line(primary.key_origin)})" if primary.key_origin else ""
     )
     yield style.mark(f"The provider {primary.name} was chosen by auto{because}.")
-    host = destination(primary.name, primary.place)
+    host = destination(primary.name, primary.host)
     yield f"The text of notes, when they are indexed, and every query go to {host}."
     yield "To keep them here: --provider static, or provider.name in the settings."
 

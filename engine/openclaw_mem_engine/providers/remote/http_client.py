@@ -99,7 +99,7 @@ class HttpClient:
         )
         with self._lock:
             self._stop_if_closed()
-            future = _submit(self._exchange(request, seconds, max_bytes))
+            future: Future[Reply] = _submit(self._exchange(request, seconds, max_bytes))
             self._in_flight.add(future)
         try:
             while True:

@@ -20,9 +20,14 @@ from urllib.parse import unquote, urlsplit
 
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, stop_if_cancelled
-from openclaw_mem_engine.providers.remote.quoting import Quoting, secrets_in
-from openclaw_mem_engine.providers.remote.retry import Gate, RetryPolicy, is_worth_retrying, retry_after_s
-from openclaw_mem_engine.providers.remote.wires.base import error_of_body, host_of
+from openclaw_mem_engine.providers.remote.hosts import host_of
+from openclaw_mem_engine.providers.remote.quoting import Quoting, error_of_body, secrets_in
+from openclaw_mem_engine.providers.remote.retry import (
+    RateGate,
+    RetryPolicy,
+    is_worth_retrying,
+    retry_after_s,
+)
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -31,13 +36,9 @@ if TYPE_CHECKING:
 #: No answer is read further than this, in bytes after decompression.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
-#: A request without any answer may have been heard: it is sent once more, not for ever.
-_SILENT_RETRIES = 1
-#: While waiting for a retry the cancel token is looked at this often.
+#: Seconds between two checks of the cancel token while waiting for a retry.
 _SLICE_S = 0.1
-#: What is read of a refusal, to be quoted in part.
-_MAX_REFUSAL_BYTES = 64_000
-#: What stands in these is no secret, and its words are needed in messages.
+#: The values of these are no secrets, and their words are needed in messages.
 _PLAIN_HEADERS = frozenset({"accept", "content-type", "user-agent"})
 _WEB = ("http://", "https://")
 
@@ -62,7 +63,7 @@ class Transport:
     be secret in ``base_url`` (passwords, values of the query) are kept out of messages. User name and
     password in ``base_url`` become a Basic authorization, unless ``headers`` hold another. ``advice`` says
     what to do about a status (None: no answer).
-    ``sleep``, ``random``, ``clock`` (monotonic) and ``now`` (since 1970) come in for tests.
+    ``sleep``, ``random``, ``clock`` (monotonic) and ``now`` (since 1970) are parameters for tests.
     Raises ConfigError for a base URL that cannot be used.
     """
 
@@ -93,12 +94,12 @@ class Transport:
             keys.append(pair)
             if not any(name.lower() == "authorization" for name in headers):
                 self._headers["Authorization"] = f"Basic {pair}"
-        # What is read is cut ourselves, so that no bomb fits in: no library decompresses in between.
+        # The one coding that every server has; httpx2 would offer more.
         self._headers["Accept-Encoding"] = "gzip"
         self._quoting = Quoting(keys, values)
         self._advice = advice
         self._sleep, self._random, self._clock, self._now = sleep, random, clock, now
-        self._gate = Gate()
+        self._gate = RateGate()
         self._connection: HttpClient | None = None
         self._lock = threading.Lock()
 
@@ -148,15 +149,19 @@ class Transport:
             if (
                 wait_s is None
                 or not found.worth_retrying
-                or silent > _SILENT_RETRIES
+                or silent > policy.max_silent_retries
                 or self._clock() + wait_s >= deadline
             ):
                 raise self._failed(found, what, tries)
             if found.status == 429:
-                # The limit is the account's: whoever else asks would get the same answer, and prolong it.
+                # The limit is the account's: other requests would get the same answer, and prolong it.
                 self._gate.shut_until(self._clock() + wait_s)
             else:
                 self._wait(wait_s, cancel)
+
+    def quote(self, said: str) -> str:
+        """What a server said, for a message: short, in one line, without the secrets of this endpoint."""
+        return self._quoting.quote(said)
 
     def close(self) -> None:
         """Closes the connections; requests in flight end (Cancelled), the next request opens new ones."""
@@ -180,7 +185,8 @@ class Transport:
         return path
 
     def _pass_gate(self, what: str, policy: RetryPolicy, deadline: float, cancel: CancelToken | None) -> None:
-        """Waits as long as another request was asked to; not longer than one's own patience."""
+        """Waits as long as the server asked another request to; refuses when ``policy`` would not wait so
+        long."""
         while (left := self._gate.left_s(self._clock())) > 0:
             longest = max(policy.max_hint_s, policy.cap_s * (1 + policy.jitter))
             if left > longest or self._clock() + left >= deadline:
