@@ -553,7 +553,7 @@ CHILD = """
     from openclaw_mem_engine.providers.registry import EmbedderSpec
     from openclaw_mem_engine.providers.batch.embedder import with_batches
     from openclaw_mem_engine.providers.records import ProviderRecords
-    from openclaw_mem_engine.providers.factory import make_embedder
+    from openclaw_mem_engine.providers.registry import make_embedder
 
     provider, base_url, folder, key = sys.argv[1:]
     spec = EmbedderSpec(provider, model="m8", base_url=base_url, api_key=key)

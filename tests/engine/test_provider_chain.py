@@ -351,7 +351,7 @@ def test_choosing_the_table_imports_nothing_of_the_others(tmp_path: Path) -> Non
         "import sys\nfrom pathlib import Path\n"
         "from openclaw_mem_engine.config.load import load_settings\n"
         "from openclaw_mem_engine.providers.resolve import choices, primary_spec\n"
-        "from openclaw_mem_engine.providers.factory import make_embedder\n"
+        "from openclaw_mem_engine.providers.registry import make_embedder\n"
         f"settings = load_settings(environ={{}}, home=Path({str(tmp_path)!r}), cwd=Path('/'))\n"
         "choices(settings)\n"
         "assert make_embedder(primary_spec(settings)).id == 'static'\n"

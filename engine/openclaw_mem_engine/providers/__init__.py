@@ -13,8 +13,7 @@ from openclaw_mem_engine.providers.base import (
     TextRefused,
     Unavailable,
 )
-from openclaw_mem_engine.providers.factory import make_embedder
-from openclaw_mem_engine.providers.registry import EmbedderSpec
+from openclaw_mem_engine.providers.registry import EmbedderSpec, make_embedder
 
 __all__ = [
     "BadAnswer",

@@ -16,28 +16,13 @@ from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FAULTS, PROVIDER_FAULTS, FaultyEmbedder
 from openclaw_mem_engine.providers.provider_state import ProviderState, states_of
 from openclaw_mem_engine.providers.records import ProviderRecords
-from openclaw_mem_engine.providers.registry import EmbedderSpec, provider_named
+from openclaw_mem_engine.providers.registry import EmbedderSpec, make_embedder
 from openclaw_mem_engine.providers.resolve import also_specs, choices, fallback_spec, primary_spec
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.base import Caps, Meter
     from openclaw_mem_engine.providers.records import DayUsage
 
 RECORDS_FILE = "providers.sqlite"
-
-
-def make_embedder(
-    spec: EmbedderSpec, *, meter: Meter | None = None, caps: Caps | None = None
-) -> Embedder | None:
-    """The embedder that ``spec`` asks for; None for "none" (BM25 only).
-
-    ``meter`` is called for every paid or counted request, ``caps`` stores how much a server takes at once;
-    neither means anything to embedders of this machine. A missing API key or model file shows at the first
-    text (NotConfigured), not here: the embedder still names its vector space, so that an index keeps its
-    vectors. Raises ProviderError for an unknown static model, ConfigError for a base URL, key or header that
-    cannot be used.
-    """
-    return None if spec.provider == "none" else provider_named(spec.provider).make(spec, meter, caps)
 
 
 class ProviderSet:

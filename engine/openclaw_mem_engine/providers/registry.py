@@ -133,5 +133,19 @@ def provider_named(name: str) -> Provider:
     return found
 
 
+def make_embedder(
+    spec: EmbedderSpec, *, meter: Meter | None = None, caps: Caps | None = None
+) -> Embedder | None:
+    """The embedder that ``spec`` asks for; None for "none" (BM25 only).
+
+    ``meter`` is called for every paid or counted request, ``caps`` stores how much a server takes at once;
+    neither means anything to embedders of this machine. A missing API key or model file shows at the first
+    text (NotConfigured), not here: the embedder still names its vector space, so that an index keeps its
+    vectors. Raises ProviderError for an unknown static model, ConfigError for a base URL, key or header that
+    cannot be used.
+    """
+    return None if spec.provider == "none" else provider_named(spec.provider).make(spec, meter, caps)
+
+
 def _unknown(name: str) -> ConfigError:
     return ConfigError(f"Unknown embedding provider {name!r}; use one of: {', '.join(names())}.")
