@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from openclaw_mem_engine.config.settings import BatchSettings
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.providers.base import NotConfigured, TextRefused, Usage
-from openclaw_mem_engine.providers.batch import jobs as jobs_module
+from openclaw_mem_engine.providers.batch import call as call_module
 from openclaw_mem_engine.providers.batch import services as services_module
 from openclaw_mem_engine.providers.batch.embedder import BatchEmbedder, batch_service, with_batches
 from openclaw_mem_engine.providers.batch.jobs import BatchJobs
@@ -219,7 +220,7 @@ def test_concurrency_and_size_of_jobs(records: ProviderRecords, monkeypatch: pyt
 
 
 def test_the_upload_is_bounded_too(records: ProviderRecords, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs_module, "MAX_UPLOAD_BYTES", 1000)
+    monkeypatch.setattr(call_module, "MAX_UPLOAD_BYTES", 1000)
     with running_batch_server() as server:
         assert_all(World(server, records).embed())
         assert all(len(content) <= 1000 for content in server.files.values())
@@ -230,7 +231,7 @@ def test_a_part_has_at_least_one_text_and_at_most_fifty_thousand(
     records: ProviderRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_batch_server() as server:
-        part = World(server, records).jobs._part
+        part = partial(call_module.request_lines, World(server, records).jobs._service)
         texts = {str(number): "x" for number in range(50_001)}
         assert len(part(list(texts), texts, 1)[0]) == 50_000
         assert len(part(list(texts), texts, None)[0]) < 1000

@@ -1,4 +1,4 @@
-"""The contracts of ``Embedder`` and ``Chat``, the same for every provider; and how a provider is registered."""
+"""The contracts of ``Embedder`` and ``Chat``, the same for every provider; and the registry."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_a_provider_is_one_object_and_one_name() -> None:
     assert names()[-1] == "none"
     made = make_embedder(EmbedderSpec("tiny"))
     assert made is not None and made.id == "tiny"
-    with pytest.raises(ConfigError, match="use one of: static, .*tiny, none"):
+    with pytest.raises(ConfigError, match=r"use one of: static, .*tiny, none"):
         provider_named("huge")
 
 
@@ -226,8 +226,7 @@ def test_a_chat_may_answer_nothing() -> None:
 @pytest.mark.parametrize("body", ["<html>", "[]", "{}", '{"choices": []}', '{"choices": [{"message": 7}]}'])
 def test_a_chat_that_answers_something_else_is_refused(body: str) -> None:
     with running_server(forever=Fault(body=body)) as server, pytest.raises(BadAnswer):
-        if chat_for(server).complete(ASKED) == "":
-            raise BadAnswer("nothing")
+        chat_for(server).complete(ASKED)
 
 
 def test_a_chat_is_sent_again_by_us_alone(caplog: pytest.LogCaptureFixture) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.providers.provider_state import ProviderState
 
-#: Days of usage that are told.
+#: Days of usage that are shown.
 USAGE_DAYS = 30
 
 
@@ -39,7 +39,8 @@ class Probe:
 
 
 def run(arguments: Namespace) -> int:
-    """Print the chain; with ``--probe`` ask first. Without it nothing is sent, and nothing made."""
+    """Print every provider and its state; with ``--probe`` each is sent a query first. Without it nothing is
+    sent or loaded."""
     settings = settings_of(arguments)
     say_warnings(settings)
     with looking(settings, needs_workspace=False) as memory:
@@ -63,13 +64,13 @@ def run(arguments: Namespace) -> int:
     else:
         for line in _lines(settings, chain, spent, probes, time.time()):
             out(line)
-    # A fallback that fails when everybody was asked leaves the answers as they should be.
+    # A fallback that fails when all were asked changes no answer.
     failed = any(probe.error and (arguments.probe or probe.role == "primary") for probe in probes)
     return ProviderError.exit_code if failed else 0
 
 
 def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
-    """Ask, one after the other. Raises UsageError for a name that is not in use."""
+    """Send a query to each, one after the other. Raises UsageError for a name that is not in use."""
     links = [link for link in memory.chain() if link.in_use]
     named = [link for link in links if wanted in ("", link.name, link.role)]
     if wanted and not named:
@@ -88,7 +89,7 @@ def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
 
 
 def _address(link: ProviderState, links: Sequence[ProviderState]) -> str:
-    """What ``Memory.probe`` knows a link by: it takes the first one in use with a role or a name."""
+    """The name of a provider for ``Memory.probe``, which takes the first one in use with a role or a name."""
     roles = ("primary", "fallback", "also")
     asked = sorted(links, key=lambda other: roles.index(other.role) if other.role in roles else 0)
     for name in (link.role, link.name):
@@ -145,7 +146,8 @@ def _table(chain: Sequence[ProviderState], probes: Sequence[Probe], style: Style
         vectors = f"{link.vectors:,} of {link.chunks:,}" if embeds else ""
         latency = _milliseconds(asked.get((link.name, link.role), link.last_ms)) if embeds else ""
         why = "see below" if link.state == "failed" else one_line(link.why)
-        rows.append((link.name, link.role, link.state, vectors, latency, why))
+        role = "–" if link.role == "skipped" else link.role
+        rows.append((link.name, role, link.label, vectors, latency, why))
     head, *lines = aligned(rows)
     yield style.strong(head)
     for link, line in zip(chain, lines, strict=True):
@@ -163,7 +165,7 @@ def _key(link: ProviderState) -> str:
 
 
 def _sent_by_auto(settings: Settings, chain: Sequence[ProviderState], style: Style) -> Iterator[str]:
-    """That text leaves the machine though nobody has named the provider must not be found out by chance."""
+    """A clear sentence when ``auto`` has chosen a provider that text is sent to."""
     primary = next((link for link in chain if link.role == "primary"), None)
     if settings.provider.provider != "auto" or primary is None or not primary.host:
         return

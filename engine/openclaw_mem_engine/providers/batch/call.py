@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, check_vectors, stop_if_cancelled
+from openclaw_mem_engine.providers.batch import services
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
 
     #: Called with the vectors of a job as soon as they are there, by text hash, in the calling thread.
     Found = Callable[[Mapping[str, Vector | None]], None]
+
+#: No provider takes more requests in one job.
+MAX_REQUESTS = 50_000
+#: In bytes. The input of a job is sent, and its output fetched, in one piece: both are kept small enough for
+#: memory by making more jobs.
+MAX_UPLOAD_BYTES = 32_000_000
+#: Bytes of one number in an output (``-0.006929283495992422, ``), and the length of a vector as long as no
+#: answer has shown it: the longest in common use.
+_NUMBER_BYTES = 24
+_LONGEST_DIMS = 3072
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +81,23 @@ class Answers:
     vectors: dict[str, Vector | None] = field(default_factory=dict)
     tokens: dict[str, int | None] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
+
+
+def request_lines(
+    service: BatchService, keys: Sequence[str], texts: Mapping[str, str], dims: int | None
+) -> tuple[tuple[str, ...], list[bytes]]:
+    """The first of ``keys`` that fit into one job, at least one, and their request lines."""
+    vector_bytes = (dims or _LONGEST_DIMS) * _NUMBER_BYTES
+    most = min(MAX_REQUESTS, services.MAX_OUTPUT_BYTES // vector_bytes)
+    lines: list[bytes] = []
+    size = 0
+    for key in keys[: max(1, most)]:
+        line = service.line(key, texts[key])
+        size += len(line) + 1
+        if lines and size > MAX_UPLOAD_BYTES:
+            break
+        lines.append(line)
+    return tuple(keys[: len(lines)]), lines
 
 
 def fetch_answers(

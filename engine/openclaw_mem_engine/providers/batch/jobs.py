@@ -10,19 +10,19 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.providers.base import NotConfigured, RequestFailed, Usage, stop_if_cancelled
-from openclaw_mem_engine.providers.batch import services
 from openclaw_mem_engine.providers.batch.call import (
     Answers,
     BatchCall,
     BatchOutcome,
     WatchedJob,
     fetch_answers,
+    request_lines,
 )
 from openclaw_mem_engine.providers.prices import estimated_tokens
 from openclaw_mem_engine.providers.records import StoredJob
@@ -40,15 +40,6 @@ if TYPE_CHECKING:
 MAX_FAILURES = 2
 #: So many checks of a job may fail in a row before its texts are embedded by plain requests.
 _MAX_FAILED_CHECKS = 3
-#: No provider takes more requests in one job.
-MAX_REQUESTS = 50_000
-#: In bytes. The input of a job is sent, and its output fetched, in one piece: both are kept small enough for
-#: memory by making more jobs.
-MAX_UPLOAD_BYTES = 32_000_000
-#: Bytes of one number in an output (``-0.006929283495992422, ``), and the length of a vector as long as no
-#: answer has shown it: the longest in common use.
-_NUMBER_BYTES = 24
-_LONGEST_DIMS = 3072
 #: Seconds between two checks of the cancel token.
 _SLICE_S = 0.2
 
@@ -189,7 +180,7 @@ class BatchJobs:
     # -- jobs ------------------------------------------------------------------------------------------
 
     def _submit(self, call: BatchCall) -> None:
-        keys, lines = self._part(call.queue, call.texts, call.dims)
+        keys, lines = request_lines(self._service, call.queue, call.texts, call.dims)
         call.queue = call.queue[len(keys) :]
         try:
             id = self._service.submit(lines, self._agent, call.cancel)
@@ -202,22 +193,6 @@ class BatchJobs:
             StoredJob(id, self._key, self._service.provider, "submitted", self._now(), keys)
         )
         call.active.append(self._watched(id, keys, self._clock() + self._pause_s, is_resumed=False))
-
-    def _part(
-        self, keys: Sequence[str], texts: Mapping[str, str], dims: int | None
-    ) -> tuple[tuple[str, ...], list[bytes]]:
-        """The first of ``keys`` that fit into one job, at least one, and their request lines."""
-        vector_bytes = (dims or _LONGEST_DIMS) * _NUMBER_BYTES
-        most = min(MAX_REQUESTS, services.MAX_OUTPUT_BYTES // vector_bytes)
-        lines: list[bytes] = []
-        size = 0
-        for key in keys[: max(1, most)]:
-            line = self._service.line(key, texts[key])
-            size += len(line) + 1
-            if lines and size > MAX_UPLOAD_BYTES:
-                break
-            lines.append(line)
-        return tuple(keys[: len(lines)]), lines
 
     def _has_no_batch(self, exc: Exception) -> bool:
         """Whether a failed submission means that this endpoint has no batch interface at all."""

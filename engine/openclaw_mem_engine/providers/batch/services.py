@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -250,12 +251,12 @@ class OpenAIBatch(BatchService):
                 endpoint="/v1/embeddings",
                 completion_window=self.window,
                 metadata={"source": self.metadata_source, "agent": agent},
-                extra_body=self._request_params(),
+                extra_body=self.job_options(),
             ),
         )
 
-    def _request_params(self) -> dict[str, object]:
-        """What a job says once for all its lines."""
+    def job_options(self) -> dict[str, object]:
+        """Options of a job for all its lines."""
         return {}
 
     def _ask(
@@ -286,20 +287,19 @@ class VoyageBatch(OpenAIBatch):
     def line(self, key: str, text: str) -> bytes:
         return json_bytes({"custom_id": key, "body": {"input": text}})
 
-    def _request_params(self) -> dict[str, object]:
+    def job_options(self) -> dict[str, object]:
         return {"request_params": {"model": self.model, "input_type": "document"}}
 
 
 def _set_later(cancel: CancelToken, seconds: float) -> LinkedToken:
     """A token that is set ``seconds`` after ``cancel`` was first seen set."""
-    deadlines: list[Deadline] = []
+    deadline = Deadline(None)
 
     def is_over() -> bool:
-        if not cancel.is_set():
-            return False
-        if not deadlines:
-            deadlines.append(Deadline(seconds))
-        return deadlines[0].is_over
+        nonlocal deadline
+        if cancel.is_set() and deadline.left_s == math.inf:
+            deadline = Deadline(seconds)
+        return deadline.is_over
 
     return LinkedToken(when=is_over)
 

@@ -99,9 +99,8 @@ class OpenAIChat:
 
         label = f"{self.id} chat at {self._transport.host}"
         choices = field_of(parsed(openai_client.ask(send, request), label), "choices")
-        answer = field_of(choices[0], "message", "content") if isinstance(choices, list) and choices else 0
-        if answer is None:
-            return ""
+        message = field_of(choices[0], "message") if isinstance(choices, list) and choices else None
+        answer = message.get("content") or "" if isinstance(message, dict) else None
         if not isinstance(answer, str):
             raise BadAnswer(
                 f"{label} sent JSON without an answer. Check that the base URL is that of a chat API and "

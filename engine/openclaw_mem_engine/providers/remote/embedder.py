@@ -99,10 +99,10 @@ class RemoteEmbedder(BaseEmbedder):
         api_key = api_key.strip()
         check_sendable(wire.id, api_key, own)
         self.key = wire.space_key(self.base_url, self.model, own)
-        sent = {"Content-Type": "application/json"} | (
-            {wire.key_header: wire.key_value(api_key)} if api_key else {}
-        )
         given = {name.lower() for name in own}
+        sent = {"Content-Type": "application/json"}
+        if api_key:
+            sent[wire.key_header] = wire.key_value(api_key)
         sent = {name: value for name, value in sent.items() if name.lower() not in given} | own
         self._transport = Transport(
             wire.id,
@@ -223,16 +223,13 @@ class RemoteEmbedder(BaseEmbedder):
 
     def _answers(self, packing: Packing, cancel: CancelToken | None) -> _Answers:
         """Every answer, as they come in."""
-        first = packing.next_batch(self._caps)
-        if first is None:
+        batch = packing.next_batch(self._caps)
+        if batch is not None and self._concurrency > 1 and batch[1] < len(packing.inputs):
+            yield from self._answers_in_parallel(packing, batch, cancel)
             return
-        if self._concurrency == 1 or first[1] == len(packing.inputs):
-            batch: tuple[int, int] | None = first
-            while batch is not None:
-                yield from self._embed(packing, *batch, cancel)
-                batch = packing.next_batch(self._caps)
-            return
-        yield from self._answers_in_parallel(packing, first, cancel)
+        while batch is not None:
+            yield from self._embed(packing, *batch, cancel)
+            batch = packing.next_batch(self._caps)
 
     def _answers_in_parallel(
         self, packing: Packing, first: tuple[int, int], cancel: CancelToken | None
@@ -344,15 +341,11 @@ class RemoteEmbedder(BaseEmbedder):
         return self._checked([_array_of(row) for row in rows], len(texts), label)
 
     def _checked(self, rows: list[object], expected: int, label: str) -> list[Vector | None]:
-        vectors = check_vectors(rows, expected=expected, dims=self.dims, provider=label)
-        if self.dims is None:
-            found = next((len(vector) for vector in vectors if vector is not None), None)
-            with self._lock:
-                if self.dims is None:
-                    self.dims = found
-                known = self.dims
-            if known is not None and found not in (None, known):  # two first answers at once disagree
-                check_vectors(rows, expected=expected, dims=known, provider=label)
+        if self.dims is not None:
+            return check_vectors(rows, expected=expected, dims=self.dims, provider=label)
+        with self._lock:  # two first answers at once may disagree
+            vectors = check_vectors(rows, expected=expected, dims=self.dims, provider=label)
+            self.dims = self.dims or next((len(vector) for vector in vectors if vector is not None), None)
         return vectors
 
     def _count(self, texts: list[str], tokens: int) -> None:

@@ -149,7 +149,7 @@ class HttpClient:
 
 async def _body(response: httpx2.Response, max_bytes: int, *, is_cut: bool) -> bytes:
     """The decompressed body; a longer one is cut or TooLong. httpx2 decompresses in pieces of 1 MiB, so a
-    compression bomb never lies in memory."""
+    compression bomb is never held in memory as a whole."""
     parts: list[bytes] = []
     room = max_bytes
     try:

@@ -12,7 +12,7 @@ from openclaw_mem_engine.model import utf8
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Caps
 
-#: Inputs go into one request until their UTF-8 bytes pass this; a single larger input travels alone.
+#: Inputs go into one request until their UTF-8 bytes pass this; a larger input is a request of its own.
 MAX_BATCH_BYTES = 8000
 
 _DEFAULT_TOKENS = 8192

@@ -1,8 +1,8 @@
-"""The ``openai`` package over our transport: it builds requests, and everything else stays in one place.
+"""The ``openai`` package over our transport: it builds requests, and the transport does everything else.
 
-Keys, headers, retries, deadlines, cancelling, size limits and redaction are the transport's: the package's
-own retries are off, and it never sees the API key. Importing this module imports ``openai`` (about a second
-of CPU), so it is imported at the first request that needs it; plain embeddings never do.
+Keys, headers, retries, deadlines, cancelling, size limits and redaction are in the transport alone: the
+package's own retries are off, and it never gets the API key. Importing this module imports ``openai`` (about
+a second of CPU), so it is imported at the first request that needs it; plain embeddings never do.
 """
 
 from __future__ import annotations

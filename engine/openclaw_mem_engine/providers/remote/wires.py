@@ -318,7 +318,7 @@ def advice(
     address: str = "Check the base URL and the model name.",
     silence: str = "Check the base URL, the network and that the server runs, then try again.",
 ) -> str:
-    """What to do about an HTTP status; None stands for no answer."""
+    """What to do about an HTTP status; None means no answer."""
     if status is None:
         return silence
     if status in (401, 403):
