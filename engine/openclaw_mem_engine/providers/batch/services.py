@@ -1,11 +1,9 @@
 """The batch interfaces of providers: what is sent, and how answers are read. Those of OpenAI and Voyage.
 
-All three work alike: upload a file with one request a line, create a job for it, ask for its state until it
-has ended, fetch a file with one answer a line, in any order. Every line carries the SHA-256 of its text as
-its id, so an answer finds its text without any other record.
-
-Requests of OpenAI and Voyage are built by the ``openai`` package; answers are read here for all three, since
-compatible servers leave fields out.
+All work alike: upload a file with one request a line, create a job for it, ask for its state until it has
+ended, fetch a file with one answer a line, in any order. Every line carries the SHA-256 of its text as its
+id. Requests of OpenAI and Voyage are built by the ``openai`` package; answers are read here, since compatible
+servers leave fields out.
 """
 
 from __future__ import annotations
@@ -251,12 +249,11 @@ class OpenAIBatch(BatchService):
                 endpoint="/v1/embeddings",
                 completion_window=self.window,
                 metadata={"source": self.metadata_source, "agent": agent},
-                extra_body=self.job_options(),
+                extra_body=self.job_options(),  # what holds for all its lines
             ),
         )
 
     def job_options(self) -> dict[str, object]:
-        """Options of a job for all its lines."""
         return {}
 
     def _ask(

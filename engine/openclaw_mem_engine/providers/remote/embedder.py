@@ -7,18 +7,17 @@ is sent in halves, and the size that passes is stored.
 from __future__ import annotations
 
 import math
-import queue
 import random
 import threading
 import time
 from array import array
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import chain
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from openclaw_mem_engine.cancellation import LinkedToken
 from openclaw_mem_engine.providers.base import (
     BadAnswer,
     NotConfigured,
@@ -39,6 +38,7 @@ from openclaw_mem_engine.providers.remote.limits import (
     max_input_bytes,
     sendable,
 )
+from openclaw_mem_engine.providers.remote.parallel import in_parallel
 from openclaw_mem_engine.providers.remote.retry import RetryPolicy
 from openclaw_mem_engine.providers.remote.transport import Transport
 from openclaw_mem_engine.providers.remote.wires import SPLIT_STATUSES, parsed
@@ -47,13 +47,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.model import Progress
     from openclaw_mem_engine.providers.base import Caps, Keep, Meter, Purpose, Vector
+    from openclaw_mem_engine.providers.remote.parallel import Answered
     from openclaw_mem_engine.providers.remote.wires import Wire
-
-    #: (first input, end of inputs, body) of every answered request.
-    _Answers: TypeAlias = Generator[tuple[int, int, bytes], None, None]
-
-#: Seconds after which a waiting calling thread can be interrupted.
-_SLICE_S = 0.1
 
 
 class RemoteEmbedder(BaseEmbedder):
@@ -221,72 +216,23 @@ class RemoteEmbedder(BaseEmbedder):
         """Closes the connections; the next request opens new ones."""
         self._transport.close()
 
-    def _answers(self, packing: Packing, cancel: CancelToken | None) -> _Answers:
+    def _answers(self, packing: Packing, cancel: CancelToken | None) -> Generator[Answered, None, None]:
         """Every answer, as they come in."""
         batch = packing.next_batch(self._caps)
         if batch is not None and self._concurrency > 1 and batch[1] < len(packing.inputs):
-            yield from self._answers_in_parallel(packing, batch, cancel)
+            # Batches are cut late, with all that is learned about the server by then.
+            batches = chain([batch], iter(lambda: packing.next_batch(self._caps), None))
+            yield from in_parallel(
+                lambda batch, stop: self._embed(packing, *batch, stop), batches, self._concurrency, cancel
+            )
             return
         while batch is not None:
             yield from self._embed(packing, *batch, cancel)
             batch = packing.next_batch(self._caps)
 
-    def _answers_in_parallel(
-        self, packing: Packing, first: tuple[int, int], cancel: CancelToken | None
-    ) -> _Answers:
-        """The threads only send and receive. Reading an answer is work that holds the interpreter; done by
-        one thread, the calling one, it is faster than by several that wait for each other."""
-        from concurrent.futures import ThreadPoolExecutor
-
-        stop = LinkedToken(cancel)
-        # An answer, or the failure of a batch, or None for a batch that is through.
-        found: queue.SimpleQueue[tuple[int, int, bytes] | Exception | None] = queue.SimpleQueue()
-
-        def embed(start: int, end: int) -> None:
-            try:
-                for answer in self._embed(packing, start, end, stop):
-                    found.put(answer)
-            except Exception as exc:  # noqa: BLE001 - raised again in the calling thread
-                found.put(exc)
-            else:
-                found.put(None)
-
-        failure: Exception | None = None
-        pool = ThreadPoolExecutor(self._concurrency, "openclaw-mem-embed")
-        try:
-            pool.submit(embed, *first)
-            pending = 1
-            while pending:
-                # One more than can run: the next is ready when one ends. Cut late, with all that is learned.
-                while failure is None and pending <= self._concurrency:
-                    batch = packing.next_batch(self._caps)
-                    if batch is None:
-                        break
-                    pool.submit(embed, *batch)
-                    pending += 1
-                try:
-                    answer = found.get(timeout=_SLICE_S)
-                except queue.Empty:
-                    continue
-                if isinstance(answer, tuple):
-                    yield answer
-                    continue
-                pending -= 1
-                if answer is None:
-                    continue
-                is_one_text = isinstance(answer, TextRefused)
-                if failure is None or (isinstance(failure, TextRefused) and not is_one_text):
-                    failure = answer
-                if not is_one_text:  # else what is in flight will be answered, and need not be paid twice
-                    stop.set()
-        finally:
-            # Also when the caller is interrupted: requests in flight notice within a fraction of a second.
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-        if failure is not None:
-            raise failure
-
-    def _embed(self, packing: Packing, start: int, end: int, cancel: CancelToken | None) -> _Answers:
+    def _embed(
+        self, packing: Packing, start: int, end: int, cancel: CancelToken | None
+    ) -> Iterator[Answered]:
         """The answers to the requests that inputs ``start`` to ``end`` take: one, or several when the server
         has a cap."""
         most = self._caps.max_items

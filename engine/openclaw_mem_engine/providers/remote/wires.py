@@ -282,9 +282,6 @@ def wire_of(provider: str) -> Wire:
     return wire
 
 
-# -- reading and wording -----------------------------------------------------------------------------------
-
-
 def parsed(body: bytes, label: str) -> object:
     """The JSON of an answer. ``label`` names provider and host. Raises BadAnswer."""
     try:
