@@ -202,8 +202,7 @@ class TestFallbackAndAlso:
         assert fallback_spec(settings) == EmbedderSpec("mistral", api_key="m")
         assert primary_spec(settings).model == "text-embedding-3-large"
         assert whys(settings)["mistral"] == (
-            "used when openai fails; key from env MISTRAL_API_KEY; "
-            "then note text is sent to api.mistral.ai"
+            "used when openai fails; key from env MISTRAL_API_KEY; then note text is sent to api.mistral.ai"
         )
 
     def test_a_model_that_was_configured_for_it_is_used(self, world: World) -> None:

@@ -80,9 +80,7 @@ def test_a_spec_shows_no_secrets_and_refuses_nonsense() -> None:
         ("ollama", "nomic-embed-text", ""),
     ],
 )
-def test_every_remote_provider_is_made_without_being_asked(
-    provider: str, model: str, place: str
-) -> None:
+def test_every_remote_provider_is_made_without_being_asked(provider: str, model: str, place: str) -> None:
     embedder = make_embedder(EmbedderSpec(provider))
     assert embedder is not None
     assert (embedder.id, embedder.model, embedder.host, embedder.dims) == (provider, model, place, None)
