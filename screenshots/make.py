@@ -28,7 +28,7 @@ from openclaw_mem_engine.demo import load_queries, write_demo
 from openclaw_mem_engine.inspection.facade import Health
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
-from openclaw_mem_engine.providers.registry import LinkState
+from openclaw_mem_engine.providers.provider_state import ProviderState
 from openclaw_mem_engine.ranking import state as ranking_state
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
@@ -120,7 +120,7 @@ class SteadyMemory(Memory):
         report.seconds = 0.2
         return report
 
-    def chain(self) -> tuple[LinkState, ...]:
+    def chain(self) -> tuple[ProviderState, ...]:
         return tuple(
             replace(link, last_ms=0.3 if link.last_ms is not None else None) for link in super().chain()
         )

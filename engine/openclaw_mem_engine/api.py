@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Progress as Progress
     from openclaw_mem_engine.model import SkippedFile as SkippedFile
     from openclaw_mem_engine.providers.faults import FAULTS as FAULTS
+    from openclaw_mem_engine.providers.provider_state import ProviderState as ProviderState
     from openclaw_mem_engine.providers.records import DayUsage as DayUsage
-    from openclaw_mem_engine.providers.registry import LinkState as LinkState
     from openclaw_mem_engine.providers.spent import Spent as Spent
     from openclaw_mem_engine.providers.spent import summed as summed
     from openclaw_mem_engine.ranking.kinds import RankedList as RankedList

@@ -10,8 +10,8 @@ from typing import Any
 import apsw
 import pytest
 
+from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records import ProviderRecords
-from openclaw_mem_engine.providers.registry import RECORDS_FILE
 from support.commands import Call, World
 
 

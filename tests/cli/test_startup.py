@@ -17,6 +17,7 @@ HEAVY = {
     "json5", "resvg_py", "openclaw_mem_tui", "openclaw_mem_themes", "asyncio",
     "multiprocessing", "concurrent.futures.thread",
     "openclaw_mem_engine.providers.remote.embedder", "openclaw_mem_engine.providers.remote.transport",
+    "openclaw_mem_engine.providers.remote.http_client", "openclaw_mem_engine.providers.remote.openai_client",
     "openclaw_mem_engine.providers.local.process", "openclaw_mem_engine.providers.batch",
 }  # fmt: skip
 

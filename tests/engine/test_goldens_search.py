@@ -158,12 +158,12 @@ def test_keyword_side(recorded: dict[str, Memory], case: dict[str, Any]) -> None
     found = pool.first("lexical")
     rows = [] if found is None else found.rows
     assert (None if found is None else found.query) == case["fts"]
-    found = [(pool.candidates[row.chunk_id].path, -row.raw) for row in rows]
-    assert sorted(found) == [
+    scored = [(pool.candidates[row.chunk_id].path, -row.raw) for row in rows]
+    assert sorted(scored) == [
         (path, pytest.approx(score, abs=1e-9))
         for path, score in sorted((hit["path"], hit["bm25"]) for hit in case["bm25"])
     ]
-    assert [s for _, s in found] == sorted(s for _, s in found)
+    assert [s for _, s in scored] == sorted(s for _, s in scored)
 
 
 @pytest.mark.goldens

@@ -117,7 +117,7 @@ def test_related_texts_rank_first(embedder: LocalEmbedder) -> None:
 
 
 def test_nothing_is_started_before_the_first_text(embedder: LocalEmbedder) -> None:
-    assert (embedder.id, embedder.place, embedder.languages, embedder.cheap_lines) == (
+    assert (embedder.id, embedder.host, embedder.languages, embedder.cheap_lines) == (
         "local",
         "",
         "any",

@@ -17,7 +17,7 @@ from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.model import Source, Space
 from openclaw_mem_engine.ranking.knobs import DOCUMENTED, WORKBENCH
-from openclaw_mem_engine.ranking.rank import rank
+from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
 from openclaw_mem_engine.stores import STORES, open_store
 from openclaw_mem_engine.stores.base import IndexStore

@@ -65,8 +65,8 @@ def new_store(path: Path, notes: Mapping[str, Sequence[str]] | None = None, **op
 def found(store: SqliteIndex, text: str, form: str = "or", index: str = "stemmed") -> set[str]:
     """Texts that a full-text query finds."""
     query = build_query(text, form, index)  # type: ignore[arg-type]
-    hits = store.lexical(query, 50) if query else []
-    return {chunk.text for chunk in store.fetch(hit.chunk_id for hit in hits).values()}
+    ids = [hit.chunk_id for hit in store.lexical(query, 50)] if query else []
+    return {chunk.text for chunk in store.fetch(ids).values()}
 
 
 def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.inspection.file_list import Overview
     from openclaw_mem_engine.memory import Memory
+    from openclaw_mem_engine.providers.provider_state import ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
-    from openclaw_mem_engine.providers.registry import LinkState
     from openclaw_mem_engine.state.events import Event
     from openclaw_mem_engine.status import Status
     from openclaw_mem_engine.stores.base import CacheSize
@@ -153,7 +153,7 @@ class Service:
         Cancelling the coroutine aborts the search in its thread."""
         return await (self._healthy if healthy else self._answering).retrieve(query, knobs)
 
-    async def chain(self) -> tuple[LinkState, ...]:
+    async def chain(self) -> tuple[ProviderState, ...]:
         """Every link of the chain that answers now."""
         return await self._answering.look(lambda memory: memory.chain())
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records_file import LAYOUT as RECORDS
-from openclaw_mem_engine.providers.registry import RECORDS_FILE
 from openclaw_mem_engine.state.events import EVENTS_FILE
 from openclaw_mem_engine.state.events import LAYOUT as EVENTS
 from openclaw_mem_engine.state.side_layout import Layout, Trouble, TroubleKind, rows_of

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexUnavailable
-from openclaw_mem_engine.providers.registry import RECORDS_FILE
+from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.state.events import EVENTS_FILE
 from openclaw_mem_engine.stores.findings import Outcome, counted
 from openclaw_mem_engine.stores.sqlite.files import check_room, unreachable

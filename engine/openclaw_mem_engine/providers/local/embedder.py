@@ -64,7 +64,7 @@ class LocalEmbedder:
     """
 
     id = "local"
-    place = ""
+    host = ""
     languages = "any"
     cheap_lines = False
     max_input_bytes: int | None = MAX_INPUT_BYTES

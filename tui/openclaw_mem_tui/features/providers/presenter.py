@@ -14,8 +14,8 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.providers.provider_state import ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
-    from openclaw_mem_engine.providers.registry import LinkState
     from openclaw_mem_engine.stores.base import CacheSize
 
 #: Name, role and model: one provider may be there twice.
@@ -27,7 +27,7 @@ class Look:
     """The chain as it was at ``at`` (epoch seconds). ``asking`` are the links that are being asked just now,
     ``asked`` what came of asking: milliseconds, or why there was no answer."""
 
-    links: tuple[LinkState, ...] = ()
+    links: tuple[ProviderState, ...] = ()
     usage: tuple[DayUsage, ...] = ()
     caches: tuple[CacheSize, ...] = ()
     at: float = 0.0
@@ -36,7 +36,7 @@ class Look:
     said: str = ""
     trouble: str = ""
 
-    def used(self, link: LinkState, days: int) -> Spent | None:
+    def used(self, link: ProviderState, days: int) -> Spent | None:
         """What a link was used for today (1) or in more days; None when it was not."""
         today = datetime.date.fromtimestamp(self.at)
         first = (today - datetime.timedelta(days=days - 1)).isoformat()
@@ -44,7 +44,7 @@ class Look:
         return next((item for item in found if (item.provider, item.model) == (link.name, link.model)), None)
 
 
-def key_of(link: LinkState) -> LinkKey:
+def key_of(link: ProviderState) -> LinkKey:
     return link.name, link.role, link.model
 
 
@@ -73,7 +73,7 @@ class ProviderDesk(Desk[Look]):
             return
         self._set(links=links, usage=tuple(usage), caches=tuple(caches), at=self.service.clock(), trouble="")
 
-    async def probe(self, link: LinkState) -> None:
+    async def probe(self, link: ProviderState) -> None:
         """Ask one provider now, and say what came of it."""
         key, faults = key_of(link), self.service.faults
         self._set(asking=self.look.asking | {key}, said="")

@@ -24,7 +24,7 @@ from openclaw_mem_tui.widgets.key_bar import KeyBar
 from openclaw_mem_tui.widgets.panes import Pane
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.registry import LinkState
+    from openclaw_mem_engine.providers.provider_state import ProviderState
     from openclaw_mem_engine.ranking.pool import Pool
 
 _NAMES = tuple(FAULTS)
@@ -87,7 +87,7 @@ class ProvidersScreen(OverScreen):
         return self.query_one("#last", Pane)
 
     @property
-    def selected(self) -> LinkState | None:
+    def selected(self) -> ProviderState | None:
         """The link under the cursor."""
         links, at = self.desk.look.links, self.chain.cursor
         return links[at] if at < len(links) else None

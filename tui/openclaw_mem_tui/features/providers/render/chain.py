@@ -11,7 +11,7 @@ from openclaw_mem_tui.render.spans import Line, Span, labelled, line, spread, wi
 from openclaw_mem_tui.render.status import Activity
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.registry import LinkState
+    from openclaw_mem_engine.providers.provider_state import ProviderState
     from openclaw_mem_engine.providers.spent import Spent
 
 #: Mark and role of each state: never told by colour alone.
@@ -34,7 +34,7 @@ def header(cells: int) -> Line:
     return line((fmt.crop(titles, cells), "dim"))
 
 
-def link_row(link: LinkState, look: Look, cells: int, selected: bool) -> Line:
+def link_row(link: ProviderState, look: Look, cells: int, selected: bool) -> Line:
     """One link: who, in which role, how it stands, and why."""
     mark, role = _STATES[link.state]
     state: str = link.state
@@ -51,7 +51,7 @@ def link_row(link: LinkState, look: Look, cells: int, selected: bool) -> Line:
     )
 
 
-def detail(link: LinkState | None, look: Look, cells: int) -> list[Line]:
+def detail(link: ProviderState | None, look: Look, cells: int) -> list[Line]:
     """Everything about one link; every text in full."""
     if link is None:
         return [line(("The chain is being read.", "dim"))]
@@ -75,8 +75,8 @@ def detail(link: LinkState | None, look: Look, cells: int) -> list[Line]:
         say("model", fmt.inert(link.model))
     if link.in_use:
         say("place", *_place(link))
-    elif link.place:
-        say("place", fmt.inert(link.place))
+    elif link.host:
+        say("place", fmt.inert(link.host))
     if link.key_origin:
         say("key", fmt.inert(link.key_origin))
     if link.price:
@@ -90,13 +90,13 @@ def detail(link: LinkState | None, look: Look, cells: int) -> list[Line]:
         spent = f", {fmt.milliseconds(link.last_ms)}" if link.last_ms is not None else ""
         say("answered", f"last at {fmt.clock(link.last_ok, look.at, True)}{spent}")
     month = look.used(link, 30)
-    if link.place or month is not None:
+    if link.host or month is not None:
         say("today", *_used(look.used(link, 1)))
         say("30 days", *_used(month))
     return made
 
 
-def _when(link: LinkState, look: Look) -> list[tuple[str, str]]:
+def _when(link: ProviderState, look: Look) -> list[tuple[str, str]]:
     """Since when a link fails, and when it is asked again."""
     if link.state != "failed":
         return []
@@ -108,10 +108,10 @@ def _when(link: LinkState, look: Look) -> list[tuple[str, str]]:
     return [*told, (f"; next try at {fmt.clock(link.next_retry, look.at, True)}", "dim")]
 
 
-def _place(link: LinkState) -> list[tuple[str, str]]:
-    if not link.place:
+def _place(link: ProviderState) -> list[tuple[str, str]]:
+    if not link.host:
         return [("stays on this machine", "")]
-    return [(fmt.inert(link.place), ""), (" gets queries and notes", "dim")]
+    return [(fmt.inert(link.host), ""), (" gets queries and notes", "dim")]
 
 
 def _used(used: Spent | None) -> list[tuple[str, str]]:
@@ -161,7 +161,7 @@ def cache(look: Look, cells: int) -> Line:
     return spread(parts, end, cells)
 
 
-def title(link: LinkState) -> str:
+def title(link: ProviderState) -> str:
     """Over the pane of one link."""
     return fmt.join((fmt.inert(link.name), "" if link.role == "keywords" else link.role))
 
