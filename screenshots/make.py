@@ -50,6 +50,8 @@ NOW = datetime.datetime(2026, 3, 31, 18, 0, tzinfo=datetime.UTC).timestamp()
 #: The path that the screens show instead of a temporary folder.
 SHOWN_WORKSPACE = "/home/ines/quillfern"
 LARGE, SMALL = (120, 36), (80, 24)
+#: A screen that is not settled after so many seconds hangs; a loaded machine needs a few.
+HANGS_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -193,14 +195,23 @@ def demo_guide() -> DemoGuide:
     return DemoGuide(load_queries(0).suggested)
 
 
+async def until(pilot: Pilot[int], is_so: Callable[[], object]) -> None:
+    """Wait for a state of the screen. Raises TimeoutError when it does not come within ``HANGS_S``."""
+    async with asyncio.timeout(HANGS_S):
+        await pilot.pause(0.01)
+        while not is_so():
+            await pilot.pause(0.01)
+
+
 async def settled(pilot: Pilot[int]) -> None:
     """Wait until no worker runs except the one that watches the files, and that one has nothing to do."""
     lab = pilot.app.lab  # type: ignore[attr-defined]
-    for _ in range(500):
-        await pilot.pause(0.01)
+
+    def is_settled() -> bool:
         done = all(worker.is_finished or worker.group == "watch" for worker in pilot.app.workers)
-        if done and not lab.activity.busy and (lab.follows or lab.activity.phase == "failed"):
-            break
+        return done and not lab.activity.busy and (lab.follows or lab.activity.phase == "failed")
+
+    await until(pilot, is_settled)
     await pilot.pause()
 
 

@@ -462,7 +462,9 @@ stop = threading.Event()
 def noted(note):
     print(note.text, flush=True)
     stop.set()
-threading.Timer(10, stop.set).start()
+limit = threading.Timer(10, stop.set)
+limit.daemon = True  # the process ends when the note has come
+limit.start()
 Watcher(settings_for(Path(sys.argv[1]), Path(sys.argv[2]))).run(stop, print, noted)
 """
 
