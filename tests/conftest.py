@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 #: The suite starts some hundred child processes: they may keep what they compile.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# `ci`: the number of examples that a test asks for. `dev`: at most so many of them. Neither has deadlines: how
-# long an example takes depends on what else the machine does. HYPOTHESIS_PROFILE names one; else CI decides.
+# `ci`: the number of examples that a test asks for. `dev`: at most so many of them. Neither has deadlines:
+# how long an example takes depends on what else the machine does. HYPOTHESIS_PROFILE names one; else CI does.
 _DEV_EXAMPLES = 25
 settings.register_profile("ci", deadline=None, print_blob=True)
 settings.register_profile("dev", deadline=None, max_examples=_DEV_EXAMPLES)
@@ -28,14 +28,15 @@ settings.load_profile(_PROFILE)
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Processes for ``-n auto``: one more than there are cores, because tests of the workbench and of time
-    limits wait more than they compute; none for chosen files, where starting them costs more than it gains."""
+    limits wait more than they compute; none for chosen files, where starting them costs more than it saves.
+    """
     chosen = any(Path(str(argument).split("::")[0]).suffix == ".py" for argument in config.args)
     return 0 if chosen else (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under ``dev``, numbers of examples that a test names itself have the same upper limit. Should Hypothesis
-    rename its attribute, these tests take longer and nothing else."""
+    """Under ``dev``, numbers of examples that a test names itself have the same upper limit. Should
+    Hypothesis rename its attribute, these tests take longer and nothing else."""
     attribute = "_hypothesis_internal_use_settings"
     for item in items if _PROFILE == "dev" else []:
         function = getattr(item, "function", None)
