@@ -54,7 +54,7 @@ def test_a_search_answers_from_the_index_as_it_is(call: Call, world: World) -> N
         world.write("memory/new.md", "zeppelin")
         start = time.monotonic()
         said = call("search", "router", "--json")
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 20
         assert said.code == 0
         assert said.json["results"][0]["path"] == "memory/2026-02-20.md"
         assert said.json["freshness"]["state"] == "stale"

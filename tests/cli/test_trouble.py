@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import pytest
 from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from support.commands import Call, World
+from support.commands import Call, World, until
 from support.embed_server import Server, hang, running_server
 
 _HOLD = """
@@ -221,15 +221,6 @@ def slow(world: World) -> Iterator[tuple[World, Server, list[str]]]:
                 remote: {{ baseUrl: "{server.base_url}", apiKey: "x" }} }} }} }} }}"""
         )
         yield world, server, ["--workspace", str(world.workspace), "--config", str(config)]
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that another process does."""
-    for _ in range(400):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not happen within 20 seconds")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill"])

@@ -73,7 +73,7 @@ def is_running(pid: int) -> bool:
     return True
 
 
-def wait_until(is_so: object, seconds: float = 5.0) -> bool:
+def wait_until(is_so: object, seconds: float = 30.0) -> bool:
     assert callable(is_so)
     end = time.monotonic() + seconds
     while time.monotonic() < end:

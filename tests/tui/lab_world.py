@@ -59,7 +59,7 @@ def _indexed_demo() -> Path:
     return root
 
 
-make.demo_memory = demo_memory
+make.demo_memory = demo_memory  # type: ignore[attr-defined]
 
 
 def lab(app: Workbench) -> SearchScreen:
