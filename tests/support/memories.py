@@ -51,7 +51,11 @@ def copy_indexed(source: Path, target: Path, workspace: str, data: str = "data")
     """Copy a folder with an indexed workspace: files with their times, and the index, which holds no absolute
     path, to where the copy's own index is expected. Nothing else of the data folder is copied: its event log
     names the first workspace. ``workspace`` and ``data`` are paths below ``source``."""
-    shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns(data))
+
+    def our_data(folder: str, names: list[str]) -> list[str]:
+        return [name for name in names if Path(folder, name) == source / data]
+
+    shutil.copytree(source, target, dirs_exist_ok=True, ignore=our_data)
     for index in (source / data / "indexes").glob("*/*.sqlite"):
         placed = index_path(target / data, target / workspace, index.stem)
         placed.parent.mkdir(parents=True, mode=0o700)
