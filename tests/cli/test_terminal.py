@@ -229,6 +229,16 @@ def test_progress_fits_a_narrow_terminal(terminal: None, monkeypatch: pytest.Mon
     assert lines == ["[############------------]  50/100 file…"]
 
 
+def test_a_search_on_a_terminal_loads_no_rich(call: Call, world: World) -> None:
+    call("index")
+    command = ["search", "router", "--no-sync", "--workspace", str(world.workspace)]
+    code, text = on_a_terminal(world, command, {"PYTHONPROFILEIMPORTTIME": "1"})
+    assert code == 0
+    loaded = {line.rpartition("|")[2].strip() for line in text.splitlines() if line.startswith("import time")}
+    assert "openclaw_mem_engine.cli.tables" in loaded
+    assert not {"rich", "rich.console"} & loaded
+
+
 def test_progress_is_silent_in_a_pipe(world: World) -> None:
     for number in range(300):
         world.write(f"memory/{number}.md", f"note {number}")
