@@ -52,6 +52,8 @@ SHOWN_WORKSPACE = "/home/ines/quillfern"
 LARGE, SMALL = (120, 36), (80, 24)
 #: A screen that is not settled after so many seconds hangs; a loaded machine needs a few.
 HANGS_S = 60.0
+#: How often in turn a screen must have nothing to do before it counts as settled.
+CALM_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,12 @@ async def settled(pilot: Pilot[int]) -> None:
         done = all(worker.is_finished or worker.group == "watch" for worker in pilot.app.workers)
         return done and not lab.activity.busy and (lab.follows or lab.activity.phase == "failed")
 
-    await until(pilot, is_settled)
+    # A message may send another one when it is handled (focus, then a class, then a layout): several rounds
+    # through the queues of all widgets, each without anything new to do.
+    calm = 0
+    while calm < CALM_ROUNDS:
+        await until(pilot, is_settled)
+        calm = calm + 1 if is_settled() else 0
     await pilot.pause()
 
 
