@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
-from openclaw_mem_engine.cancellation import LinkedToken
 from openclaw_mem_engine.providers.base import (
     BATCH_TIMEOUT_S,
     QUERY_TIMEOUT_S,
@@ -37,7 +36,7 @@ from openclaw_mem_engine.providers.remote.transport import Transport
 from openclaw_mem_engine.providers.remote.wires.base import SPLIT_STATUSES, check_sendable, parsed, sendable
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
     from openclaw_mem_engine.model import Note, Progress
     from openclaw_mem_engine.providers.base import Keep, Meter, Vector
     from openclaw_mem_engine.providers.remote.limits import Caps
