@@ -50,6 +50,10 @@ NOW = datetime.datetime(2026, 3, 31, 18, 0, tzinfo=datetime.UTC).timestamp()
 #: The path that the screens show instead of a temporary folder.
 SHOWN_WORKSPACE = "/home/ines/quillfern"
 LARGE, SMALL = (120, 36), (80, 24)
+#: A screen that is not settled after so many seconds hangs; a loaded machine needs a few.
+HANGS_S = 60.0
+#: How often in turn a screen must have nothing to do before it counts as settled.
+CALM_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -193,14 +197,28 @@ def demo_guide() -> DemoGuide:
     return DemoGuide(load_queries(0).suggested)
 
 
+async def until(pilot: Pilot[int], is_so: Callable[[], object]) -> None:
+    """Wait for a state of the screen. Raises TimeoutError when it does not come within ``HANGS_S``."""
+    async with asyncio.timeout(HANGS_S):
+        await pilot.pause(0.01)
+        while not is_so():
+            await pilot.pause(0.01)
+
+
 async def settled(pilot: Pilot[int]) -> None:
     """Wait until no worker runs except the one that watches the files, and that one has nothing to do."""
     lab = pilot.app.lab  # type: ignore[attr-defined]
-    for _ in range(500):
-        await pilot.pause(0.01)
+
+    def is_settled() -> bool:
         done = all(worker.is_finished or worker.group == "watch" for worker in pilot.app.workers)
-        if done and not lab.activity.busy and (lab.follows or lab.activity.phase == "failed"):
-            break
+        return done and not lab.activity.busy and (lab.follows or lab.activity.phase == "failed")
+
+    # A message may send another one when it is handled (focus, then a class, then a layout): several rounds
+    # through the queues of all widgets, each without anything new to do.
+    calm = 0
+    while calm < CALM_ROUNDS:
+        await until(pilot, is_settled)
+        calm = calm + 1 if is_settled() else 0
     await pilot.pause()
 
 

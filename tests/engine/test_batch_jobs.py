@@ -512,6 +512,7 @@ def test_a_job_that_takes_too_long_stays_stored(records: ProviderRecords) -> Non
         assert len(server.jobs) == 1
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("hang", ["", "GET /v1/batches", "POST /v1/files", "/content"])
 def test_cancel_is_prompt_and_the_job_is_not_lost(hang: str, records: ProviderRecords) -> None:
     states = [] if hang == "/content" else ["in_progress"] * 10_000
@@ -681,6 +682,7 @@ def test_what_a_failed_job_left_is_requested_once_for_all_threads(records: Provi
         assert sorted(sent) == sorted(TEXTS)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("hang", ["POST /v1/files", "GET /v1/batches"])
 def test_who_waits_for_another_thread_can_be_cancelled_and_others_need_not_wait(
     hang: str, records: ProviderRecords

@@ -179,6 +179,7 @@ def test_refusals_say_what_to_do(tmp_path: Path, status: int, said: str) -> None
         fetch(hub, tmp_path)
 
 
+@pytest.mark.alone
 def test_no_network(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -193,6 +194,7 @@ def test_no_network(tmp_path: Path) -> None:
         assert time.monotonic() - started < 0.8
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("silent", ["content", "everything"])
 def test_a_hung_server_does_not_hold_up_a_cancel(tmp_path: Path, silent: str) -> None:
     cancel = threading.Event()

@@ -148,7 +148,7 @@ def test_several_threads_may_use_it(embedder: Embedder) -> None:
     assert len(found) == 4
     for vectors in found:
         for one, other in zip(vectors, alone, strict=True):
-            assert (one is None and other is None) or np.allclose(one, other)
+            assert one is other if one is None or other is None else np.allclose(one, other)
 
 
 def test_a_closed_embedder_opens_again(embedder: Embedder) -> None:

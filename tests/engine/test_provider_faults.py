@@ -86,6 +86,7 @@ def test_names_are_checked() -> None:
         FaultyEmbedder(StaticEmbedder(), {"everything"})
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("fault", "status", "told"),
     [

@@ -76,7 +76,7 @@ def filled(store: IndexStore) -> IndexStore:
 
 
 def query_of(text: str, form: str = "or", index: str = "stemmed") -> LexicalQuery:
-    query = build_query(text, form, index)  # type: ignore[arg-type]
+    query = build_query(text, form, index)
     assert query is not None
     return query
 
@@ -123,7 +123,7 @@ def test_full_text_search_is_that_of_fts5(
     limit: int,
 ) -> None:
     sqlite, memory = pair
-    query = build_keyword_query(text) if form == "keywords" else build_query(text, form, index)  # type: ignore[arg-type]
+    query = build_keyword_query(text) if form == "keywords" else build_query(text, form, index)
     if query is None:
         return
     wanted, found = sqlite.lexical(query, 50, sources), memory.lexical(query, 50, sources)
@@ -449,7 +449,7 @@ class Broken:
 @pytest.mark.parametrize("kind", ["lexical", "vector"])
 def test_damage_costs_its_own_kind_of_list(store: IndexStore, kind: str) -> None:
     error, reported = IndexUnavailable("the whole message"), list[Damage]()
-    search = DamageTolerantSearch(Broken(store, kind, error), reported.append)  # type: ignore[arg-type]
+    search = DamageTolerantSearch(Broken(store, kind, error), reported.append)
     query, space = query_of("pump"), FINGERPRINT.space
     lexical, vector = search.lexical(query, 5), search.vector(V[0], 5, space)
     assert (lexical is None, vector is None) == (kind == "lexical", kind == "vector")
@@ -463,7 +463,7 @@ def test_damage_costs_its_own_kind_of_list(store: IndexStore, kind: str) -> None
 
 @pytest.mark.parametrize("error", [IndexLocked("busy"), Cancelled("stopped")])
 def test_a_lock_and_a_stop_are_no_damage(store: IndexStore, error: Any) -> None:
-    search = DamageTolerantSearch(Broken(store, "lexical", error))  # type: ignore[arg-type]
+    search = DamageTolerantSearch(Broken(store, "lexical", error))
     with pytest.raises(type(error)):
         search.lexical(query_of("pump"), 5)
     assert search.damages == []

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import importlib.util
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +20,7 @@ from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, ListRow, 
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import View, answered, asked
+from support.memories import copy_indexed
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGE, SMALL = (120, 36), (80, 24)
@@ -33,7 +38,28 @@ def _load_scenes() -> ModuleType:
 
 
 make = _load_scenes()
-settled = make.settled
+settled, until = make.settled, make.until
+first_index = make.demo_memory
+
+
+def demo_memory(root: Path, *given: Any, **options: Any) -> Callable[[frozenset[str]], Memory]:
+    """``make.demo_memory`` over a copy of the demo that was indexed once for this process."""
+    factory: Callable[[frozenset[str]], Memory] = first_index(root, *given, **options)
+    if not (root / "demo").exists():
+        copy_indexed(_indexed_demo(), root, "demo/workspace")
+    return factory
+
+
+@functools.cache
+def _indexed_demo() -> Path:
+    root = Path(tempfile.mkdtemp(prefix="openclaw-mem-demo-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    with first_index(root)(frozenset()) as memory:
+        memory.sync()
+    return root
+
+
+make.demo_memory = demo_memory  # type: ignore[attr-defined]
 
 
 def lab(app: Workbench) -> SearchScreen:

@@ -9,7 +9,7 @@ from typing import Any
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, make, settled
+from lab_world import LARGE, SMALL, lab, make, settled, until
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.errors import IndexLocked
@@ -285,17 +285,12 @@ async def test_switching_while_searching_and_quitting_with_a_fault_leaves_nothin
         ):
             lab(app).switch_faults(fault)
             await pilot.pause(0.02)
-        for _ in range(200):  # also what the watcher may have asked for meanwhile
-            await settled(pilot)
-            if lab(app).lab.view.answers:
-                break
+        await until(pilot, lambda: lab(app).lab.view.answers)
+        await settled(pilot)
         view = lab(app).lab.view
         assert view.answers and view.pool_faults == {"zero-vector"} == app.service.faults
         assert view.baseline is not None and view.baseline.name == HEALTHY_RUN
-        for _ in range(100):
-            if kind.open_now == 2:
-                break
-            await pilot.pause(0.02)
+        await until(pilot, lambda: kind.open_now == 2)
         assert kind.open_now == 2, "the healthy one and that with the fault"
         lab(app).query_line.value = "heron"
         await pilot.pause(0.1)
@@ -348,10 +343,7 @@ async def test_a_note_edited_under_a_fault_is_found(tmp_path: Path) -> None:
         await settled(pilot)
         note = tmp_path / "demo" / "workspace" / "memory" / "projects" / "lantern.md"
         note.write_text(note.read_text() + "\n- a zebra crossing was painted\n")
-        for _ in range(400):
-            await pilot.pause(0.02)
-            if "lantern.md changed" in lab(app).lab.activity.said:
-                break
+        await until(pilot, lambda: "lantern.md changed" in lab(app).lab.activity.said)
         await settled(pilot)
         view = lab(app).lab.view
         assert view.pool_faults == {"embeddings-401"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import textual
-from lab_world import make
+from lab_world import first_index, make
 
 RECORDED = make.HERE / "textual.txt"
 
@@ -32,6 +32,7 @@ async def test_scene_is_as_committed(name: str, tmp_path: Path, monkeypatch: pyt
         pytest.skip(f"screens were drawn with Textual {recorded}, this is {textual.__version__}")
     # The rendering sets a fixed clock in this module; monkeypatch puts the real one back.
     monkeypatch.setattr(make.ranking_state, "perf_counter", make.ranking_state.perf_counter)
+    monkeypatch.setattr(make, "demo_memory", first_index)  # the screens show the events of the first sync
     scene = next(scene for scene in make.SCENES if scene.name == name)
     drawn = make.text_of(await make.render(scene, tmp_path))
     committed = make.text_of((make.HERE / f"{name}.svg").read_text(encoding="utf-8"))

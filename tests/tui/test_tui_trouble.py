@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, make, settled
+from lab_world import LARGE, SMALL, lab, make, settled, until
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, PathRefused, ProviderError
@@ -190,10 +190,10 @@ async def test_a_slow_search_never_blocks_typing_and_can_be_cancelled(tmp_path: 
         kind.delay = 30.0  # type: ignore[attr-defined]
         start = time.monotonic()
         await pilot.press("slash", *" router")
-        await pilot.pause(0.4)
-        assert time.monotonic() - start < 5
+        await until(pilot, lambda: screen.lab.activity.searching and screen.hits.stale)
+        assert time.monotonic() - start < 20, "less than the search takes"
         assert screen.query_line.value == "heron router"
-        assert screen.lab.activity.searching and "searching" in screen.status_line.text
+        assert "searching" in screen.status_line.text
         assert screen.hits.stale
         await pilot.press("escape", "escape")
         await settled(pilot)

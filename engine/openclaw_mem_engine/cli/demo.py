@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.faults import banner, faults_of, in_order
 from openclaw_mem_engine.cli.opening import open_memory
 from openclaw_mem_engine.cli.search import bring_up_to_date, show
-from openclaw_mem_engine.cli.stopping import stoppable
-from openclaw_mem_engine.cli.terminal import Style, is_terminal, one_line, out, out_bytes, width
+from openclaw_mem_engine.cli.terminal import Style, is_terminal, one_line, out, out_bytes, stoppable, width
 from openclaw_mem_engine.cli.text_format import fallback_words
 from openclaw_mem_engine.errors import UsageError, WorkspaceError
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine
-from openclaw_mem_engine.cli.stopping import stoppable
-from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
+from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, stoppable
 from openclaw_mem_engine.cli.text_format import count
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
 

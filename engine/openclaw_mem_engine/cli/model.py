@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ByteProgress
-from openclaw_mem_engine.cli.stopping import stoppable
-from openclaw_mem_engine.cli.terminal import aligned, is_terminal, one_line, out, say
+from openclaw_mem_engine.cli.terminal import aligned, is_terminal, one_line, out, say, stoppable
 from openclaw_mem_engine.cli.text_format import byte_size
 from openclaw_mem_engine.errors import ConfigError, UsageError
 

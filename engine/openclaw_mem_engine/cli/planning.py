@@ -6,8 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import looking
-from openclaw_mem_engine.cli.stopping import stoppable
-from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, say
+from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, say, stoppable
 from openclaw_mem_engine.cli.text_format import count, destination, dollars
 
 if TYPE_CHECKING:

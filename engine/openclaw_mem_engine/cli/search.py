@@ -10,8 +10,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
-from openclaw_mem_engine.cli.stopping import stoppable
-from openclaw_mem_engine.cli.terminal import Style, out, say, width
+from openclaw_mem_engine.cli.terminal import Style, out, say, stoppable, width
 from openclaw_mem_engine.errors import (
     IndexLocked,
     IndexUnavailable,

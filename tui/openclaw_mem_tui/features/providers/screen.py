@@ -96,7 +96,8 @@ class ProvidersScreen(OverScreen):
 
     def on_mount(self) -> None:
         self.chain.border_title, self.faults.border_title = "chain", "faults"
-        (self.faults if self.lab.view.faults else self.chain).focus()
+        # With its class first: a list that a narrow screen hides loses the focus that it was given.
+        self._go_to(self.faults if self.lab.view.faults else self.chain)
         self.draw()
 
     def on_screen_resume(self) -> None:
