@@ -25,7 +25,7 @@ os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.demo import load_queries, write_demo
-from openclaw_mem_engine.inspection.facade import Health
+from openclaw_mem_engine.health import Health
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.registry import LinkState
@@ -166,7 +166,7 @@ def demo_memory(
         settings = demo_settings(workspace, root / "data")
         settings = replace(settings, sync=replace(settings.sync, watch=watch))
         memory = kind.open(settings, clock=lambda: NOW, resident=True, faults=faults)
-        memory.health = SteadyHealth(memory._backend)
+        memory.health = SteadyHealth(memory._backend, memory._journal)
         return memory
 
     return factory

@@ -1,7 +1,7 @@
 """Search the Markdown memory of AI agents, with an explanation for every rank and every absence.
 
-``Memory.open(load_settings(...))`` is the way in. The names are those of ``openclaw_mem_engine.api``, loaded at
-first use, so that importing this package costs nothing.
+``Memory.open(load_settings(...))`` is the way in. The names are those of ``openclaw_mem_engine.api``, loaded
+at first use, so that importing this package costs nothing.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.errors import UsageError as UsageError
     from openclaw_mem_engine.errors import WorkspaceError as WorkspaceError
     from openclaw_mem_engine.explain import trace_markdown as trace_markdown
-    from openclaw_mem_engine.inspection.facade import Health as Health
+    from openclaw_mem_engine.health import Health as Health
     from openclaw_mem_engine.inspection.file_chunks import Anatomy as Anatomy
     from openclaw_mem_engine.inspection.file_chunks import AnatomyState as AnatomyState
     from openclaw_mem_engine.inspection.file_chunks import Piece as Piece
@@ -95,7 +95,7 @@ _NAMES = {
     "errors": "Cancelled ConfigError IndexDamaged IndexLocked IndexUnavailable OpenClawMemError"
     " PathRefused ProviderError UsageError WorkspaceError",
     "explain": "trace_markdown",
-    "inspection.facade": "Health",
+    "health": "Health",
     "inspection.file_chunks": "Anatomy AnatomyState Piece",
     "inspection.file_list": "STANDINGS FileRow Overview Standing",
     "matches": "Matches",

@@ -24,7 +24,7 @@ from openclaw_mem_tui.memory_thread import Side, Unexpected, call
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.inspection.facade import Health
+    from openclaw_mem_engine.health import Health
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.inspection.file_list import Overview
     from openclaw_mem_engine.memory import Memory

@@ -142,11 +142,11 @@ def _check_side_file(
     out.add(code, "warning", found.text, repair=repairs.get(found.kind, ""))
 
 
-# -- mending ----------------------------------------------------------------------------------------------
+# -- repair -----------------------------------------------------------------------------------------------
 
 
-def mend_places(settings: Settings, codes: set[str]) -> list[str]:
-    """Mend what is named; what was done, in words. The caller holds the lock of the index."""
+def repair_locations(settings: Settings, codes: set[str]) -> list[str]:
+    """Repair what ``codes`` name; what was done, in words. The caller holds the lock of the index."""
     done = []
     if "left-overs" in codes:
         # The caller's lock keeps all others from rebuilding.
