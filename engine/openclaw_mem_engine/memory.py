@@ -124,7 +124,7 @@ class Memory:
     def needs_rebuild(self, override: str | None) -> bool:
         """Whether the provider ``override``, named for one call alone, is another than the index was made
         with. None: none was named."""
-        return override is not None and self._backend.would_rebuild()
+        return override is not None and self.capabilities.sync and self._backend.would_rebuild()
 
     def plan(
         self,

@@ -87,7 +87,7 @@ def _read(settings: Settings, path: str, start: int | None, lines: int | None) -
 
 def _near(settings: Settings, wrong: str) -> list[str]:
     from openclaw_mem_engine.workspace.listing import list_memory
-    from openclaw_mem_engine.workspace.suggest import suggest_paths
+    from openclaw_mem_engine.workspace.reading import suggest_paths
 
     listing = list_memory(settings.workspace, settings.extra_paths, settings.max_file_bytes)
     return suggest_paths(wrong, [file.path for file in listing.files], 3)

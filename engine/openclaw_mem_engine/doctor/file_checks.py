@@ -29,9 +29,8 @@ from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.sync.derive import chunks_of
 from openclaw_mem_engine.sync.partly_read import cut_files
 from openclaw_mem_engine.sync.sources import changes_of, listed
-from openclaw_mem_engine.workspace.bootstrap import BOOTSTRAP_LIMIT, bootstrap_cut
 from openclaw_mem_engine.workspace.opening import NoteRefused
-from openclaw_mem_engine.workspace.reading import read_note
+from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, bootstrap_cut, read_note
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, is_ignored_folder
 from openclaw_mem_engine.workspace.transcripts import read_transcript
 

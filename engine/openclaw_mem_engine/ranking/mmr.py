@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from openclaw_mem_engine.scripts import CJK
+from openclaw_mem_engine.sanitize import CJK
 
 _ASCII_WORD = re.compile(r"[a-z0-9_]+")
 _CJK_RUN = re.compile(rf"[{CJK}]+")

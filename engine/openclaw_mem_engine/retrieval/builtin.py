@@ -30,8 +30,8 @@ from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.plan import Plan, plan
 from openclaw_mem_engine.sync.report import SyncReport
 from openclaw_mem_engine.sync.sources import scan
-from openclaw_mem_engine.workspace.dates import note_date
 from openclaw_mem_engine.workspace.reading import get_excerpt
+from openclaw_mem_engine.workspace.rules import note_date
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.inspection.file_chunks import Anatomy

@@ -10,7 +10,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
-from openclaw_mem_engine.scripts import CJK
+from openclaw_mem_engine.sanitize import CJK
 from openclaw_mem_engine.stores.sqlite.keywords import extract_keywords
 
 _CJK_RUN = re.compile(f"[{CJK}]+")
