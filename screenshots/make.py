@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from openclaw_mem_engine.inspection.file_list import Overview
     from openclaw_mem_engine.state.events import Event
-    from openclaw_mem_engine.stores.findings import Report
+    from openclaw_mem_engine.stores.findings import DoctorReport
 
 HERE = Path(__file__).parent
 TODAY = datetime.date(2026, 3, 31)
@@ -145,7 +145,7 @@ class SteadyHealth(Health):
 
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
-    ) -> Report:
+    ) -> DoctorReport:
         report = super().examine(progress, cancel, deep=deep)
         varying = {"sqlite": "SQLite 3.54.1", "size": "index 1.7 MB", "permissions": "12 files and folders"}
         varying |= {"writing": "12 files and folders can be written; 82 GB free"}

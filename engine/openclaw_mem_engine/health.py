@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Progress
     from openclaw_mem_engine.retrieval.base import Backend
     from openclaw_mem_engine.state.events import Event
-    from openclaw_mem_engine.stores.findings import Report
+    from openclaw_mem_engine.stores.findings import DoctorReport
     from openclaw_mem_engine.sync.journal import Journal
 
 
 class Health:
-    """Inspects an opened memory. Thread-safe. Nothing but ``mend`` changes anything, and nothing is sent.
+    """Inspects an opened memory. Thread-safe. Nothing but ``repair`` changes anything, and nothing is sent.
 
     Each method raises UsageError when the backend lacks the capability for it, and IndexUnavailable.
     """
@@ -42,13 +42,13 @@ class Health:
 
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
-    ) -> Report:
+    ) -> DoctorReport:
         """Run every check of the doctor (see ``doctor.examination.examine``). Raises Cancelled."""
         return self._backend.examine(progress, cancel, deep=deep)
 
-    def mend(
-        self, report: Report, progress: Progress | None = None, cancel: CancelToken | None = None
-    ) -> tuple[list[str], Report | None]:
+    def repair(
+        self, report: DoctorReport, progress: Progress | None = None, cancel: CancelToken | None = None
+    ) -> tuple[list[str], DoctorReport | None]:
         """Repair what a report calls fixable: what was done, in words, and the report afterwards, None when
         that examination was stopped. Raises SyncBusy, and Cancelled when it was stopped before anything was
         done."""

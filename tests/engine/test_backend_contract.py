@@ -17,7 +17,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_engine.retrieval import BACKENDS
 from openclaw_mem_engine.retrieval.base import Backend, Capabilities
-from openclaw_mem_engine.stores.findings import Report
+from openclaw_mem_engine.stores.findings import DoctorReport
 from support.memories import settings_for, write_notes
 
 NOTES = {
@@ -56,7 +56,7 @@ NEEDS: dict[str, tuple[Callable[[Backend], Any], ...]] = {
     "sync": (lambda b: b.sync(), lambda b: b.plan(), lambda b: b.would_rebuild()),
     "files": (lambda b: b.files(),),
     "chunks": (lambda b: b.chunks("MEMORY.md"),),
-    "doctor": (lambda b: b.examine(), lambda b: b.repair(Report((), ()))),
+    "doctor": (lambda b: b.examine(), lambda b: b.repair(DoctorReport((), ()))),
     "cache": (lambda b: b.cache_sizes(), lambda b: b.prune_cache(1_000)),
 }
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.state.events import Event
     from openclaw_mem_engine.status import Status
     from openclaw_mem_engine.stores.base import CacheSize
-    from openclaw_mem_engine.stores.findings import Report
+    from openclaw_mem_engine.stores.findings import DoctorReport as Report
     from openclaw_mem_engine.sync.plan import Plan
     from openclaw_mem_engine.sync.report import SyncReport
 
@@ -217,7 +217,7 @@ class Service:
         """Mend what can be mended; what was done, and what there is afterwards (None: nobody looked). Raises
         SyncBusy, IndexUnavailable."""
         try:
-            return await self._slowly(lambda health, token: health.mend(report, progress, token))
+            return await self._slowly(lambda health, token: health.repair(report, progress, token))
         finally:
             self.forget_pools()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.stores.findings import Finding, Report
+    from openclaw_mem_engine.stores.findings import DoctorReport, Finding
     from openclaw_mem_engine.sync.journal import Journal
 
 
@@ -49,7 +49,9 @@ class _Line(ProgressLine):
         return one_line(label)
 
 
-def _examined(settings: Settings, journal: Journal, *, deep: bool, fix: bool) -> tuple[Report, list[str]]:
+def _examined(
+    settings: Settings, journal: Journal, *, deep: bool, fix: bool
+) -> tuple[DoctorReport, list[str]]:
     """The report, after the repair when that is asked for, and what was repaired; written into the log."""
     from openclaw_mem_engine.doctor.examination import examine, repair
     from openclaw_mem_engine.providers.registry import Lineup
@@ -71,7 +73,7 @@ def _examined(settings: Settings, journal: Journal, *, deep: bool, fix: bool) ->
         lineup.close()
 
 
-def report_lines(report: Report, done: Sequence[str], style: Style) -> list[str]:
+def report_lines(report: DoctorReport, done: Sequence[str], style: Style) -> list[str]:
     """Checks, findings with evidence and repair, and their number, for people."""
     rows = [
         ("ok" if check.ok else "see below", one_line(check.name), one_line(check.detail))
@@ -95,7 +97,7 @@ def _finding(finding: Finding, style: Style) -> list[str]:
     return lines
 
 
-def _sum(report: Report) -> str:
+def _sum(report: DoctorReport) -> str:
     counts = [
         count(sum(finding.severity == severity for finding in report.findings), noun, plural)
         for severity, noun, plural in (

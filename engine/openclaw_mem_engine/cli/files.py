@@ -21,7 +21,7 @@ def run(arguments: Namespace) -> int:
     """Print how each file stands to the disk. Changes nothing, makes nothing."""
     with looking(settings_of(arguments)) as memory:
         overview = memory.health.overview()
-    rows = [row for row in overview.files if row.standing != "indexed" or not arguments.changed]
+    rows = [row for row in overview.files if row.state != "indexed" or not arguments.changed]
     if arguments.json:
         print_json(
             {"state": overview.freshness.state, "files": [row.to_dict() for row in rows]}
@@ -35,7 +35,7 @@ def run(arguments: Namespace) -> int:
 
 def file_lines(overview: Overview, rows: Sequence[FileRow], style: Style) -> list[str]:
     """A table for people, and a sum."""
-    table = [(row.standing, one_line(row.path), _chunks(row), _size(row), one_line(row.why)) for row in rows]
+    table = [(row.state, one_line(row.path), _chunks(row), _size(row), one_line(row.why)) for row in rows]
     lines = [line.rstrip() for line in aligned(table)]
     counts = overview.counts
     told = f"{count(counts.files, 'file')} with {count(counts.chunks, 'chunk')} in the index"
@@ -55,5 +55,5 @@ def _size(row: FileRow) -> str:
     """Its size on disk, and by how much it differs from what is indexed."""
     if row.size is None:
         return "–"
-    delta = f" ({row.delta:+,} B)" if row.standing == "changed" and row.delta else ""
+    delta = f" ({row.delta:+,} B)" if row.state == "changed" and row.delta else ""
     return byte_size(row.size) + delta

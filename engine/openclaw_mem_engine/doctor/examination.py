@@ -33,7 +33,15 @@ from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.stores.base import Fingerprint
-from openclaw_mem_engine.stores.findings import INDEX, REBUILD, SEVERITIES, Check, Finding, Outcome, Report
+from openclaw_mem_engine.stores.findings import (
+    INDEX,
+    REBUILD,
+    SEVERITIES,
+    Check,
+    DoctorReport,
+    Finding,
+    Outcome,
+)
 from openclaw_mem_engine.stores.sqlite.checks import (
     check_chunks,
     check_facts,
@@ -72,7 +80,7 @@ def examine(
     deep: bool = False,
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
-) -> Report:
+) -> DoctorReport:
     """Run every check of ``CHECKS``; change nothing, send nothing.
 
     The index is read as it is, on a connection of its own: opening it for use already repairs some of it.
@@ -83,12 +91,12 @@ def examine(
     examination = Examination(settings, embedders, deep, progress, cancel)
     examination.run()
     findings = sorted(examination.findings, key=lambda finding: SEVERITIES.index(finding.severity))
-    return Report(tuple(findings), tuple(examination.checks), deep)
+    return DoctorReport(tuple(findings), tuple(examination.checks), deep)
 
 
 def fix(
     settings: Settings,
-    report: Report,
+    report: DoctorReport,
     cancel: CancelToken | None = None,
     *,
     killed: Killed = lambda *_: None,
@@ -114,10 +122,10 @@ def repair(
     settings: Settings,
     embedders: Embedders,
     journal: Journal,
-    report: Report,
+    report: DoctorReport,
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
-) -> tuple[list[str], Report | None]:
+) -> tuple[list[str], DoctorReport | None]:
     """``fix``, then ``examine`` as ``report`` was made; both are written into the event log. What was done,
     in words, and the new report: None when that examination was stopped, for what was done stays. Raises what
     ``fix`` raises."""
@@ -195,7 +203,7 @@ class Examination:
         except _DAMAGE as error:
             out.detail = f"could not be done: {error}"
             done = not any(map(self.found, check.explained_by))
-            if done:  # else a finding says all there is to say
+            if done:  # otherwise a finding already says why
                 what = f"({type(error).__name__}: {error})"
                 text = f"The check of {check.name} met something that cannot be read {what}."
                 out.add("unreadable", "error", text, repair=REBUILD)

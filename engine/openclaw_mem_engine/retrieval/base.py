@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.pool import Pool
     from openclaw_mem_engine.status import IndexStatus
     from openclaw_mem_engine.stores.base import CacheSize
-    from openclaw_mem_engine.stores.findings import Report
+    from openclaw_mem_engine.stores.findings import DoctorReport
     from openclaw_mem_engine.sync.journal import Journal
     from openclaw_mem_engine.sync.plan import Plan
     from openclaw_mem_engine.sync.report import SyncReport
@@ -151,12 +151,12 @@ class Backend(Protocol):
 
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
-    ) -> Report:
+    ) -> DoctorReport:
         """Run every check; change and send nothing. May take seconds, with ``deep`` minutes."""
 
     def repair(
-        self, report: Report, progress: Progress | None = None, cancel: CancelToken | None = None
-    ) -> tuple[list[str], Report | None]:
+        self, report: DoctorReport, progress: Progress | None = None, cancel: CancelToken | None = None
+    ) -> tuple[list[str], DoctorReport | None]:
         """Repair what ``report`` calls fixable and examine again: what was done, in words, and the new report
         (None when that examination was stopped). Raises SyncBusy."""
 

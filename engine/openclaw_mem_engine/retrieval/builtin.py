@@ -36,7 +36,7 @@ from openclaw_mem_engine.workspace.rules import note_date
 if TYPE_CHECKING:
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.inspection.file_list import Overview
-    from openclaw_mem_engine.stores.findings import Report
+    from openclaw_mem_engine.stores.findings import DoctorReport
 
 
 def open_backend(context: BackendContext) -> BuiltinBackend:
@@ -233,15 +233,15 @@ class BuiltinBackend:
 
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
-    ) -> Report:
+    ) -> DoctorReport:
         """Run every check of the doctor."""
         from openclaw_mem_engine.doctor.examination import examine
 
         return examine(self.settings, self.embedders, deep=deep, progress=progress, cancel=cancel)
 
     def repair(
-        self, report: Report, progress: Progress | None = None, cancel: CancelToken | None = None
-    ) -> tuple[list[str], Report | None]:
+        self, report: DoctorReport, progress: Progress | None = None, cancel: CancelToken | None = None
+    ) -> tuple[list[str], DoctorReport | None]:
         """Repair what can be repaired and examine again (see ``doctor.examination.repair``)."""
         from openclaw_mem_engine.doctor.examination import repair
 
