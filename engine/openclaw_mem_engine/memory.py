@@ -102,7 +102,7 @@ class Memory:
         reads every file to compare it; ``tails`` takes transcripts that grew a little, too; ``budget_s`` and
         ``files_s`` (see ``sync.indexer.sync``) are for callers who wait for an answer. While another process
         syncs it is waited for, ``wait_s`` seconds at most; SyncBusy says that it was not enough. Raises
-        UsageError for a memory with faults: what they make must not outlive the demonstration."""
+        UsageError for a memory with faults: what they make must not stay in the index."""
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: sync it without them first.")
         return self._backend.sync(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Namespace) -> int:
-    """Tell the sizes, or prune. Without an index there is no cache, and none is made."""
+    """Print the sizes, or prune. Without an index there is no cache, and none is made."""
     most = whole_number(arguments.max, "--max", 0)
     if most is not None and arguments.action != "prune":
         raise UsageError("--max belongs to `openclaw-mem cache prune`.")
@@ -105,8 +105,8 @@ def _prune(settings: Settings, most: int, *, as_json: bool) -> int:
         left, live = sum(size.entries for size in sizes), sum(size.live for size in sizes)
     spared = max(0, left - most)
     if as_json:
-        told = {"indexPath": str(settings.index_path), "exists": exists}
-        print_json(told | {"max": most, "removed": gone, "spared": spared, "entries": left, "live": live})
+        data = {"indexPath": str(settings.index_path), "exists": exists}
+        print_json(data | {"max": most, "removed": gone, "spared": spared, "entries": left, "live": live})
     elif not exists:
         out(_no_index(settings))
     else:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Namespace) -> int:
-    """Print how each file stands to the disk. Changes nothing, makes nothing."""
+    """Print the state of each file. Changes nothing, makes nothing."""
     with looking(settings_of(arguments)) as memory:
         overview = memory.health.overview()
     rows = [row for row in overview.files if row.state != "indexed" or not arguments.changed]
@@ -34,17 +34,17 @@ def run(arguments: Namespace) -> int:
 
 
 def file_lines(overview: Overview, rows: Sequence[FileRow], style: Style) -> list[str]:
-    """A table for people, and a sum."""
+    """A table for people, and totals."""
     table = [(row.state, one_line(row.path), _chunks(row), _size(row), one_line(row.why)) for row in rows]
     lines = [line.rstrip() for line in aligned(table)]
     counts = overview.counts
-    told = f"{count(counts.files, 'file')} with {count(counts.chunks, 'chunk')} in the index"
+    text = f"{count(counts.files, 'file')} with {count(counts.chunks, 'chunk')} in the index"
     waiting = overview.number("changed", "new", "gone")
     if waiting:
-        told += f", {count(waiting, 'file')} to sync: `openclaw-mem index`"
+        text += f", {count(waiting, 'file')} to sync: `openclaw-mem index`"
     elif overview.differences:
-        told += ", built with other settings: `openclaw-mem index` builds it anew"
-    return [*lines, style.dim(f"{told}.")]
+        text += ", built with other settings: `openclaw-mem index` builds it anew"
+    return [*lines, style.dim(f"{text}.")]
 
 
 def _chunks(row: FileRow) -> str:

@@ -74,8 +74,8 @@ def open_memory(settings: Settings, faults: frozenset[str] = frozenset()) -> Mem
 
 @contextmanager
 def looking(settings: Settings, *, needs_workspace: bool = True) -> Iterator[Memory]:
-    """A memory to look at and not to change. One that was never indexed is seen by way of an index that is
-    thrown away, so that looking leaves nothing behind.
+    """A memory that is only read. One that was never indexed is opened with a temporary index, so that
+    nothing is left behind.
 
     Raises what ``Memory.open`` raises, and with ``needs_workspace`` WorkspaceError.
     """
@@ -99,7 +99,7 @@ def looking(settings: Settings, *, needs_workspace: bool = True) -> Iterator[Mem
 
 
 def say_warnings(settings: Settings) -> None:
-    """Tell on stderr what is odd about the configuration; ``status`` tells it in its report instead."""
+    """Print on stderr what is odd about the configuration; ``status`` has it in its report instead."""
     for note in settings.warnings:
         if note.level == "warning":
             say(note.text)

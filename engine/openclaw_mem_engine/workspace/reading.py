@@ -107,19 +107,21 @@ def get_excerpt(
     workspace = open_workspace(root)
     if "\0" in asked:
         raise NoteRefused("outside", path, "holds a NUL character, which no path can")
-    place = _locate(workspace, asked, resolve_extras(workspace, extra_paths, home))
+    allowed = _locate(workspace, asked, resolve_extras(workspace, extra_paths, home))
     try:
-        data = read_bytes(place.base, place.tail, max_bytes, asked).data
+        data = read_bytes(allowed.base, allowed.tail, max_bytes, asked).data
     except NoteRefused as refusal:
         if refusal.kind == "missing":
-            return Excerpt(place.path, "", 1, 0, 0, found=False)
+            return Excerpt(allowed.path, "", 1, 0, 0, found=False)
         raise
     all_lines = data.decode("utf-8", "replace").split("\n")
     if not start and not lines:
-        return Excerpt(place.path, "\n".join(all_lines), 1, len(all_lines), len(all_lines), found=True)
+        return Excerpt(allowed.path, "\n".join(all_lines), 1, len(all_lines), len(all_lines), found=True)
     first = max(1, start or 1)
     chosen = all_lines[first - 1 :] if lines is None else all_lines[first - 1 :][: max(1, lines)]
-    return Excerpt(place.path, "\n".join(chosen), first, first + len(chosen) - 1, len(all_lines), found=True)
+    return Excerpt(
+        allowed.path, "\n".join(chosen), first, first + len(chosen) - 1, len(all_lines), found=True
+    )
 
 
 _LOCATION = re.compile(
@@ -143,7 +145,7 @@ def parse_location(text: str) -> Location:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _AllowedPath:
     """An allowed path: ``path`` is reported, ``tail`` below the real folder ``base`` is opened."""
 
     path: str
@@ -151,17 +153,17 @@ class _Place:
     tail: str
 
 
-def _locate(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> _Place:
+def _locate(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> _AllowedPath:
     """Decide from the text alone whether a path may be read; the disk is looked at when it is opened."""
     # A relative path may come from a listing (relative to the real folder) or from the user's own view of it.
     spellings = [absolute_path(base, asked) for base in (workspace.real, workspace.given)]
     ignored = ""
-    for place, parts in _allowed(workspace, spellings, extras):
-        if not place.path.endswith(NOTE_SUFFIX):
+    for allowed, parts in _allowed(workspace, spellings, extras):
+        if not allowed.path.endswith(NOTE_SUFFIX):
             raise NoteRefused("not-markdown", asked, "only files that end in .md (lower case) are memory")
         ignored = next(filter(is_ignored_folder, parts[:-1]), "")
         if not ignored:
-            return place
+            return allowed
     if ignored:
         raise NoteRefused("not-memory", asked, f"lies in {printable(ignored)}, which is no memory folder")
     if workspace.inside(spellings[0]) is None and workspace.inside(spellings[1]) is None:
@@ -172,20 +174,20 @@ def _locate(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> _P
 
 def _allowed(
     workspace: Workspace, spellings: Sequence[str], extras: Sequence[ExtraPath]
-) -> Iterator[tuple[_Place, list[str]]]:
-    """Each rule that allows a path: the place, and the parts below the folder that the rule names."""
+) -> Iterator[tuple[_AllowedPath, list[str]]]:
+    """Each rule that allows a path, and its parts below the folder that the rule names."""
     for absolute in spellings:
         inner = workspace.inside(absolute) or ""
         parts = inner.split(os.sep)
         if inner in ROOT_FILES or (parts[0] == MEMORY_FOLDER and len(parts) > 1):
-            yield _Place("/".join(parts), workspace.real, inner), parts[1:]
+            yield _AllowedPath("/".join(parts), workspace.real, inner), parts[1:]
         for extra in extras:
             for spelled in (extra.lexical, extra.absolute):
                 rest = below(spelled, absolute)
                 if rest is not None and not extra.refusal:
                     tail = os.path.join(extra.tail, rest) if rest else extra.tail
                     path = workspace.relative(os.path.join(extra.base, tail))
-                    yield _Place(path, extra.base, tail), rest.split(os.sep)
+                    yield _AllowedPath(path, extra.base, tail), rest.split(os.sep)
 
 
 #: Under this likeness (0 to 100) a suggestion would be noise.

@@ -137,10 +137,8 @@ def resolve_extra(workspace: Workspace, configured: str, home: str | None = None
     if tail is None:
         parent, tail = os.path.split(lexical)
         base = os.path.realpath(parent)
-    place = os.path.join(base, tail) if tail else base
-    too_wide = place == os.path.realpath(home) or place == os.path.dirname(
-        place
-    )  # only `/` is its own parent
+    absolute = os.path.join(base, tail) if tail else base
+    too_wide = absolute in (os.path.realpath(home), os.path.dirname(absolute))  # only `/` is its own parent
     refusal = "the whole home folder or disk is not taken as memory; name a folder in it" if too_wide else ""
     return ExtraPath(configured, lexical, base, tail, refusal)
 
