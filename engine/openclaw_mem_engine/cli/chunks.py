@@ -6,14 +6,14 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.api import visible
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import looking, settings_of
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
 from openclaw_mem_engine.cli.text_format import count
-from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_chunks import Anatomy, AnatomyState, Piece
+    from openclaw_mem_engine.api import Anatomy, AnatomyState, Piece
 
 _STATES: dict[AnatomyState, str] = {
     "indexed": "as indexed",

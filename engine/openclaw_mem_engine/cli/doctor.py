@@ -8,19 +8,18 @@ from argparse import Namespace
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.api import Cancelled, IndexUnavailable
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.stopping import stoppable
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
 from openclaw_mem_engine.cli.text_format import count
-from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.stores.findings import DoctorReport, Finding
+    from openclaw_mem_engine.api import DoctorReport, Finding, Settings
     from openclaw_mem_engine.sync.journal import Journal
 
 

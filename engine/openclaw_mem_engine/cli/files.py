@@ -14,7 +14,7 @@ from openclaw_mem_engine.cli.text_format import byte_size, count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openclaw_mem_engine.inspection.file_list import FileRow, Overview
+    from openclaw_mem_engine.api import FileRow, Overview
 
 
 def run(arguments: Namespace) -> int:

@@ -7,15 +7,14 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from openclaw_mem_engine.api import visible
 from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.terminal import is_terminal, out_bytes, say
-from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.model import Excerpt
+    from openclaw_mem_engine.api import Excerpt, Settings
 
 
 def run(arguments: Namespace) -> int:

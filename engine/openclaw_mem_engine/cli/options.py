@@ -193,7 +193,7 @@ def _doctor(commands: _Commands[Parser]) -> None:
     parser.add_argument(
         "--fix",
         action="store_true",
-        help="mend what can be mended from what is on this machine; notes are not touched, nothing is sent",
+        help="repair from what is on this machine; notes are not touched, nothing is sent",
     )
     parser.add_argument(
         "--deep",

@@ -8,6 +8,7 @@ import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.api import Spent, summed
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import looking, settings_of
 from openclaw_mem_engine.cli.progress import duration
@@ -21,16 +22,12 @@ from openclaw_mem_engine.cli.text_format import (
     moment,
     token_count,
 )
-from openclaw_mem_engine.providers.spent import Spent, summed
 from openclaw_mem_engine.stores.sqlite.location import index_is_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.model import Freshness
-    from openclaw_mem_engine.providers.registry import LinkState
-    from openclaw_mem_engine.status import Status
+    from openclaw_mem_engine.api import Freshness, LinkState, Settings, Status
 
 _NAMED = 3
 

@@ -256,10 +256,10 @@ class BuiltinBackend:
     def retrieve(
         self, query: str, knobs: Knobs, cancel: CancelToken | None = None, *, compare: bool = False
     ) -> Pool:
-        """Both legs, over-fetched, with every signal that these knobs need; with ``compare`` also the legs of
-        vector spaces that are not counted and cost time. A leg that the index is too damaged for is left out
-        with a note. Raises UsageError for a blank query, IndexUnavailable when damage leaves no leg or the
-        passages themselves cannot be read, Cancelled."""
+        """The candidate lists, over-fetched, with every signal that these knobs need; with ``compare`` also
+        those of vector spaces that are not counted and cost time. A list that cannot be made because of
+        damage is missing, and a note says why. Raises UsageError for a blank query, IndexUnavailable when
+        damage leaves no list or the chunks themselves cannot be read, Cancelled."""
         thread, stop = threading.get_ident(), LinkedToken(cancel)
         self._searching[thread] = stop
         try:
@@ -322,10 +322,8 @@ class BuiltinBackend:
         self, query: str, knobs: Knobs, notes: list[Note], *, vectors: bool
     ) -> LexicalQuery | None:
         if not self.store.caps.full_text:
-            told = "Full-text search is not available: " + (
-                "vectors alone." if vectors else "nobody can look."
-            )
-            notes.append(Note("no-full-text", told, "warning"))
+            rest = "vectors alone" if vectors else "nothing can be searched"
+            notes.append(Note("no-full-text", f"Full-text search is not available: {rest}.", "warning"))
             return None
         if knobs.lexical_form == "and" and self.embedders.primary is None:
             # What this profile's original does without embeddings.
