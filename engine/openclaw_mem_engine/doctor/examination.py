@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,19 +42,7 @@ from openclaw_mem_engine.stores.findings import (
     Finding,
     Outcome,
 )
-from openclaw_mem_engine.stores.sqlite.checks import (
-    check_chunks,
-    check_facts,
-    check_integrity,
-    check_tables,
-    check_version,
-)
-from openclaw_mem_engine.stores.sqlite.derived_checks import (
-    check_cache,
-    check_full_text,
-    check_recall,
-    check_vectors,
-)
+from openclaw_mem_engine.stores.sqlite.checks import check_version, diagnose
 from openclaw_mem_engine.stores.sqlite.location import index_is_there, unreachable
 from openclaw_mem_engine.stores.sqlite.repair import INDEX_CODES
 from openclaw_mem_engine.stores.sqlite.repair import repair as repair_index
@@ -143,7 +131,8 @@ def repair(
 
 @dataclass(slots=True)
 class Examination:
-    """One run through the table. ``snap`` and ``disk`` are there once the check "index" has opened it."""
+    """One run through the table. ``snap``, ``disk`` and ``diagnosis`` (the checks of the store, by name) are
+    there once the check "index" has opened the index."""
 
     settings: Settings
     embedders: Embedders
@@ -154,6 +143,7 @@ class Examination:
     checks: list[Check] = field(default_factory=list)
     opened: Snapshot | None = None
     disk: Disk = field(init=False)
+    diagnosis: Mapping[str, Callable[[Outcome], None]] = field(default_factory=dict)
 
     @property
     def snap(self) -> Snapshot:
@@ -220,6 +210,9 @@ def _open_index(run: Examination, out: Outcome) -> None:
         if index_is_there(path):
             run.opened = Snapshot(path, run.cancel, extension=run.settings.vector_extension)
             run.disk = Disk(run.settings, run.opened, run.progress, run.cancel)
+            asked = (run.embedders.primary, run.embedders.fallback, *run.embedders.also)
+            in_use = [space_of(embedder) for embedder in asked]
+            run.diagnosis = diagnose(run.opened, deep=run.deep, in_use=in_use)
             out.detail = "can be opened"
         else:
             out.detail = "there is none yet"
@@ -252,11 +245,6 @@ def _wanted(run: Examination) -> Fingerprint:
     return fingerprint_of(run.settings, run.embedders.primary)
 
 
-def _check_cache(run: Examination, out: Outcome) -> None:
-    asked = (run.embedders.primary, run.embedders.fallback, *run.embedders.also)
-    check_cache(run.snap, out, [space_of(embedder) for embedder in asked])
-
-
 def _check_notes(run: Examination, out: Outcome) -> None:
     known = None if run.found("fingerprint-unreadable") else run.snap.fingerprint()
     wanted = _wanted(run)
@@ -284,6 +272,11 @@ class CheckSpec:
     deep: bool = False
 
 
+def _of_store(name: str) -> Callable[[Examination, Outcome], None]:
+    """A check that the store makes of itself."""
+    return lambda run, out: run.diagnosis[name](out)
+
+
 #: In the order in which they are made. Those after "index" read the snapshot that it opens.
 CHECKS: tuple[CheckSpec, ...] = (
     CheckSpec("sqlite", "the SQLite library in use", lambda _, out: check_version(None, out)),
@@ -299,29 +292,20 @@ CHECKS: tuple[CheckSpec, ...] = (
         _open_index,
         ends_with=("not-there", "damaged", "unavailable", "no-access"),
     ),
-    CheckSpec("integrity", "every page", lambda run, out: check_integrity(run.snap, out)),
-    CheckSpec(
-        "tables",
-        "whether all are there",
-        lambda run, out: check_tables(run.snap, out),
-        ends_with=("tables-missing",),
-    ),
-    CheckSpec("facts", "its meta table", lambda run, out: check_facts(run.snap, out), ("newer-schema",)),
+    CheckSpec("integrity", "every page", _of_store("integrity")),
+    CheckSpec("tables", "whether all are there", _of_store("tables"), ends_with=("tables-missing",)),
+    CheckSpec("facts", "its meta table", _of_store("facts"), ends_with=("newer-schema",)),
     CheckSpec("fingerprint", "the settings it was built with", _check_fingerprint),
-    CheckSpec("chunks", "ids, hashes, owners", lambda run, out: check_chunks(run.snap, out)),
+    CheckSpec("chunks", "ids, hashes, owners", _of_store("chunks")),
     CheckSpec(
         "full text",
         "its rows against the chunks",
-        lambda run, out: check_full_text(run.snap, out, deep=run.deep),
+        _of_store("full text"),
         explained_by=("damaged", "full-text-damaged"),
     ),
-    CheckSpec(
-        "vectors",
-        "the vec0 table against the cache",
-        lambda run, out: check_vectors(run.snap, out, deep=run.deep),
-    ),
-    CheckSpec("cache", "every cached embedding", _check_cache),
-    CheckSpec("recall", "fast vector search, measured", lambda run, out: check_recall(run.snap, out)),
+    CheckSpec("vectors", "the vec0 table against the cache", _of_store("vectors")),
+    CheckSpec("cache", "every cached embedding", _of_store("cache")),
+    CheckSpec("recall", "fast vector search, measured", _of_store("recall")),
     CheckSpec("size", "free pages, log", lambda run, out: check_size(run.settings, run.snap, out)),
     CheckSpec(
         "by-products",

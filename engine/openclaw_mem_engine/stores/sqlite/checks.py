@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import apsw
 
-from openclaw_mem_engine.model import text_hash
+from openclaw_mem_engine.model import Space, text_hash
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION
 from openclaw_mem_engine.stores.findings import (
     FIX,
@@ -24,6 +25,12 @@ from openclaw_mem_engine.stores.findings import (
     counted_are,
     counted_have,
 )
+from openclaw_mem_engine.stores.sqlite.derived_checks import (
+    check_cache,
+    check_full_text,
+    check_recall,
+    check_vectors,
+)
 from openclaw_mem_engine.stores.sqlite.identity import chunk_id_of
 from openclaw_mem_engine.stores.sqlite.meta import generation_of
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES
@@ -34,6 +41,29 @@ SAFE_SQLITE = (3, 51, 3)
 #: How many complaints of SQLite are asked for.
 _COMPLAINTS = 20
 _NEEDED = ("meta", "files", "chunks", "embedding_cache")
+
+
+def diagnose(
+    snap: Snapshot, *, deep: bool = False, in_use: Sequence[Space] = ()
+) -> dict[str, Callable[[Outcome], None]]:
+    """The checks of an opened index by name, in the order in which they are to be made: each writes detail
+    and findings into an Outcome. None writes to the index. ``deep`` compares every word and vector, not a
+    sample: minutes instead of seconds. ``in_use`` are the vector spaces of the configured providers.
+
+    A check may raise apsw.Error, TypeError, ValueError, LookupError, AttributeError or ArithmeticError for
+    what a damaged page makes of its rows. After the finding "tables-missing" the checks that follow have no
+    meaning, nor have they after "newer-schema".
+    """
+    return {
+        "integrity": partial(check_integrity, snap),
+        "tables": partial(check_tables, snap),
+        "facts": partial(check_facts, snap),
+        "chunks": partial(check_chunks, snap),
+        "full text": partial(check_full_text, snap, deep=deep),
+        "vectors": partial(check_vectors, snap, deep=deep),
+        "cache": partial(check_cache, snap, in_use=in_use),
+        "recall": partial(check_recall, snap),
+    }
 
 
 def check_version(_: Snapshot | None, out: Outcome, version: Sequence[int] = ()) -> None:
