@@ -35,7 +35,7 @@ from _bench import (
 PHASES = (
     ("list and compare", "openclaw_mem_engine.sync.run.scan"),
     ("read", "openclaw_mem_engine.sync.derive.read_note"),
-    ("chunk", "openclaw_mem_engine.sync.derive.index_chunks"),
+    ("chunk", "openclaw_mem_engine.chunking.line_chunker.LineChunker.chunks"),
     ("hash and name", "openclaw_mem_engine.sync.derive.text_hash"),
     ("hash and name", "openclaw_mem_engine.sync.derive.chunk_id_of"),
     ("embed", "openclaw_mem_engine.providers.static.embedder.StaticEmbedder.embed_documents"),

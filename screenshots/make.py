@@ -25,7 +25,7 @@ os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.demo import load_queries, write_demo
-from openclaw_mem_engine.inspection.facade import Health
+from openclaw_mem_engine.health import Health
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.provider_state import ProviderState
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from openclaw_mem_engine.inspection.file_list import Overview
     from openclaw_mem_engine.state.events import Event
-    from openclaw_mem_engine.stores.findings import Report
+    from openclaw_mem_engine.stores.findings import DoctorReport
 
 HERE = Path(__file__).parent
 TODAY = datetime.date(2026, 3, 31)
@@ -149,7 +149,7 @@ class SteadyHealth(Health):
 
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
-    ) -> Report:
+    ) -> DoctorReport:
         report = super().examine(progress, cancel, deep=deep)
         varying = {"sqlite": "SQLite 3.54.1", "size": "index 1.7 MB", "permissions": "12 files and folders"}
         varying |= {"writing": "12 files and folders can be written; 82 GB free"}
@@ -170,7 +170,7 @@ def demo_memory(
         settings = demo_settings(workspace, root / "data")
         settings = replace(settings, sync=replace(settings.sync, watch=watch))
         memory = kind.open(settings, clock=lambda: NOW, resident=True, faults=faults)
-        memory.health = SteadyHealth(memory._backend)
+        memory.health = SteadyHealth(memory._backend, memory._journal)
         return memory
 
     return factory

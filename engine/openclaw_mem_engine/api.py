@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.errors import UsageError as UsageError
     from openclaw_mem_engine.errors import WorkspaceError as WorkspaceError
     from openclaw_mem_engine.explain import trace_markdown as trace_markdown
-    from openclaw_mem_engine.inspection.facade import Health as Health
+    from openclaw_mem_engine.health import Health as Health
     from openclaw_mem_engine.inspection.file_chunks import Anatomy as Anatomy
     from openclaw_mem_engine.inspection.file_chunks import AnatomyState as AnatomyState
     from openclaw_mem_engine.inspection.file_chunks import Piece as Piece
-    from openclaw_mem_engine.inspection.file_list import STANDINGS as STANDINGS
+    from openclaw_mem_engine.inspection.file_list import FILE_STATES as FILE_STATES
     from openclaw_mem_engine.inspection.file_list import FileRow as FileRow
+    from openclaw_mem_engine.inspection.file_list import FileState as FileState
     from openclaw_mem_engine.inspection.file_list import Overview as Overview
-    from openclaw_mem_engine.inspection.file_list import Standing as Standing
     from openclaw_mem_engine.matches import Matches as Matches
     from openclaw_mem_engine.memory import Memory as Memory
     from openclaw_mem_engine.model import Excerpt as Excerpt
@@ -75,8 +75,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.findings import REBUILD as REBUILD
     from openclaw_mem_engine.stores.findings import VERIFY as VERIFY
     from openclaw_mem_engine.stores.findings import Check as Check
+    from openclaw_mem_engine.stores.findings import DoctorReport as DoctorReport
     from openclaw_mem_engine.stores.findings import Finding as Finding
-    from openclaw_mem_engine.stores.findings import Report as Report
     from openclaw_mem_engine.sync.plan import Plan as Plan
     from openclaw_mem_engine.sync.plan import PlannedSpace as PlannedSpace
     from openclaw_mem_engine.sync.report import SyncReport as SyncReport
@@ -96,15 +96,15 @@ _NAMES = {
     "errors": "Cancelled ConfigError IndexDamaged IndexLocked IndexUnavailable OpenClawMemError"
     " PathRefused ProviderError UsageError WorkspaceError",
     "explain": "trace_markdown",
-    "inspection.facade": "Health",
+    "health": "Health",
     "inspection.file_chunks": "Anatomy AnatomyState Piece",
-    "inspection.file_list": "STANDINGS FileRow Overview Standing",
+    "inspection.file_list": "FILE_STATES FileRow FileState Overview",
     "matches": "Matches",
     "memory": "Memory",
     "model": "Excerpt Fallback Freshness Note Progress SkippedFile",
     "providers.faults": "FAULTS",
     "providers.records": "DayUsage",
-    "providers.registry": "LinkState",
+    "providers.provider_state": "ProviderState",
     "providers.spent": "Spent summed",
     "ranking.kinds": "RankedList",
     "ranking.knob_table": "KnobSpec KnobValue parse_settings",
@@ -116,7 +116,7 @@ _NAMES = {
     "state.events": "Event EventKind",
     "status": "Status",
     "stores.base": "CacheSize Fingerprint",
-    "stores.findings": "INDEX REBUILD VERIFY Check Finding Report",
+    "stores.findings": "INDEX REBUILD VERIFY Check Finding DoctorReport",
     "sync.plan": "Plan PlannedSpace",
     "sync.report": "SyncReport",
     "sync.watch": "watch_notes",

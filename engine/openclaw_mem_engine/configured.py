@@ -10,7 +10,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs, profile
 def configured_knobs(settings: Settings) -> Knobs:
     """The configured profile with the configuration's own values over it.
 
-    Raises ConfigError for a value out of range; it says where that value stands.
+    Raises ConfigError for a value out of range; it names the origin of that value.
     """
     try:
         return profile(settings.query.profile).set(settings.query.overrides)

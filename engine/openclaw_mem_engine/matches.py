@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.scripts import CJK
+from openclaw_mem_engine.sanitize import CJK
 
 _WORD = re.compile(r"[^\W_]+")
 _CJK = re.compile(f"[{CJK}]")

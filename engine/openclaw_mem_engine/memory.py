@@ -13,7 +13,7 @@ from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.configured import configured_knobs
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.inspection.facade import Health
+from openclaw_mem_engine.health import Health
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.providers.faults import check_faults
@@ -21,13 +21,12 @@ from openclaw_mem_engine.providers.provider_state import ProviderState
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.retrieval.builtin import PRUNE_WAIT_S, BuiltinBackend
-from openclaw_mem_engine.status import Status
-from openclaw_mem_engine.stores import open_store
+from openclaw_mem_engine.retrieval import open_backend
+from openclaw_mem_engine.retrieval.base import PRUNE_WAIT_S, Backend, BackendContext, Capabilities
+from openclaw_mem_engine.status import IndexStatus, Status
 from openclaw_mem_engine.sync.flight import WAIT_S
-from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.journal import Journal
-from openclaw_mem_engine.sync.plan import Plan, plan
+from openclaw_mem_engine.sync.plan import Plan
 from openclaw_mem_engine.sync.report import SyncReport
 
 if TYPE_CHECKING:
@@ -42,14 +41,15 @@ class Memory:
     """
 
     def __init__(
-        self, backend: BuiltinBackend, lineup: ProviderSet, knobs: Knobs, *, compare: bool = False
+        self, backend: Backend, lineup: ProviderSet, journal: Journal, knobs: Knobs, *, compare: bool = False
     ) -> None:
         self._backend = backend
         self._lineup = lineup
+        self._journal = journal
         self._compare = compare
         self.settings = backend.settings
-        #: Everything about the state of the index: its files, their chunks, the doctor, the event log.
-        self.health = Health(backend)
+        #: The state of the index: its files, their chunks, the doctor, the event log.
+        self.health = Health(backend, journal)
         #: The configured ranking: a profile with the configuration's own values over it.
         self.knobs = knobs
 
@@ -63,9 +63,8 @@ class Memory:
         faults: frozenset[str] = frozenset(),
     ) -> Memory:
         """Open the index (made empty when there is none). ``clock`` gives epoch seconds for decay and for
-        what is written down of providers; ``resident`` keeps vectors in memory and compares all vector spaces
-        of the index in each search, for the workbench; ``faults`` (see ``providers.faults``) break parts on
-        purpose, to show what follows.
+        the records of the providers; ``resident`` keeps vectors in memory and compares all vector spaces of
+        the index in each search, for the workbench; ``faults`` (see ``providers.faults``) are simulated.
 
         Raises ConfigError or UsageError for settings that cannot be used, IndexUnavailable.
         """
@@ -73,16 +72,12 @@ class Memory:
         knobs = configured_knobs(settings)
         lineup = ProviderSet(settings, faults=faults, clock=clock)
         journal = Journal.of(settings, clock, kept=not faults)
+        context = BackendContext(
+            settings, lineup.embedders, journal, clock, lambda: lineup.notes, resident, faults
+        )
         with journal.opening():
-            store = open_store(
-                "sqlite",
-                settings.index_path,
-                resident=resident and "no-sqlite-vec" not in faults,
-                extension=settings.vector_extension and "no-sqlite-vec" not in faults,
-                full_text="no-fts5" not in faults,
-            )
-        backend = BuiltinBackend(settings, store, lineup.embedders, clock, lambda: lineup.notes, journal)
-        return cls(backend, lineup, knobs, compare=resident)
+            backend = open_backend(settings.openclaw.backend, context)
+        return cls(backend, lineup, journal, knobs, compare=resident)
 
     def __enter__(self) -> Memory:
         return self
@@ -108,7 +103,7 @@ class Memory:
         reads every file to compare it; ``tails`` takes transcripts that grew a little, too; ``budget_s`` and
         ``files_s`` (see ``sync.indexer.sync``) are for callers who wait for an answer. While another process
         syncs it is waited for, ``wait_s`` seconds at most; SyncBusy says that it was not enough. Raises
-        UsageError for a memory with faults: what they make must not outlive the demonstration."""
+        UsageError for a memory with faults: what they make must not stay in the index."""
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: sync it without them first.")
         return self._backend.sync(
@@ -122,12 +117,15 @@ class Memory:
             files_s=files_s,
         )
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the backend can do. A method that needs a missing capability raises UsageError."""
+        return self._backend.capabilities
+
     def needs_rebuild(self, override: str | None) -> bool:
-        """Whether a provider that was named for one call alone is another than the index was made with."""
-        present = self._backend.store.fingerprint()
-        if override is None or present is None:
-            return False
-        return needs_rebuild(present, fingerprint_of(self.settings, self._backend.embedders.primary))
+        """Whether the provider ``override``, named for one call alone, is another than the index was made
+        with. None: none was named."""
+        return override is not None and self.capabilities.sync and self._backend.would_rebuild()
 
     def plan(
         self,
@@ -138,16 +136,7 @@ class Memory:
         files_s: float | None = None,
     ) -> Plan:
         """What ``sync`` would do and cost. Sends and writes nothing."""
-        backend = self._backend
-        return plan(
-            self.settings,
-            backend.store,
-            backend.embedders,
-            cancel,
-            force=force,
-            tails=tails,
-            files_s=files_s,
-        )
+        return self._backend.plan(cancel, force=force, tails=tails, files_s=files_s)
 
     def freshness(self) -> Freshness:
         """How the index compares with the files on disk at this moment."""
@@ -180,45 +169,44 @@ class Memory:
         return Answer(pool, rank(pool, knobs))
 
     def searching(self) -> AbstractContextManager[None]:
-        """For callers whose search is more than ``search``, like a sync before it: what is raised in the body
-        is written into the event log as a failed search. A wrong query and a stop are none."""
-        return self._backend.journal.searching()
+        """For callers whose search is more than ``search``, like a sync before it: an error of the body is
+        written into the event log as a failed search, except a wrong query and a stop."""
+        return self._journal.searching()
 
     def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
         """Lines of one memory file. Raises PathRefused."""
         return self._backend.get(path, start, lines)
 
     def paths(self) -> tuple[str, ...]:
-        """All indexed files, for suggestions."""
-        return tuple(sorted(path for path, state in self._backend.store.files().items() if not state.refusal))
+        """All files that can be found, sorted, for suggestions."""
+        return self._backend.paths()
 
     def status(self) -> Status:
         """Sizes, capabilities, freshness and everything that is not as it should be."""
-        store, embedder = self._backend.store, self._backend.embedders.primary
-        counts = store.counts()
-        freshness = self.freshness()
+        found = self._backend.status()
+        chain = self._chain(found)
         return Status(
-            self.settings.agent,
-            str(self.settings.workspace),
-            self._backend.name,
-            embedder.id if embedder else "none",
-            self.settings.provider.provider,
-            embedder.model if embedder else "",
-            embedder.languages if embedder else "any",
-            self.knobs.profile,
-            counts.files,
-            counts.chunks,
-            store.covered(),
-            counts.cached,
-            str(store.path),
-            store.bytes_on_disk(),
-            store.caps.full_text,
-            store.caps.vector_search,
-            self.fallback(),
-            freshness,
-            (*self.settings.warnings, *self.notes),
-            self.chain(),
-            tuple(self.usage()),
+            agent=self.settings.agent,
+            workspace=str(self.settings.workspace),
+            backend=self._backend.name,
+            provider=found.provider,
+            requested_provider=self.settings.provider.provider,
+            model=found.model,
+            languages=found.languages,
+            profile=self.knobs.profile,
+            files=found.files,
+            chunks=found.chunks,
+            vectors=found.vectors,
+            cached=found.cached,
+            index_path=found.index_path,
+            index_bytes=found.index_bytes,
+            full_text=found.full_text,
+            vector_search=found.vector_search,
+            fallback=_fallback_of(chain),
+            freshness=self.freshness(),
+            notes=(*self.settings.warnings, *self.notes),
+            chain=chain,
+            usage=tuple(self.usage()),
         )
 
     @property
@@ -229,26 +217,27 @@ class Memory:
     def fallback(self) -> Fallback | None:
         """Why something else than the configured provider would answer now, as far as that is known without
         asking it."""
-        links = self.chain()
-        primary = next((link for link in links if link.role == "primary" and link.name != "none"), None)
-        if primary is None or primary.state == "serving":
-            return None
-        serving = next((link for link in links if link.state == "serving"), None)
-        served = "nobody" if serving is None else serving.space or serving.name
-        return Fallback(primary.name, primary.why, served, primary.since, primary.next_retry)
+        return _fallback_of(self.chain())
 
     @property
     def places(self) -> tuple[str, ...]:
         """The hosts that note text may be sent to; empty when it stays on this machine."""
-        embedders = self._backend.embedders
+        if not self.capabilities.providers:
+            return ()
+        embedders = self._lineup.embedders
         asked = (embedders.primary, embedders.fallback, *embedders.also)
         return tuple(embedder.host for embedder in asked if embedder is not None and embedder.host)
 
     def chain(self) -> tuple[ProviderState, ...]:
-        """Every provider of the chain and how it stands, keywords at the end."""
-        store = self._backend.store
-        vectors = {size.space: size.vectors for size in store.spaces()}
-        return self._lineup.states(vectors, store.counts().chunks, full_text=store.caps.full_text)
+        """Every provider of the chain and its state, full-text search at the end; empty for a backend that
+        asks no providers."""
+        return self._chain(self._backend.status())
+
+    def _chain(self, found: IndexStatus) -> tuple[ProviderState, ...]:
+        if not self.capabilities.providers:
+            return ()
+        vectors = {size.space: size.vectors for size in found.spaces}
+        return self._lineup.states(vectors, found.chunks, full_text=found.full_text)
 
     def probe(self, provider: str) -> float:
         """Ask a provider in use for one vector now; milliseconds. Raises ProviderError, UsageError."""
@@ -260,14 +249,13 @@ class Memory:
 
     def cache_sizes(self) -> list[CacheSize]:
         """The embedding cache, space by space."""
-        return self._backend.store.cache_sizes()
+        return self._backend.cache_sizes()
 
     def prune_cache(
         self, most: int, cancel: CancelToken | None = None, *, wait_s: float = PRUNE_WAIT_S
     ) -> int:
-        """Forget the oldest cached embeddings beyond ``most``, never one that a passage needs; how many. A
-        sync that is at work is waited for, ``wait_s`` seconds at most; SyncBusy says that it was not
-        enough."""
+        """Remove the oldest cached embeddings beyond ``most``, never one that a chunk needs; how many. Waits
+        up to ``wait_s`` seconds for a sync. Raises SyncBusy when that was not enough."""
         return self._backend.prune_cache(most, cancel, wait_s=wait_s)
 
     def interrupt(self) -> None:
@@ -275,6 +263,16 @@ class Memory:
         self._backend.interrupt()
 
     def close(self) -> None:
-        """Close index, embedders and records. The object cannot be used afterwards."""
+        """Close index, embedders, records and event log. The object cannot be used afterwards."""
         self._backend.close()
         self._lineup.close()
+        self._journal.close()
+
+
+def _fallback_of(links: tuple[ProviderState, ...]) -> Fallback | None:
+    primary = next((link for link in links if link.role == "primary" and link.name != "none"), None)
+    if primary is None or primary.state == "serving":
+        return None
+    serving = next((link for link in links if link.state == "serving"), None)
+    served = "nobody" if serving is None else serving.space or serving.name
+    return Fallback(primary.name, primary.why, served, primary.since, primary.next_retry)

@@ -1,15 +1,22 @@
-"""The one gate that foreign text passes on its way to a terminal, a screen or a report."""
+"""Characters: how foreign text is made safe to show, and which scripts are written without spaces."""
 
 from __future__ import annotations
 
 import unicodedata
 
-# Joiners are letters' business: Persian and Indic words and many emoji need them.
+#: Scripts written without spaces (ideographs, kana, Hangul): words cannot be found by looking for gaps.
+#: The inside of a regular expression's square brackets.
+CJK = (
+    "\u3005\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
+)
+
+# Joiners are part of words: Persian and Indic words and many emoji need them.
 _KEPT = "\n\t\u200c\u200d"
 
 
 class _Notation(dict[int, str]):
-    """What stands for a character that would act instead of being seen; filled as characters are met."""
+    """Replacements of characters that would act instead of being seen; filled as characters are met."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)

@@ -1,4 +1,4 @@
-"""What ``status`` tells of a memory."""
+"""What ``status`` says of a memory and of its index."""
 
 from __future__ import annotations
 
@@ -10,11 +10,31 @@ from openclaw_mem_engine.model import Fallback, Freshness, Note
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.provider_state import ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
+    from openclaw_mem_engine.stores.base import SpaceSize
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """Sizes of an index and how it is searched. ``vectors`` are chunks with a vector of the primary space,
+    ``cached`` rows of the embedding cache; ``index_bytes`` is 0 for a backend without a file of its own."""
+
+    files: int
+    chunks: int
+    provider: str = "none"
+    model: str = ""
+    languages: str = "any"
+    vectors: int = 0
+    cached: int = 0
+    index_path: str = ""
+    index_bytes: int = 0
+    full_text: bool = True
+    vector_search: str = ""
+    spaces: tuple[SpaceSize, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What is configured, what is there, and what is not well."""
+    """What is configured, what there is, and what is not as it should be."""
 
     agent: str
     workspace: str

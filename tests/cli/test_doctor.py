@@ -28,7 +28,7 @@ def test_a_whole_index_leaves_with_0(call: Call) -> None:
     for options in ((), ("--deep",), ("--fix",)):
         said = call("doctor", *options)
         assert said.code == 0
-        assert "0 errors, 0 warnings, 0 remarks" in said.out
+        assert "0 errors, 0 warnings, 0 notices" in said.out
     assert "integrity_check ok" in said.out and not said.err
 
 
@@ -45,7 +45,7 @@ def test_damage_leaves_with_6_and_its_repair(call: Call, world: World) -> None:
     assert said.code == 6
     assert "error full-text-missing: 1 chunk is invisible to keyword search" in said.out
     assert "repair: openclaw-mem doctor --fix" in said.out
-    assert "1 error, 0 warnings, 0 remarks" in said.out and "mends 1 of them" in said.out
+    assert "1 error, 0 warnings, 0 notices" in said.out and "repairs 1 of them" in said.out
     told = call("doctor", "--json")
     assert told.code == 6
     assert [finding["code"] for finding in told.json["findings"]] == ["full-text-missing"]
@@ -70,7 +70,7 @@ def test_a_stop_after_the_mending_does_not_hide_it(
     monkeypatch.setattr(doctor, "fix", fix_and_press_ctrl_c)
     said = call("doctor", "--fix")
     assert (said.code, said.out) == (130, "")
-    assert "Mended: " in said.err and "full-text tables were made anew" in said.err
+    assert "Repaired: " in said.err and "full-text tables were made anew" in said.err
     assert said.err.rstrip().endswith("The examination after that was stopped.")
     event = call("log", "--kind", "doctor", "--json").json["events"][-1]
     assert event["text"].startswith("Mended: ") and event["counts"] == {"mended": 1}
@@ -86,7 +86,7 @@ def test_fix_mends_and_tells(call: Call, world: World) -> None:
     )
     said = call("doctor", "--fix")
     assert said.code == 0
-    assert "mended" in said.out and "full-text tables were made anew from 4 chunks" in said.out
+    assert "repaired" in said.out and "full-text tables were made anew from 4 chunks" in said.out
     assert call("doctor", "--json", "--fix").json["findings"] == []
     assert "network" not in call("search", "coffee").out
     assert call("search", "GRN-40417").code == 0

@@ -255,3 +255,23 @@ def test_the_time_that_a_sync_took_is_told_apart(call: Call, world: World) -> No
     assert "bringing the index" not in call("search", "router", "--no-sync").out
     assert call("search", "router", "--json").json["syncSeconds"] >= 0
     assert call("search", "router", "--json", "--no-sync").json["syncSeconds"] is None
+
+
+def test_a_backend_without_an_index_answers_too(
+    call: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``qmd`` is the only other name that the configuration knows; here it counts words in the files."""
+    from openclaw_mem_engine.retrieval import BACKENDS
+
+    monkeypatch.setitem(BACKENDS, "qmd", "support.grep_backend")
+    (world.home / ".openclaw").mkdir()
+    (world.home / ".openclaw" / "openclaw.json").write_text('{"memory": {"backend": "qmd"}}')
+    said = call("search", "router", "--json")
+    assert (said.code, said.json["backend"]) == (0, "grep")
+    assert [hit["path"] for hit in said.json["results"]] == ["memory/2026-02-20.md"]
+    assert call("search", "router", "--explain").code == 0
+    assert call("status", "--json").json["backend"] == "grep"
+    for command in (["index"], ["files"], ["chunks", "MEMORY.md"]):
+        refused = call(*command)
+        assert refused.code == 2 and "grep has no index of its own" in refused.err
+    assert world.indexes == []

@@ -1,4 +1,4 @@
-"""The public surface: every name of the lazy table exists and is typed; importing it loads nothing."""
+"""The public surface: every name of the lazy table exists and is typed, and importing it loads nothing."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_mem_engine.chunking.line_chunker import chunk_lines, index_chunks, is_blank, utf16_length
+from openclaw_mem_engine.chunking.line_chunker import LineChunker, chunk_lines, is_blank, utf16_length
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import ChunkSpan, text_hash
 
@@ -168,13 +168,13 @@ def test_without_overlap_the_chunks_are_the_text(text: str, tokens: int) -> None
 )
 def test_blank_as_the_original_trims(text: str, blank: bool) -> None:
     assert is_blank(text) is blank
-    assert (index_chunks(text) == []) is blank
+    assert (LineChunker().chunks(text) == []) is blank
     assert len(chunk_lines(text)) == 1
 
 
 def test_only_blank_chunks_are_left_out() -> None:
     text = "\n" * 3200 + "a note" + "\n" * 3200
-    stored = index_chunks(text, 400, 0)
+    stored = LineChunker(400, 0).chunks(text)
     assert stored == [chunk for chunk in chunk_lines(text, 400, 0) if "note" in chunk.text]
     assert len(stored) == 1 and stored[0].start_line <= 3201 <= stored[0].end_line
 
@@ -186,7 +186,7 @@ def test_wrong_sizes_are_refused(tokens: Any, overlap: Any) -> None:
     with pytest.raises(UsageError, match=r"Chunk (tokens|overlap) must be"):
         chunk_lines("text", tokens, overlap)
     with pytest.raises(UsageError):
-        index_chunks("text", tokens, overlap)
+        LineChunker(tokens, overlap)
 
 
 def test_overlap_is_clamped() -> None:

@@ -11,7 +11,7 @@ import pytest
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.base import FileChange, FileState, StoredChunk
-from openclaw_mem_engine.workspace.bootstrap import BOOTSTRAP_LIMIT, bootstrap_cut
+from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, bootstrap_cut
 from support.damage import NOTES, age, alter, codes, indexed, looked, named, sync, type_in
 from support.goldens import golden
 

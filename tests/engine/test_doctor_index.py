@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.doctor.examination import examine, fix
+from openclaw_mem_engine.doctor.examination import CHECKS, examine, fix
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.stores.findings import Outcome
@@ -35,6 +35,8 @@ def test_a_whole_index_has_no_findings(settings: Settings) -> None:
         assert report.findings == ()
         assert all(check.ok for check in report.checks)
     assert len(report.checks) == 22
+    assert [check.name for check in report.checks] == [check.name for check in CHECKS]
+    assert len({check.name for check in CHECKS}) == len(CHECKS) and all(check.looks_at for check in CHECKS)
     names = {path.name for path in settings.index_path.parent.iterdir()}
     assert names <= {"main.sqlite", "main.sqlite.lock"}, "looking leaves nothing behind"
 

@@ -40,7 +40,7 @@ def rows(overview: Overview) -> dict[str, FileRow]:
 
 def test_a_fresh_index_is_indexed_through_and_through(memory: Memory) -> None:
     seen = memory.health.overview()
-    assert {row.standing for row in seen.files} == {"indexed"}
+    assert {row.state for row in seen.files} == {"indexed"}
     assert sum(row.chunks for row in seen.files) == seen.counts.chunks == seen.spaces[0].vectors
     assert seen.number("indexed") == seen.counts.files == len(NOTES)
     assert seen.freshness.state == "fresh" and not seen.differences and seen.present == seen.wanted
@@ -58,7 +58,7 @@ def test_every_way_in_which_a_file_can_stand(memory: Memory) -> None:
     (root / "memory" / "link.md").symlink_to(root / "MEMORY.md")
     seen = memory.health.overview()
     told = rows(seen)
-    assert [row.standing for row in seen.files] == [
+    assert [row.state for row in seen.files] == [
         "changed",
         "new",
         "gone",
@@ -66,7 +66,7 @@ def test_every_way_in_which_a_file_can_stand(memory: Memory) -> None:
         "left-out",
         "indexed",
     ]
-    assert told["MEMORY.md"].standing == "changed" and told["MEMORY.md"].delta == len("It has a fan.\n")
+    assert told["MEMORY.md"].state == "changed" and told["MEMORY.md"].delta == len("It has a fan.\n")
     assert told["memory/new.md"].indexed_size is None and told["memory/new.md"].chunks == 0
     assert told["memory/2026-02-20.md"].chunks == 1, "a file that is gone is still found until the next sync"
     assert "NUL" in told["memory/picture.md"].why and "link" in told["memory/link.md"].why
@@ -201,7 +201,7 @@ def test_a_transcript_that_has_grown_too_little_is_shown_as_it_is_indexed(tmp_pa
 
     def standings(memory: Memory) -> tuple[str, str]:
         seen = memory.health.anatomy("sessions/one.jsonl")
-        return rows(memory.health.overview())["sessions/one.jsonl"].standing, seen.state
+        return rows(memory.health.overview())["sessions/one.jsonl"].state, seen.state
 
     with Memory.open(settings) as memory:
         memory.sync()
@@ -226,7 +226,7 @@ def test_left_out_transcripts_are_told_as_transcripts(tmp_path: Path) -> None:
     (settings.workspace / "memory" / "link.md").symlink_to(settings.workspace / "MEMORY.md")
     with Memory.open(settings) as memory:
         memory.sync()
-        told = {row.path: row.source for row in memory.health.overview().files if row.standing == "left-out"}
+        told = {row.path: row.source for row in memory.health.overview().files if row.state == "left-out"}
         assert told == {"sessions/link.jsonl": "sessions", "memory/link.md": "memory"}
         for path, source in told.items():
             seen = memory.health.anatomy(path)
@@ -266,9 +266,9 @@ def test_a_file_that_cannot_be_read_now_is_not_called_indexed(tmp_path: Path) ->
             told = rows(memory.health.overview())
         for path in ("memory/deep/a.md", "memory/deep/b.md"):
             row = told[path]
-            assert (row.standing, row.chunks) == ("left-out", 1) and "Input/output" in row.why
-        assert told["MEMORY.md"].standing == "indexed"
-        assert rows(memory.health.overview())["memory/deep/a.md"].standing == "indexed"
+            assert (row.state, row.chunks) == ("left-out", 1) and "Input/output" in row.why
+        assert told["MEMORY.md"].state == "indexed"
+        assert rows(memory.health.overview())["memory/deep/a.md"].state == "indexed"
 
 
 def test_what_waits_of_a_transcript_is_told(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_what_waits_of_a_transcript_is_told(tmp_path: Path) -> None:
         more = messages("And the owl?")
         append(sessions / "one.jsonl", more)
         row = rows(memory.health.overview())["sessions/one.jsonl"]
-        assert (row.standing, row.delta) == ("indexed", len(more))
+        assert (row.state, row.delta) == ("indexed", len(more))
         memory.sync(tails=True)
         assert rows(memory.health.overview())["sessions/one.jsonl"].delta == 0
 
@@ -310,7 +310,7 @@ def test_mending_is_written_down_and_searches_see_it(memory: Memory) -> None:
     report = memory.health.examine()
     assert report.errors and report.fixable
     assert not [row for row in memory.search("pump").pool.lists if row.kind == "lexical" and row.rows]
-    done, after = memory.health.mend(report)
+    done, after = memory.health.repair(report)
     assert done and after is not None and not after.errors
     assert memory.search("pump").pool.first("lexical").rows  # type: ignore[union-attr]
     kinds = [event.kind for event in memory.health.events(10)]
@@ -327,10 +327,10 @@ def test_what_was_mended_is_told_although_the_look_after_it_was_stopped(memory: 
     def stop_at_the_look(_done: int, _total: int, _label: str) -> None:
         stop.set()
 
-    done, after = memory.health.mend(memory.health.examine(), stop_at_the_look, stop)
+    done, after = memory.health.repair(memory.health.examine(), stop_at_the_look, stop)
     assert after is None and len(done) == 1
     assert memory.health.events(1)[0].text == f"Mended: {done[0]}."
     report = memory.health.examine()
     assert not report.errors
-    assert memory.health.mend(report, stop_at_the_look, stop) == ([], None)
+    assert memory.health.repair(report, stop_at_the_look, stop) == ([], None)
     assert [event.kind for event in memory.health.events(10)] == ["doctor", "sync"], "of nothing, nothing"

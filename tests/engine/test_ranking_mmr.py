@@ -14,7 +14,7 @@ from openclaw_mem_engine.ranking.pool import Candidate
 from openclaw_mem_engine.ranking.stages.decay import age_days, decay_multiplier
 from openclaw_mem_engine.ranking.stages.mmr import ascii_tokens, bitsets, jaccard, mmr_order, unicode_tokens
 from openclaw_mem_engine.ranking.trace import Trace
-from openclaw_mem_engine.workspace.dates import note_date
+from openclaw_mem_engine.workspace.rules import note_date
 from support import textbook
 from support.goldens import golden
 from support.pools import pool_of

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_mem_engine.chunking.line_chunker import index_chunks
+from openclaw_mem_engine.chunking.line_chunker import LineChunker
 from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.workspace import transcripts
 from openclaw_mem_engine.workspace.opening import NoteRefused
@@ -73,7 +73,7 @@ def test_the_recorded_long_conversation_and_its_chunks(sessions: Path) -> None:
     wanted = RECORDED["s5"]
     found = read(sessions / "s5.jsonl", wanted["jsonl"])
     assert (list(found.line_map), found.hash) == (wanted["lineMap"], wanted["hash"])
-    spans = index_chunks(found.text)
+    spans = LineChunker().chunks(found.text)
     assert [[s.start_line, s.end_line, text_hash(s.text)] for s in spans] == wanted["chunks_in_text"]
     lines = [[found.line_map[s.start_line - 1], found.line_map[s.end_line - 1]] for s in spans]
     assert lines == wanted["chunks_mapped"]

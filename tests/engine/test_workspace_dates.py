@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_mem_engine.workspace.dates import NoteDate, note_date
-from openclaw_mem_engine.workspace.suggest import suggest_paths
+from openclaw_mem_engine.workspace.reading import suggest_paths
+from openclaw_mem_engine.workspace.rules import NoteDate, note_date
 
 DATA = Path(__file__).parents[1] / "data" / "openclaw"
 GOLDENS: list[dict[str, Any]] = json.loads((DATA / "hybrid_units.json").read_text(encoding="utf-8"))["decay"][
@@ -122,7 +122,7 @@ def test_suggestions_of_any_text(wrong: str, known: list[str]) -> None:
 def test_rapidfuzz_is_loaded_only_when_asked() -> None:
     code = (
         "import sys\n"
-        "import openclaw_mem_engine.workspace.suggest, openclaw_mem_engine.workspace.reading\n"
+        "import openclaw_mem_engine.workspace.rules, openclaw_mem_engine.workspace.reading\n"
         "import openclaw_mem_engine.workspace.listing, openclaw_mem_engine.chunking.line_chunker\n"
         "sys.exit('rapidfuzz' in sys.modules or 'numpy' in sys.modules)"
     )

@@ -274,7 +274,7 @@ def test_extra_paths_that_give_nothing_say_why(ws: Path, tmp_path: Path) -> None
         "a\0b",
     ]
     listing = list_memory(ws, extra, home=str(home))
-    hint = "name the place that it points to"
+    hint = "name the path that it points to"
     too_wide = "extra path: the whole home folder or disk is not taken as memory; name a folder in it"
     assert paths(listing) == paths(list_memory(ws))
     assert reasons(listing) == {

@@ -19,7 +19,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor.examination import examine
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.factory import ProviderSet
-from openclaw_mem_engine.stores.findings import Finding, Report
+from openclaw_mem_engine.stores.findings import DoctorReport, Finding
 from support.memories import settings_for, write_notes
 
 ANIMALS = {
@@ -91,7 +91,7 @@ def alter(settings: Settings, *statements: str, bound: tuple[Any, ...] = ()) -> 
             connection.execute(statement, bound)
 
 
-def looked(settings: Settings, *, deep: bool = False) -> Report:
+def looked(settings: Settings, *, deep: bool = False) -> DoctorReport:
     """What the doctor says."""
     lineup = ProviderSet(settings, read_only=True)
     try:
@@ -100,11 +100,11 @@ def looked(settings: Settings, *, deep: bool = False) -> Report:
         lineup.close()
 
 
-def codes(report: Report) -> set[str]:
+def codes(report: DoctorReport) -> set[str]:
     return {finding.code for finding in report.findings}
 
 
-def named(report: Report, code: str) -> Finding:
+def named(report: DoctorReport, code: str) -> Finding:
     """The one finding of this code."""
     (found,) = [finding for finding in report.findings if finding.code == code]
     return found

@@ -24,7 +24,7 @@ from openclaw_mem_tui.memory_thread import Side, Unexpected, call
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.inspection.facade import Health
+    from openclaw_mem_engine.health import Health
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.inspection.file_list import Overview
     from openclaw_mem_engine.memory import Memory
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.state.events import Event
     from openclaw_mem_engine.status import Status
     from openclaw_mem_engine.stores.base import CacheSize
-    from openclaw_mem_engine.stores.findings import Report
+    from openclaw_mem_engine.stores.findings import DoctorReport as Report
     from openclaw_mem_engine.sync.plan import Plan
     from openclaw_mem_engine.sync.report import SyncReport
 
@@ -217,7 +217,7 @@ class Service:
         """Mend what can be mended; what was done, and what there is afterwards (None: nobody looked). Raises
         SyncBusy, IndexUnavailable."""
         try:
-            return await self._slowly(lambda health, token: health.mend(report, progress, token))
+            return await self._slowly(lambda health, token: health.repair(report, progress, token))
         finally:
             self.forget_pools()
 

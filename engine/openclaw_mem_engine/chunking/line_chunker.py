@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, count
 from operator import add
+from typing import ClassVar
 
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import ChunkSpan
@@ -34,6 +35,22 @@ _BLANK = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class LineChunker:
+    """Contract: ``chunking.Chunker``. Sizes: see ``chunk_lines``. Raises UsageError as that does."""
+
+    name: ClassVar[str] = "lines"
+    tokens: int = DEFAULT_TOKENS
+    overlap: int = DEFAULT_OVERLAP
+
+    def __post_init__(self) -> None:
+        _limits(self.tokens, self.overlap)
+
+    def chunks(self, text: str) -> list[ChunkSpan]:
+        """The chunks that are worth storing: those which hold more than white space."""
+        return [span for span in _spans(text, self.tokens, self.overlap) if not is_blank(span.text)]
+
+
 def chunk_lines(text: str, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_OVERLAP) -> list[ChunkSpan]:
     """Cut ``text`` into chunks in reading order; there is always at least one, also for ``""``.
 
@@ -50,11 +67,6 @@ def chunk_lines(text: str, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_
     Raises ``UsageError`` when ``tokens`` is below 1 or when either number is not an integer.
     """
     return list(_spans(text, tokens, overlap))
-
-
-def index_chunks(text: str, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_OVERLAP) -> list[ChunkSpan]:
-    """The chunks of ``chunk_lines`` that are worth storing: those which hold more than white space."""
-    return [span for span in _spans(text, tokens, overlap) if not is_blank(span.text)]
 
 
 def is_blank(text: str) -> bool:

@@ -7,23 +7,22 @@ import time
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
+from openclaw_mem_engine.api import UsageError
 from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import open_memory, settings_of
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, stoppable
 from openclaw_mem_engine.cli.text_format import byte_size, count, moment
-from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.stores.base import CacheSize
+    from openclaw_mem_engine.api import CacheSize, Settings
 
 
 def run(arguments: Namespace) -> int:
-    """Tell the sizes, or prune. Without an index there is no cache, and none is made."""
+    """Print the sizes, or prune. Without an index there is no cache, and none is made."""
     most = whole_number(arguments.max, "--max", 0)
     if most is not None and arguments.action != "prune":
         raise UsageError("--max belongs to `openclaw-mem cache prune`.")
@@ -104,8 +103,8 @@ def _prune(settings: Settings, most: int, *, as_json: bool) -> int:
         left, live = sum(size.entries for size in sizes), sum(size.live for size in sizes)
     spared = max(0, left - most)
     if as_json:
-        told = {"indexPath": str(settings.index_path), "exists": exists}
-        print_json(told | {"max": most, "removed": gone, "spared": spared, "entries": left, "live": live})
+        data = {"indexPath": str(settings.index_path), "exists": exists}
+        print_json(data | {"max": most, "removed": gone, "spared": spared, "entries": left, "live": live})
     elif not exists:
         out(_no_index(settings))
     else:

@@ -6,14 +6,14 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.api import visible
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import looking, settings_of
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
 from openclaw_mem_engine.cli.text_format import count
-from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_chunks import Anatomy, AnatomyState, Piece
+    from openclaw_mem_engine.api import Anatomy, AnatomyState, Piece
 
 _STATES: dict[AnatomyState, str] = {
     "indexed": "as indexed",
@@ -44,7 +44,7 @@ def summary_lines(anatomy: Anatomy, style: Style) -> list[str]:
     """One line a chunk."""
     rows = [
         (
-            f"#{place}",
+            f"#{number}",
             f"lines {_lines(piece)}",
             count(piece.tokens, "token"),
             f"{count(piece.overlap, 'token')} overlap" if piece.overlap else "",
@@ -52,13 +52,13 @@ def summary_lines(anatomy: Anatomy, style: Style) -> list[str]:
             "keywords" if piece.keyword else "no keywords",
             "vector" if piece.embedded else "no vector",
         )
-        for place, piece in enumerate(anatomy.pieces, 1)
+        for number, piece in enumerate(anatomy.pieces, 1)
     ]
-    stands = _STATES[anatomy.state]
+    state = _STATES[anatomy.state]
     if anatomy.state == "refused" and not anatomy.stored:
-        stands = "left out; nothing of it is in the index"
-    told = f"{one_line(anatomy.path)}: {stands}"
-    lines = [style.strong(told), *([one_line(anatomy.why)] if anatomy.why else [])]
+        state = "left out; nothing of it is in the index"
+    title = f"{one_line(anatomy.path)}: {state}"
+    lines = [style.strong(title), *([one_line(anatomy.why)] if anatomy.why else [])]
     lines += [f"  {line.rstrip()}" for line in aligned(rows)]
     cut = f"{count(len(rows), 'chunk')} of {anatomy.chunk_tokens} tokens, {anatomy.chunk_overlap} overlap."
     return [*lines, style.dim(cut)]
@@ -72,22 +72,22 @@ def _lines(piece: Piece) -> str:
 def text_lines(anatomy: Anatomy, style: Style) -> list[str]:
     """The text with the numbers of the chunks that hold each line; lines of two chunks are shared."""
     holders: list[list[int]] = [[] for _ in anatomy.lines]
-    for place, piece in enumerate(anatomy.pieces, 1):
+    for number, piece in enumerate(anatomy.pieces, 1):
         for index in range(piece.first, piece.last + 1):
-            holders[index].append(place)
-    told = [_holding(held) for held in holders]
-    wide = max(map(len, told), default=0)
+            holders[index].append(number)
+    numbers = [_holding(held) for held in holders]
+    wide = max(map(len, numbers), default=0)
     return [
         "",
         *(
             f"{style.dim(f'{held:>{wide}} {line.number:>5} ')}{visible(line.text).expandtabs(4).rstrip()}"
-            for held, line in zip(told, anatomy.lines, strict=True)
+            for held, line in zip(numbers, anatomy.lines, strict=True)
         ),
     ]
 
 
-def _holding(places: list[int]) -> str:
+def _holding(numbers: list[int]) -> str:
     """``#2``, ``#1 #2``; an over-long line is in many."""
-    if len(places) > 3:
-        return f"#{places[0]}-#{places[-1]}"
-    return " ".join(f"#{place}" for place in places)
+    if len(numbers) > 3:
+        return f"#{numbers[0]}-#{numbers[-1]}"
+    return " ".join(f"#{number}" for number in numbers)

@@ -6,31 +6,29 @@ import sys
 import time
 from argparse import Namespace
 from contextlib import closing
-from functools import partial
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.api import Cancelled, IndexUnavailable
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, stoppable
 from openclaw_mem_engine.cli.text_format import count
-from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.stores.findings import Finding, Report
+    from openclaw_mem_engine.api import DoctorReport, Finding, Settings
     from openclaw_mem_engine.sync.journal import Journal
 
 
 def run(arguments: Namespace) -> int:
-    """Look at everything, mend when asked to, and print what there is. Makes no index."""
+    """Run every check, repair when asked to, and print what there is. Makes no index."""
     settings = settings_of(arguments)
     from openclaw_mem_engine.sync.journal import Journal
 
     with closing(Journal.of(settings)) as journal:
-        report, done = _examined(settings, journal, deep=arguments.deep, mend=arguments.fix)
+        report, done = _examined(settings, journal, deep=arguments.deep, fix=arguments.fix)
     if arguments.json:
         print_json({"indexPath": str(settings.index_path)} | report.to_dict() | {"fixed": done})
     else:
@@ -40,7 +38,7 @@ def run(arguments: Namespace) -> int:
 
 
 class _Line(ProgressLine):
-    """Checks are told by name; those that go through files also by count."""
+    """Names the check; those that go through files also count."""
 
     def _text(self, done: int, total: int, label: str, now: float) -> str:
         if total > 0:
@@ -49,43 +47,39 @@ class _Line(ProgressLine):
         return one_line(label)
 
 
-def _examined(settings: Settings, journal: Journal, *, deep: bool, mend: bool) -> tuple[Report, list[str]]:
-    """What there is, after mending when that is asked for, and what was mended; the log is told of both."""
-    from openclaw_mem_engine.doctor.examination import examine, fix
+def _examined(
+    settings: Settings, journal: Journal, *, deep: bool, fix: bool
+) -> tuple[DoctorReport, list[str]]:
+    """The report, after the repair when that is asked for, and what was repaired; written into the log."""
+    from openclaw_mem_engine.doctor.examination import examine, repair
     from openclaw_mem_engine.providers.factory import ProviderSet
 
     lineup = ProviderSet(settings, read_only=True)
     try:
         with stoppable() as token, _Line() as progress:
-            look = partial(examine, settings, lineup.embedders, deep=deep, progress=progress, cancel=token)
-            done: list[str] = []
             started = time.perf_counter()
-            report = look()
-            if mend and report.fixable:
-                began = time.perf_counter()
-                done = fix(settings, report, token, killed=journal.killed)
-                started = time.perf_counter()
-                journal.mended(done, started - began)
-                try:
-                    report = look()
-                except Cancelled as error:
-                    told = f"Mended: {'; '.join(done)}. The examination after that was stopped."
-                    raise Cancelled(told if done else str(error)) from error
-            journal.examined(report, time.perf_counter() - started)
-            return report, done
+            report = examine(settings, lineup.embedders, deep=deep, progress=progress, cancel=token)
+            if not (fix and report.fixable):
+                journal.examined(report, time.perf_counter() - started)
+                return report, []
+            done, after = repair(settings, lineup.embedders, journal, report, progress, token)
+            if after is None:
+                repaired = f"Repaired: {'; '.join(done)}. " if done else ""
+                raise Cancelled(f"{repaired}The examination after that was stopped.")
+            return after, done
     finally:
         lineup.close()
 
 
-def report_lines(report: Report, done: Sequence[str], style: Style) -> list[str]:
-    """Checks, findings with evidence and repair, and a sum, for people."""
+def report_lines(report: DoctorReport, done: Sequence[str], style: Style) -> list[str]:
+    """Checks, findings with evidence and repair, and their number, for people."""
     rows = [
-        ("ok" if check.ok else "look", one_line(check.name), one_line(check.detail))
+        ("ok" if check.ok else "see below", one_line(check.name), one_line(check.detail))
         for check in report.checks
     ]
     lines = [style.strong("checks"), *(f"  {line}" for line in aligned(rows))]
     if done:
-        lines += ["", style.strong("mended"), *(f"  {one_line(text)}" for text in done)]
+        lines += ["", style.strong("repaired"), *(f"  {one_line(text)}" for text in done)]
     if report.findings:
         lines += ["", style.strong("findings")]
         for finding in report.findings:
@@ -101,16 +95,16 @@ def _finding(finding: Finding, style: Style) -> list[str]:
     return lines
 
 
-def _sum(report: Report) -> str:
+def _sum(report: DoctorReport) -> str:
     counts = [
         count(sum(finding.severity == severity for finding in report.findings), noun, plural)
         for severity, noun, plural in (
             ("error", "error", "errors"),
             ("warning", "warning", "warnings"),
-            ("info", "remark", "remarks"),
+            ("info", "notice", "notices"),
         )
     ]
-    told = f"{', '.join(counts)} from {count(len(report.checks), 'check')}."
+    text = f"{', '.join(counts)} from {count(len(report.checks), 'check')}."
     if report.fixable:
-        told += f" `openclaw-mem doctor --fix` mends {len(report.fixable):,} of them."
-    return told
+        text += f" `openclaw-mem doctor --fix` repairs {len(report.fixable):,} of them."
+    return text

@@ -14,14 +14,14 @@ from openclaw_mem_engine.cli.text_format import byte_size, count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openclaw_mem_engine.inspection.file_list import FileRow, Overview
+    from openclaw_mem_engine.api import FileRow, Overview
 
 
 def run(arguments: Namespace) -> int:
-    """Print how each file stands to the disk. Changes nothing, makes nothing."""
+    """Print the state of each file. Changes nothing, makes nothing."""
     with looking(settings_of(arguments)) as memory:
         overview = memory.health.overview()
-    rows = [row for row in overview.files if row.standing != "indexed" or not arguments.changed]
+    rows = [row for row in overview.files if row.state != "indexed" or not arguments.changed]
     if arguments.json:
         print_json(
             {"state": overview.freshness.state, "files": [row.to_dict() for row in rows]}
@@ -34,17 +34,17 @@ def run(arguments: Namespace) -> int:
 
 
 def file_lines(overview: Overview, rows: Sequence[FileRow], style: Style) -> list[str]:
-    """A table for people, and a sum."""
-    table = [(row.standing, one_line(row.path), _chunks(row), _size(row), one_line(row.why)) for row in rows]
+    """A table for people, and totals."""
+    table = [(row.state, one_line(row.path), _chunks(row), _size(row), one_line(row.why)) for row in rows]
     lines = [line.rstrip() for line in aligned(table)]
     counts = overview.counts
-    told = f"{count(counts.files, 'file')} with {count(counts.chunks, 'chunk')} in the index"
+    text = f"{count(counts.files, 'file')} with {count(counts.chunks, 'chunk')} in the index"
     waiting = overview.number("changed", "new", "gone")
     if waiting:
-        told += f", {count(waiting, 'file')} to sync: `openclaw-mem index`"
+        text += f", {count(waiting, 'file')} to sync: `openclaw-mem index`"
     elif overview.differences:
-        told += ", built with other settings: `openclaw-mem index` builds it anew"
-    return [*lines, style.dim(f"{told}.")]
+        text += ", built with other settings: `openclaw-mem index` builds it anew"
+    return [*lines, style.dim(f"{text}.")]
 
 
 def _chunks(row: FileRow) -> str:
@@ -55,5 +55,5 @@ def _size(row: FileRow) -> str:
     """Its size on disk, and by how much it differs from what is indexed."""
     if row.size is None:
         return "–"
-    delta = f" ({row.delta:+,} B)" if row.standing == "changed" and row.delta else ""
+    delta = f" ({row.delta:+,} B)" if row.state == "changed" and row.delta else ""
     return byte_size(row.size) + delta

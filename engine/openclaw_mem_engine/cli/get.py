@@ -7,15 +7,14 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from openclaw_mem_engine.api import visible
 from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.terminal import is_terminal, out_bytes, say
-from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.model import Excerpt
+    from openclaw_mem_engine.api import Excerpt, Settings
 
 
 def run(arguments: Namespace) -> int:
@@ -87,7 +86,7 @@ def _read(settings: Settings, path: str, start: int | None, lines: int | None) -
 
 def _near(settings: Settings, wrong: str) -> list[str]:
     from openclaw_mem_engine.workspace.listing import list_memory
-    from openclaw_mem_engine.workspace.suggest import suggest_paths
+    from openclaw_mem_engine.workspace.reading import suggest_paths
 
     listing = list_memory(settings.workspace, settings.extra_paths, settings.max_file_bytes)
     return suggest_paths(wrong, [file.path for file in listing.files], 3)

@@ -9,18 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.api import ConfigError, UsageError
 from openclaw_mem_engine.cli.terminal import say
-from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.memory import Memory
+    from openclaw_mem_engine.api import Memory, Settings
 
 
 def settings_of(arguments: Namespace) -> Settings:
     """The settings in effect for these options and this process. Raises ConfigError, UsageError."""
-    from openclaw_mem_engine.config.load import load_settings
+    from openclaw_mem_engine.api import load_settings
 
     return load_settings(
         workspace=_path(arguments.workspace, "--workspace"),
@@ -67,15 +66,15 @@ def open_memory(settings: Settings, faults: frozenset[str] = frozenset()) -> Mem
 
         open_workspace(settings.workspace)
 
-    from openclaw_mem_engine.memory import Memory
+    from openclaw_mem_engine.api import Memory
 
     return Memory.open(settings, faults=faults)
 
 
 @contextmanager
 def looking(settings: Settings, *, needs_workspace: bool = True) -> Iterator[Memory]:
-    """A memory to look at and not to change. One that was never indexed is seen by way of an index that is
-    thrown away, so that looking leaves nothing behind.
+    """A memory that is only read. One that was never indexed is opened with a temporary index, so that
+    nothing is left behind.
 
     Raises what ``Memory.open`` raises, and with ``needs_workspace`` WorkspaceError.
     """
@@ -86,7 +85,7 @@ def looking(settings: Settings, *, needs_workspace: bool = True) -> Iterator[Mem
     import tempfile
     from dataclasses import replace
 
-    from openclaw_mem_engine.memory import Memory
+    from openclaw_mem_engine.api import Memory
 
     if needs_workspace:
         from openclaw_mem_engine.workspace.rules import open_workspace
@@ -99,7 +98,7 @@ def looking(settings: Settings, *, needs_workspace: bool = True) -> Iterator[Mem
 
 
 def say_warnings(settings: Settings) -> None:
-    """Tell on stderr what is odd about the configuration; ``status`` tells it in its report instead."""
+    """Print on stderr what is odd about the configuration; ``status`` has it in its report instead."""
     for note in settings.warnings:
         if note.level == "warning":
             say(note.text)

@@ -43,7 +43,10 @@ def run(arguments: Namespace) -> int:
         knobs = knobs_of(memory, arguments)
         # A provider for this call alone must not reshape an index that others use: BM25 only then.
         syncs = (
-            settings.sync.on_search and not arguments.no_sync and not memory.needs_rebuild(arguments.provider)
+            settings.sync.on_search
+            and not arguments.no_sync
+            and memory.capabilities.sync
+            and not memory.needs_rebuild(arguments.provider)
         )
         if syncs:
             began = time.perf_counter()

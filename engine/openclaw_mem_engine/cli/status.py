@@ -8,6 +8,7 @@ import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.api import Spent, summed
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import looking, settings_of
 from openclaw_mem_engine.cli.progress import duration
@@ -21,16 +22,12 @@ from openclaw_mem_engine.cli.text_format import (
     moment,
     token_count,
 )
-from openclaw_mem_engine.providers.spent import Spent, summed
 from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.model import Freshness
-    from openclaw_mem_engine.providers.provider_state import ProviderState
-    from openclaw_mem_engine.status import Status
+    from openclaw_mem_engine.api import Freshness, ProviderState, Settings, Status
 
 _NAMED = 3
 
@@ -48,8 +45,8 @@ def run(arguments: Namespace) -> int:
 
 
 def status_of(settings: Settings) -> Status:
-    """The state of a memory. One that was never indexed is asked by way of an index that is thrown away,
-    so that looking leaves nothing behind."""
+    """The state of a memory. One that was never indexed is opened with a temporary index, so that nothing is
+    left behind."""
     exists = index_is_there(settings.index_path)
     with looking(settings) as memory:
         status = memory.status()
@@ -97,17 +94,17 @@ def status_lines(status: Status, style: Style, now: float) -> list[str]:
 
 def _headed(name: str, texts: Iterable[str]) -> list[tuple[str, str]]:
     """Rows below one name."""
-    return [("" if place else name, text) for place, text in enumerate(texts)]
+    return [("" if number else name, text) for number, text in enumerate(texts)]
 
 
 def _link(link: ProviderState, now: float) -> str:
     """``openai (primary): serving · 4 of 4 passages have its vectors · text goes to api.openai.com``"""
-    told = [f"{link.name} ({link.role}): {link.state}"]
+    parts = [f"{link.name} ({link.role}): {link.state}"]
     if link.state == "failed":
-        told[0] = f"{told[0]} {failing(link.since, link.next_retry, now)}".rstrip()
-    told.append(f"{link.vectors:,} of {count(link.chunks, 'passage')} with its vectors")
-    told.append(f"text goes to {destination(link.name, link.host)}" if link.host else "")
-    return " · ".join(part for part in told if part)
+        parts[0] = f"{parts[0]} {failing(link.since, link.next_retry, now)}".rstrip()
+    parts.append(f"{link.vectors:,} of {count(link.chunks, 'passage')} with its vectors")
+    parts.append(f"text goes to {destination(link.name, link.host)}" if link.host else "")
+    return " · ".join(part for part in parts if part)
 
 
 def _today(status: Status, now: float) -> list[Spent]:

@@ -11,7 +11,7 @@ from openclaw_mem_engine.demo.shifting import DATA, shift_dates
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """A passage that answers a query. ``quote`` stands exactly once in the file at ``path`` (relative to the
+    """A passage that answers a query. ``quote`` occurs exactly once in the file at ``path`` (relative to the
     workspace); ``grade`` is 1 (touches it), 2 (helps) or 3 (answers it)."""
 
     path: str

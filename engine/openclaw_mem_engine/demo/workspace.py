@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from openclaw_mem_engine.demo.shifting import DATA, dates_in, shift_dates, shift_days_for, shift_epochs
 from openclaw_mem_engine.errors import WorkspaceError
 
-#: Lists what the demo wrote, so that a later run removes exactly that. Lies beside ``workspace/``.
+#: Lists what the demo wrote, so that a later run removes exactly that. It is next to ``workspace/``.
 MANIFEST = ".demo-manifest.json"
 
 _MANIFEST_VERSION = 1
@@ -44,7 +44,7 @@ def write_demo(target: Path, today: datetime.date) -> Path:
     everything else in the folder stays.
 
     Raises WorkspaceError when ``target`` is a file, holds things but no demo, has a manifest that cannot be
-    trusted, or holds a file of somebody else where a demo file must go. Nothing is changed in these cases.
+    trusted, or holds another file at the path of a demo file. Nothing is changed in these cases.
     """
     written_before = _previous(target)
     files = _demo_files(today)
@@ -65,7 +65,7 @@ def write_demo(target: Path, today: datetime.date) -> Path:
 
 
 def _demo_files(today: datetime.date) -> list[_DemoFile]:
-    """All files of the demo as they must stand on disk, in path order."""
+    """All files of the demo as they must be on disk, in path order."""
     days = shift_days_for(today)
     authored = sorted(
         path.relative_to(DATA).as_posix()
@@ -96,9 +96,9 @@ def _dates_of_name(name: str) -> list[datetime.date]:
     return list(dates_in(PurePosixPath(name).name))
 
 
-def _note_age(place: int) -> int:
-    """Days since an undated note was last changed, for its place in the list of undated notes."""
-    return 1 + (place * _NOTE_STEP_DAYS) % _NOTE_SPAN_DAYS
+def _note_age(position: int) -> int:
+    """Days since an undated note was last changed, by its position in the list of undated notes."""
+    return 1 + (position * _NOTE_STEP_DAYS) % _NOTE_SPAN_DAYS
 
 
 def _previous(target: Path) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""Checks and repairs of an index and of the files around it."""
+"""Checks of an index and of the files around it, and repairs."""

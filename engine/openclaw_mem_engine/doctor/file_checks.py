@@ -29,9 +29,8 @@ from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.sync.derive import chunks_of
 from openclaw_mem_engine.sync.partly_read import cut_files
 from openclaw_mem_engine.sync.sources import changes_of, listed
-from openclaw_mem_engine.workspace.bootstrap import BOOTSTRAP_LIMIT, bootstrap_cut
 from openclaw_mem_engine.workspace.opening import NoteRefused
-from openclaw_mem_engine.workspace.reading import read_note
+from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, bootstrap_cut, read_note
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, is_ignored_folder
 from openclaw_mem_engine.workspace.transcripts import read_transcript
 
@@ -42,14 +41,14 @@ _DATABASE = re.compile(r"\.(?:sqlite3?|db|lance|jsonl)(?:-wal|-shm|-journal)?\Z"
 #: What an exported conversation begins with: that of the session hook, and that of a transcript export.
 _EXPORT = re.compile(r"# Session(?:: .*\n\n?- \*\*Session Key\*\*: | \S+\n\n(?:User|Assistant): )")
 _MANY = 0.5
-#: Entries below memory/ that are looked at for databases.
+#: The most entries below memory/ that are searched for databases.
 _MOST_ENTRIES = 50_000
 
 
 @dataclass(slots=True)
 class Disk:
-    """What the disk holds now, beside what the index knows of it. ``present`` are listed files by path whose
-    size and time are as recorded, so that their content must be as recorded too."""
+    """What the disk holds now, compared with what the index knows of it. ``present`` are listed files by path
+    whose size and time are as recorded, so that their content must be as recorded too."""
 
     settings: Settings
     snap: Snapshot
@@ -85,13 +84,13 @@ def check_files(disk: Disk, out: Outcome) -> None:
     edited = sorted(changed & known.keys())
     unlisted = sorted(changed - known.keys())
     gone = sorted(state.path for state in changes.removed)
-    for code, paths, told in (
+    for code, paths, what in (
         ("files-changed", edited, "changed since the last sync: the index holds the old text"),
         ("files-unlisted", unlisted, "not in the index yet"),
-        ("files-gone", gone, "gone from the disk and still found"),
+        ("files-gone", gone, "deleted from the disk and still found"),
     ):
         if paths:
-            out.add(code, "warning", f"{counted_are(len(paths), 'file')} {told}.", paths, INDEX)
+            out.add(code, "warning", f"{counted_are(len(paths), 'file')} {what}.", paths, INDEX)
     left_out = [f"{file.path}: {file.reason}" for file in skipped if not file.by_rule]
     if left_out:
         text = f"{counted_are(len(left_out), 'file or folder', 'files or folders')} left out: never searched."
@@ -125,7 +124,7 @@ def check_hashes(disk: Disk, out: Outcome) -> None:
                     continue  # written to a moment ago: the next sync sees it
                 content = text_hash(note.text)
         except NoteRefused:
-            continue  # the check of the files says so
+            continue  # a finding of the check "files"
         looked_at += 1
         if content != state.hash:
             stale.append(file.path)
@@ -166,17 +165,17 @@ def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
         except NoteRefused:
             continue
         if made.hash != state.hash:
-            continue  # told already, or a transcript that has grown
+            continue  # a finding of the check "hashes", or a transcript that has grown
         wanted = {chunk.chunk_id: chunk for chunk in pieces}
         held = stored.get((file.path, file.source), {})
         chunks += len(wanted)
         for chunk_id in sorted(wanted.keys() | held.keys()):
             mine, theirs = wanted.get(chunk_id), held.get(chunk_id)
             if mine != theirs:
-                place = mine or theirs
-                assert place is not None
+                chunk = mine or theirs
+                assert chunk is not None
                 what = "lacks" if theirs is None else "has too much" if mine is None else "has altered"
-                wrong.append(f"the index {what} {place.path}:{place.start_line}-{place.end_line}")
+                wrong.append(f"the index {what} {chunk.path}:{chunk.start_line}-{chunk.end_line}")
     out.detail = f"{counted(chunks, 'chunk')} of {counted(len(disk.present), 'file')} made again and compared"
     if wrong:
         text = f"{counted_are(len(wrong), 'chunk')} other than what the notes give."
@@ -200,11 +199,11 @@ def check_by_products(settings: Settings, snap: Snapshot, out: Outcome) -> None:
     chunks: dict[str, int] = dict(snap.rows(sql))
     total = sum(chunks.values())
     machine = {path: number for path, number in chunks.items() if _machine_folder(path)}
-    out.detail = f"{counted(len(chunks), 'note')} looked at"
+    out.detail = f"{counted(len(chunks), 'note')} read"
     if machine:
         share = _share(sum(machine.values()), total)
-        told = counted_are(len(machine), "file")
-        text = f"{told} written by the agent's own machinery, and searched as memory ({share})."
+        files = counted_are(len(machine), "file")
+        text = f"{files} written by the agent's own machinery, and searched as memory ({share})."
         out.add("by-products", "warning", text, sorted(machine), _out_of_memory(settings, machine))
     starts = snap.each(
         "SELECT path, substr(text, 1, 400) FROM chunks WHERE source = 'memory' AND start_line = 1"
@@ -230,10 +229,10 @@ def _out_of_memory(settings: Settings, paths: Iterable[str]) -> str:
     """The command that takes these by-products out of memory, and out of the index."""
     root = settings.workspace
     # A sync leaves ignored folders out by itself: an index that has them was made by an older program.
-    places = {_machine_folder(path) for path in paths if not any(map(is_ignored_folder, path.split("/")))}
-    if not places:
+    folders = {_machine_folder(path) for path in paths if not any(map(is_ignored_folder, path.split("/")))}
+    if not folders:
         return INDEX
-    moved = " ".join(shlex.quote(str(root / place)) for place in sorted(places))
+    moved = " ".join(shlex.quote(str(root / folder)) for folder in sorted(folders))
     return f"mv -- {moved} {shlex.quote(str(root))}/ && {INDEX}"
 
 
@@ -242,34 +241,34 @@ def _machine_folder(path: str) -> str:
     first, *parts = path.split("/")
     if first != MEMORY_FOLDER or not parts:
         return ""  # what was configured by its name is wanted
-    for place, part in enumerate(parts[:-1], 2):
+    for depth, part in enumerate(parts[:-1], 2):
         if part.startswith(".") or part in _MACHINE_FOLDERS:
-            return "/".join(path.split("/")[:place])
+            return "/".join(path.split("/")[:depth])
     return path if parts[-1].lower() in _MACHINE_FILES else ""
 
 
 def _check_databases(settings: Settings, out: Outcome) -> None:
     folder = settings.workspace / MEMORY_FOLDER
     found = []
-    for place, path in enumerate(_entries(folder)):
+    for number, path in enumerate(_entries(folder)):
         if _DATABASE.search(path.name):
             found.append(path.relative_to(settings.workspace).as_posix())
-        if place > _MOST_ENTRIES:
+        if number > _MOST_ENTRIES:
             break
     if found:
-        told = counted(len(found), "database or log", "databases or logs")
-        text = f"{told} among the notes; not searched."
+        files = counted(len(found), "database or log", "databases or logs")
+        text = f"{files} among the notes; not searched."
         out.add("database-in-memory", "info", text, sorted(found))
     if settings.index_path.is_relative_to(settings.workspace):
         text = (
-            f"The index lies in the workspace, where each sync changes what it watches: {settings.index_path}"
+            f"The index is in the workspace, where each sync changes what it watches: {settings.index_path}"
         )
         repair = "export OPENCLAW_MEM_HOME=~/.openclaw-mem"
         out.add("index-in-workspace", "warning", text, repair=repair)
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """All below a folder that can be looked at; the check of the files tells what cannot."""
+    """All below a folder that can be read; the check "files" names what cannot."""
     for parent, folders, files in os.walk(folder):
         yield from (Path(parent, name) for name in (*folders, *files))
 
@@ -289,12 +288,12 @@ def check_bootstrap(settings: Settings, out: Outcome) -> None:
         sizes.append(f"{name} {utf16_length(text):,} of {BOOTSTRAP_LIMIT:,} characters")
         if cut is None:
             continue
-        told = (
+        text = (
             f"{name} has {cut.units:,} characters, {BOOTSTRAP_LIMIT:,} is the limit: at its start the agent "
-            f"is given lines 1-{cut.last_line} and from line {cut.next_line} on, not what lies between."
+            f"is given lines 1-{cut.last_line} and from line {cut.next_line} on, not what is between them."
         )
         evidence = [f"{name}:{cut.last_line} is the last line before the cut"]
-        out.add("bootstrap-cut", "warning", told, evidence, f"openclaw-mem get {name}:{cut.last_line}")
+        out.add("bootstrap-cut", "warning", text, evidence, f"openclaw-mem get {name}:{cut.last_line}")
     out.detail = ", ".join(sizes) or "none"
 
 

@@ -1,4 +1,5 @@
-"""Checks of the files that are ours: left-overs, permissions, sizes, records of the providers, event log."""
+"""Checks of our own files: left-overs, permissions, sizes, records of the providers, event log; and
+repairs."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ from openclaw_mem_engine.stores.sqlite.salvage import set_aside_files
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.sync.lock import SyncLock
 
-#: A write-ahead log that is larger than this, and than the index, is worth telling: it is moved into the
-#: index when it has about 80 MB.
+#: A write-ahead log that is larger than this, and than the index, is a finding: it is moved into the index
+#: when it has about 80 MB.
 _LARGE_LOG = 200_000_000
 
 
@@ -41,7 +42,7 @@ def check_left_overs(settings: Settings, out: Outcome) -> None:
         text = f"{counted_are(len(left), 'file')} left by rebuilds that were killed ({_sizes(left)})."
         out.add("left-overs", "warning", text, (path.name for path in left), FIX, fixable=True)
     if damaged:
-        text = f"A damaged index that was set aside lies beside this one ({_sizes(damaged)})."
+        text = f"A damaged index that was set aside is in the folder of this one ({_sizes(damaged)})."
         names = " ".join(shlex.quote(str(path)) for path in damaged)
         out.add("damaged-aside", "info", text, (path.name for path in damaged), f"rm -- {names}")
 
@@ -55,15 +56,15 @@ def _sizes(paths: list[Path]) -> str:
 
 
 def check_permissions(settings: Settings, out: Outcome) -> None:
-    """Nobody else may read what was made of the notes, or write where it is kept."""
+    """No other user may read what was made of the notes, or write into its folder."""
     if os.name == "nt":
-        out.detail = "not looked at on Windows"
+        out.detail = "not checked on Windows"
         return
     open_ones = list(too_open(settings))
-    out.detail = f"{counted(len(list(_ours(settings))), 'file and folder', 'files and folders')} looked at"
+    out.detail = f"{counted(len(list(_ours(settings))), 'file and folder', 'files and folders')} checked"
     if open_ones:
-        told = counted_are(len(open_ones), "file or folder of ours", "files or folders of ours")
-        text = f"{told} within reach of other users of this machine."
+        files = counted_are(len(open_ones), "file or folder of ours", "files or folders of ours")
+        text = f"{files} within reach of other users of this machine."
         some = (f"{path} ({stat.filemode(mode)})" for path, mode in open_ones)
         out.add("permissions", "warning", text, some, FIX, fixable=True)
 
@@ -82,8 +83,8 @@ def too_open(settings: Settings) -> Iterator[tuple[Path, int]]:
 
 
 def _ours(settings: Settings) -> Iterator[Path]:
-    beside = (settings.data_dir / name for name in (RECORDS_FILE, EVENTS_FILE))
-    for file in (settings.index_path, *beside):
+    others = (settings.data_dir / name for name in (RECORDS_FILE, EVENTS_FILE))
+    for file in (settings.index_path, *others):
         for ending in ("", "-wal", "-shm", ".lock"):
             path = file.with_name(file.name + ending)
             if path.exists():
@@ -123,7 +124,7 @@ def check_event_log(settings: Settings, out: Outcome) -> None:
 def _check_side_file(
     path: Path, layout: Layout, code: str, table: str, nouns: tuple[str, str], out: Outcome
 ) -> None:
-    """One small database beside the index. Nobody else has what is in it, so it is never removed by us: the
+    """One small database in the data folder. Its content is nowhere else, so it is never removed by us: the
     repair is a command to type."""
     if not path.exists():
         out.detail = "none yet"
@@ -143,14 +144,14 @@ def _check_side_file(
     out.add(code, "warning", found.text, repair=repairs.get(found.kind, ""))
 
 
-# -- mending ----------------------------------------------------------------------------------------------
+# -- repair -----------------------------------------------------------------------------------------------
 
 
-def mend_places(settings: Settings, codes: set[str]) -> list[str]:
-    """Mend what is named; what was done, in words. The caller holds the lock of the index."""
+def repair_locations(settings: Settings, codes: set[str]) -> list[str]:
+    """Repair what ``codes`` name; what was done, in words. The caller holds the lock of the index."""
     done = []
     if "left-overs" in codes:
-        # The caller's lock keeps all others from rebuilding.
+        # The lock of the caller keeps other processes from rebuilding.
         done.append(f"{counted(sweep(settings.index_path, of_all=True), 'file')} of killed rebuilds removed")
     if "log-large" in codes:
         database = Database(settings.index_path, extension=False)

@@ -25,7 +25,7 @@ from openclaw_mem_engine.workspace.opening import kind_of
 LEAST_FREE = 1_000_000
 
 _EFFECTIVE_IDS = os.access in os.supports_effective_ids
-#: What moves our data where this user may write; any folder of theirs would do.
+#: Puts our data into a folder that this user may write to.
 _ELSEWHERE = "export OPENCLAW_MEM_HOME=~/openclaw-mem-data"
 
 
@@ -35,11 +35,11 @@ def check_writing(settings: Settings, out: Outcome) -> None:
     for folder in _folders(settings):
         blocked = _blocked(folder)
         if blocked is not None:
-            place, error = blocked
+            path, error = blocked
             out.detail = "the data folder cannot be entered"
             refused = isinstance(error, PermissionError)
-            repair = _opening(settings, [place]) if refused else _ELSEWHERE
-            out.add("no-access", "error", unreachable(place, error), repair=repair)
+            repair = _opening(settings, [path]) if refused else _ELSEWHERE
+            out.add("no-access", "error", unreachable(path, error), repair=repair)
             return
     _check_access(settings, out)
     _check_room(settings, out)
@@ -56,36 +56,36 @@ def _may(path: Path, mode: int) -> bool:
 
 def _blocked(folder: Path) -> tuple[Path, OSError] | None:
     """The first folder on the way that this user may not enter, and why; None when there is none."""
-    for place in reversed((folder, *folder.parents)):
+    for path in reversed((folder, *folder.parents)):
         try:
-            mode = place.stat().st_mode
+            mode = path.stat().st_mode
         except FileNotFoundError:
             return None  # it is made when it is needed
         except OSError as error:
-            return place, error
+            return path, error
         if not stat.S_ISDIR(mode):
-            return place, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        if not _may(place, os.X_OK if place != folder else os.R_OK | os.X_OK):
-            return place, PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return path, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not _may(path, os.X_OK if path != folder else os.R_OK | os.X_OK):
+            return path, PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     return None
 
 
 def _nearest(folder: Path) -> Path:
     """The folder, or the one above it in which it would be made."""
-    return next((place for place in (folder, *folder.parents) if place.exists()), folder)
+    return next((path for path in (folder, *folder.parents) if path.exists()), folder)
 
 
 # -- access ------------------------------------------------------------------------------------------------
 
 
 def _check_access(settings: Settings, out: Outcome) -> None:
-    # SQLite makes its log beside the index, so a file that may be written is not enough.
+    # SQLite makes its log in the folder of the index, so a file that may be written is not enough.
     folders = list(dict.fromkeys(map(_nearest, _folders(settings))))
     files = list(_files(settings))
     closed = [folder for folder in folders if not _may(folder, os.W_OK | os.X_OK)]
     closed += [file for file in files if not _may(file, os.R_OK | os.W_OK)]
-    told = counted(len(folders) + len(files), "file and folder", "files and folders")
-    out.detail = f"{told} can be written"
+    number = counted(len(folders) + len(files), "file and folder", "files and folders")
+    out.detail = f"{number} can be written"
     if closed:
         number = counted(len(closed), "file or folder", "files or folders")
         out.detail = f"{number} cannot be written"
@@ -113,7 +113,7 @@ def _opening(settings: Settings, closed: list[Path]) -> str:
     mine = all(path.stat().st_uid == os.geteuid() for path in closed)
     ours = [folder for folder in _folders(settings) if any(path.is_relative_to(folder) for path in closed)]
     if not all(any(path.is_relative_to(folder) for folder in ours) for path in closed):
-        # A folder above ours is only opened itself, and only by whom it belongs to.
+        # Of a folder above ours only its own mode is changed, and only by its owner.
         return f"chmod u+rwx -- {_quoted(closed)}" if mine else _ELSEWHERE
     inner = [folder for folder in ours if any(folder != o and folder.is_relative_to(o) for o in ours)]
     roots = _quoted([folder for folder in ours if folder not in inner])
@@ -141,7 +141,7 @@ def _check_room(settings: Settings, out: Outcome) -> None:
         try:
             free = shutil.disk_usage(folder).free
         except OSError:
-            continue  # nobody knows: writing will tell
+            continue  # not known: writing will show it
         least = free if least is None else min(least, free)
         if free < LEAST_FREE:
             text = (
@@ -168,7 +168,7 @@ def _check_lock(settings: Settings, out: Outcome) -> None:
     except OSError:
         return  # made when it is needed
     if not stat.S_ISREG(mode):
-        text = f"Where the lock of the index belongs is {kind_of(mode)}, so that no sync can start: {path}."
+        text = f"The path of the lock of the index is {kind_of(mode)}, so that no sync can start: {path}."
         aside = path.with_name(f"{path.name}.aside")
         out.add("lock-blocked", "error", text, repair=f"mv -- {_quoted([path, aside])}")
 

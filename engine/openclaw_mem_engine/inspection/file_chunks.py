@@ -16,10 +16,11 @@ from openclaw_mem_engine.sync.sources import awaits_more, listed
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.transcript_listing import source_of
 
-#: ``indexed``: the index holds these chunks. Of a transcript that has grown too little to be read again they,
-#: and the text, are those of the part that is indexed. ``changed``: it holds others, of an older text or of
-#: other settings; these are what the next sync makes. ``new``: it holds none yet. ``gone``, ``refused``:
-#: there is no text on disk to show, and the chunks, if any, are those that the index still holds.
+#: ``indexed``: the index holds these chunks; of a transcript that has grown too little to be read again, they
+#: and the text are those of the indexed part. ``changed``: the index holds other chunks, of an older text or
+#: of other settings; these are what the next sync makes. ``new``: the index holds none yet. ``gone``,
+#: ``refused``: there is no text on disk to show, and the chunks, if any, are those that the index still
+#: holds.
 AnatomyState = Literal["indexed", "changed", "new", "gone", "refused"]
 
 
@@ -32,9 +33,9 @@ class NumberedLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A chunk over the lines ``first`` to ``last`` (places in ``Anatomy.lines``, inclusive). ``shared`` are
-    lines at its beginning that the piece before it has too, ``shared_units`` their length. ``partial``: it
-    holds a part of a line that is too long for a chunk; ``shared`` then counts parts. ``units`` are UTF-16
+    """A chunk over the lines ``first`` to ``last`` (positions in ``Anatomy.lines``, inclusive). ``shared``
+    are lines at its beginning that the piece before it has too, ``shared_units`` their length. ``partial``:
+    it holds a part of a line that is too long for a chunk; ``shared`` then counts parts. ``units`` are UTF-16
     units; ``tokens`` is the estimate that chunks are cut by. ``keyword``: a keyword search can find it.
     ``embedded``: the primary space has a vector of it."""
 
@@ -57,7 +58,7 @@ class Piece:
 
     @property
     def overlap(self) -> int:
-        """Tokens that it shares with the piece before it."""
+        """Tokens that it repeats of the piece before it."""
         return -(-self.shared_units // UNITS_PER_TOKEN)
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,7 +79,7 @@ class Piece:
 @dataclass(frozen=True, slots=True)
 class Anatomy:
     """A file's text and its pieces in reading order. ``stored`` counts the chunks of the index; ``why`` says
-    what is in the way of reading the file."""
+    why the file cannot be read."""
 
     path: str
     source: Source
@@ -125,19 +126,19 @@ def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, pat
         return _from_index(settings, store, path, file.source, "refused", stored, refusal.reason)
     limit = primary.max_input_bytes if primary else None
     cut = _cut(settings, file, text, limit)
-    standing: AnatomyState = "indexed" if _alike(cut.chunks, stored) else "changed"
+    file_state: AnatomyState = "indexed" if _alike(cut.chunks, stored) else "changed"
     if state is None and not stored:
-        standing = "new"
-    elif standing == "changed" and held is not None:
+        file_state = "new"
+    elif file_state == "changed" and held is not None:
         before = _cut(settings, file, held, limit)
         if _alike(before.chunks, stored):
-            cut, standing = before, "indexed"
+            cut, file_state = before, "indexed"
     return Anatomy(
         path,
         file.source,
-        standing,
+        file_state,
         cut.lines,
-        _pieces(store, cut.lines, cut.chunks, cut.places, stored),
+        _pieces(store, cut.lines, cut.chunks, cut.spans, stored),
         len(stored),
         settings.chunking.tokens,
         settings.chunking.overlap,
@@ -145,29 +146,29 @@ def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, pat
 
 
 class _Cut(NamedTuple):
-    """A text as it is cut; ``places`` are the first and the last line of each chunk, from 0."""
+    """A text as it is cut; ``spans`` are the first and the last line of each chunk, from 0."""
 
     lines: tuple[NumberedLine, ...]
     chunks: list[StoredChunk]
-    places: list[tuple[int, int]]
+    spans: list[tuple[int, int]]
 
 
 def _cut(settings: Settings, file: MemoryFile, text: SourceText, max_input_bytes: int | None) -> _Cut:
     lines = text.text.split("\n") if text.text else []
-    spans = list(spans_of(settings, text, max_input_bytes))
+    made = list(spans_of(settings, text, max_input_bytes))
     return _Cut(
-        tuple(NumberedLine(text.line(place), line) for place, line in enumerate(lines, 1)),
-        [chunk_of(file, text, span, None) for span in spans],
-        [(span.start_line - 1, span.end_line - 1) for span in spans],
+        tuple(NumberedLine(text.line(number), line) for number, line in enumerate(lines, 1)),
+        [chunk_of(file, text, span, None) for span in made],
+        [(span.start_line - 1, span.end_line - 1) for span in made],
     )
 
 
 def _alike(made: list[StoredChunk], stored: list[StoredChunk]) -> bool:
     """Whether the index holds what would be made. Equal parts of one long line are one chunk there."""
-    return list(dict.fromkeys(map(_place, made))) == list(map(_place, stored))
+    return list(dict.fromkeys(map(_key, made))) == list(map(_key, stored))
 
 
-def _place(chunk: StoredChunk) -> tuple[int, int, str]:
+def _key(chunk: StoredChunk) -> tuple[int, int, str]:
     return chunk.start_line, chunk.end_line, chunk.hash
 
 
@@ -180,10 +181,10 @@ def _from_index(
     stored: list[StoredChunk],
     why: str,
 ) -> Anatomy:
-    """What the index still has of a file whose text cannot be read: its chunks, put together where the end of
-    one is the beginning of the next."""
+    """What the index still has of a file whose text cannot be read: its chunks, joined where the end of one
+    is the beginning of the next."""
     lines: list[NumberedLine] = []
-    places = []
+    ranges = []
     for chunk in stored:
         texts = chunk.text.split("\n")
         numbered = [
@@ -193,14 +194,14 @@ def _from_index(
         shared = next((n for n in range(most, 0, -1) if lines[-n:] == numbered[:n]), 0)
         first = len(lines) - shared
         lines += numbered[shared:]
-        places.append((first, len(lines) - 1))
+        ranges.append((first, len(lines) - 1))
     whole = tuple(lines)
     return Anatomy(
         path,
         source,
         state,
         whole,
-        _pieces(store, whole, stored, places, stored),
+        _pieces(store, whole, stored, ranges, stored),
         len(stored),
         settings.chunking.tokens,
         settings.chunking.overlap,
@@ -212,15 +213,15 @@ def _pieces(
     store: IndexStore,
     lines: tuple[NumberedLine, ...],
     chunks: list[StoredChunk],
-    places: list[tuple[int, int]],
+    spans: list[tuple[int, int]],
     stored: list[StoredChunk],
 ) -> tuple[Piece, ...]:
     vectors = store.cached_vectors(chunk.hash for chunk in chunks)
-    # By place and text, not by id: those of chunks that are only about to be made name no model.
+    # By lines and text, not by id: the ids of chunks that are not in the index yet name no model.
     found = store.in_full_text(chunk.chunk_id for chunk in stored)
-    searched = {_place(chunk) for chunk in stored if chunk.chunk_id in found}
+    searched = {_key(chunk) for chunk in stored if chunk.chunk_id in found}
     made: list[Piece] = []
-    for chunk, (first, last) in zip(chunks, places, strict=True):
+    for chunk, (first, last) in zip(chunks, spans, strict=True):
         partial = chunk.text != "\n".join(line.text for line in lines[first : last + 1])
         before = made[-1] if made else None
         parts: list[str] = []
@@ -239,7 +240,7 @@ def _pieces(
                 len(parts),
                 utf16_length("\n".join(parts)),
                 partial,
-                _place(chunk) in searched,
+                _key(chunk) in searched,
                 vectors.get(chunk.hash) is not None,
                 chunk.text,
             )

@@ -1,4 +1,4 @@
-"""The index file by file: how each stands to the disk, and what the whole was built with."""
+"""The index file by file: each compared with the disk, and what the whole was built with."""
 
 from __future__ import annotations
 
@@ -10,36 +10,30 @@ from typing import Any, Literal
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import Freshness, MemoryFile, SkippedFile, Source
 from openclaw_mem_engine.providers.base import Embedder
-from openclaw_mem_engine.stores.base import (
-    Capabilities,
-    Counts,
-    FileState,
-    Fingerprint,
-    IndexStore,
-    SpaceSize,
-)
+from openclaw_mem_engine.stores.base import Capabilities, Counts, Fingerprint, IndexStore, SpaceSize
+from openclaw_mem_engine.stores.base import FileState as IndexedFile
 from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.scan import Changes
 from openclaw_mem_engine.workspace.transcript_listing import source_of
 
-#: ``indexed``: as on disk. ``changed``, ``new``, ``gone``: the next sync reads or forgets it. ``refused``: it
-#: holds no text for us. ``left-out``: it was met and does not take part.
-Standing = Literal["indexed", "changed", "new", "gone", "refused", "left-out"]
-#: What needs a look comes first.
-STANDINGS: tuple[Standing, ...] = ("changed", "new", "gone", "refused", "left-out", "indexed")
+#: ``indexed``: as on disk. ``changed``, ``new``: the next sync reads it; ``gone``: the next sync removes it.
+#: ``refused``: it holds no text that can be indexed. ``left-out``: it is excluded.
+FileState = Literal["indexed", "changed", "new", "gone", "refused", "left-out"]
+#: In the order in which they are shown: what needs attention first.
+FILE_STATES: tuple[FileState, ...] = ("changed", "new", "gone", "refused", "left-out", "indexed")
 
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
     """One file. ``size`` (bytes) and ``mtime`` (epoch seconds) are those on disk as far as they are known,
-    None for a file that was left out; of one that is gone, those of the index. ``indexed_size`` is None for
-    what is not in the index. ``hash`` is that of the indexed text. ``why`` explains a refusal. A file that
-    cannot be read just now is left out with the chunks of its last reading, which are still searched. An
-    indexed transcript that is larger than ``indexed_size`` has grown by less than is indexed by itself."""
+    None for an excluded file; of a deleted one, those of the index. ``indexed_size`` is None for what is not
+    in the index. ``hash`` is that of the indexed text. ``why`` explains a refusal. A file that cannot be read
+    now is excluded with the chunks of its last reading, which are still searched. An indexed transcript that
+    is larger than ``indexed_size`` has grown by less than a sync reads for itself."""
 
     path: str
     source: Source
-    standing: Standing
+    state: FileState
     chunks: int
     size: int | None
     indexed_size: int | None
@@ -49,7 +43,7 @@ class FileRow:
 
     @property
     def delta(self) -> int:
-        """Bytes that a changed file has more than what is indexed of it."""
+        """Bytes that a changed file has more than its indexed text; negative for a smaller file."""
         if self.size is None or self.indexed_size is None:
             return 0
         return self.size - self.indexed_size
@@ -58,7 +52,7 @@ class FileRow:
         return {
             "path": self.path,
             "source": self.source,
-            "standing": self.standing,
+            "standing": self.state,
             "chunks": self.chunks,
             "size": self.size,
             "indexedSize": self.indexed_size,
@@ -70,8 +64,9 @@ class FileRow:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The index at one moment. ``present`` is None for one that was never begun; ``differences`` between it
-    and ``wanted`` mean that the next sync builds it anew. ``log_bytes`` are in the write-ahead log."""
+    """The index at one moment. ``present`` is None for an index without any sync; ``differences`` between it
+    and ``wanted`` mean that the next sync builds it anew. ``bytes`` is the size of the file, ``log_bytes``
+    that of its write-ahead log."""
 
     path: Path
     bytes: int
@@ -85,9 +80,9 @@ class Overview:
     freshness: Freshness
     files: tuple[FileRow, ...]
 
-    def number(self, *standings: Standing) -> int:
-        """How many files stand like this."""
-        return sum(row.standing in standings for row in self.files)
+    def number(self, *states: FileState) -> int:
+        """How many files are in one of these states."""
+        return sum(row.state in states for row in self.files)
 
 
 def overview(
@@ -98,8 +93,8 @@ def overview(
     changes: Changes,
     skipped: Iterable[SkippedFile],
 ) -> Overview:
-    """Put together what a look at the disk (``changes``, ``skipped``) and the index tell. Raises
-    IndexUnavailable."""
+    """The index compared with a scan of the disk: ``changes`` since the last sync, and the ``skipped`` files.
+    Raises IndexUnavailable."""
     present, wanted = store.fingerprint(), fingerprint_of(settings, primary)
     other = present is not None and needs_rebuild(present, wanted)
     total = store.bytes_on_disk()
@@ -120,33 +115,33 @@ def overview(
 
 
 def _rows(store: IndexStore, changes: Changes, skipped: Iterable[SkippedFile]) -> list[FileRow]:
-    """By standing, then by path."""
+    """One row for each file, by state, then by path."""
     known, chunks = dict(store.files()), store.chunk_counts()
-    found = [_changed(file, known.pop(file.path, None), chunks) for file in changes.changed]
-    found += [_of_state(state, "gone", chunks) for state in changes.removed]
-    for state in changes.removed:
-        known.pop(state.path, None)
-    left = {file.path: file for file in skipped if not file.by_rule}
-    folders = tuple(path for path, file in left.items() if file.transient)
-    for state in known.values():
-        why = left.get(state.path) or next((left[f] for f in folders if state.path.startswith(f"{f}/")), None)
-        if state.refusal or why is None or not why.transient:
-            found.append(_of_state(state, "refused" if state.refusal else "indexed", chunks))
+    rows = [_changed(file, known.pop(file.path, None), chunks) for file in changes.changed]
+    for file in changes.removed:
+        rows.append(_indexed(file, "gone", chunks))
+        known.pop(file.path, None)
+    excluded = {file.path: file for file in skipped if not file.by_rule}
+    folders = tuple(path for path, file in excluded.items() if file.transient)
+    for file in known.values():
+        folder = next((path for path in folders if file.path.startswith(f"{path}/")), "")
+        why = excluded.get(file.path) or excluded.get(folder)
+        if file.refusal or why is None or not why.transient:
+            rows.append(_indexed(file, "refused" if file.refusal else "indexed", chunks))
         else:
-            found.append(replace(_of_state(state, "left-out", chunks), why=why.reason))
-    met = {row.path for row in found}
-    for file in left.values():
-        if file.path not in met:
-            found.append(
-                FileRow(file.path, source_of(file.path), "left-out", 0, None, None, None, why=file.reason)
-            )
-    found.sort(key=lambda row: (STANDINGS.index(row.standing), row.path))
-    return found
+            rows.append(replace(_indexed(file, "left-out", chunks), why=why.reason))
+    listed = {row.path for row in rows}
+    rows += [
+        FileRow(path, source_of(path), "left-out", 0, None, None, None, why=file.reason)
+        for path, file in excluded.items()
+        if path not in listed
+    ]
+    return sorted(rows, key=lambda row: (FILE_STATES.index(row.state), row.path))
 
 
 def _grown(settings: Settings, row: FileRow) -> FileRow:
-    """An indexed transcript as large as it is now, though not all of that is indexed."""
-    if row.source != "sessions" or row.standing != "indexed":
+    """An indexed transcript with its present size, though not all of that is indexed."""
+    if row.source != "sessions" or row.state != "indexed":
         return row
     try:
         size = (settings.openclaw.sessions_dir / PurePosixPath(row.path).name).stat().st_size
@@ -155,28 +150,30 @@ def _grown(settings: Settings, row: FileRow) -> FileRow:
     return replace(row, size=size)
 
 
-def _changed(file: MemoryFile, state: FileState | None, chunks: dict[str, int]) -> FileRow:
+def _changed(file: MemoryFile, known: IndexedFile | None, chunks: dict[str, int]) -> FileRow:
+    """A file on disk that the next sync reads; ``known`` is what the index holds of it."""
     return FileRow(
         file.path,
         file.source,
-        "new" if state is None else "changed",
+        "new" if known is None else "changed",
         chunks.get(file.path, 0),
         file.size,
-        None if state is None else state.size,
+        None if known is None else known.size,
         file.mtime_ns / 1e9,
-        "" if state is None else state.hash,
+        "" if known is None else known.hash,
     )
 
 
-def _of_state(state: FileState, standing: Standing, chunks: dict[str, int]) -> FileRow:
+def _indexed(file: IndexedFile, state: FileState, chunks: dict[str, int]) -> FileRow:
+    """A file as the index knows it."""
     return FileRow(
-        state.path,
-        state.source,
-        standing,
-        chunks.get(state.path, 0),
-        state.size,
-        state.size,
-        state.mtime_ns / 1e9,
-        state.hash,
-        state.refusal,
+        file.path,
+        file.source,
+        state,
+        chunks.get(file.path, 0),
+        file.size,
+        file.size,
+        file.mtime_ns / 1e9,
+        file.hash,
+        file.refusal,
     )

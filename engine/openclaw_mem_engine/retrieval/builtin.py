@@ -5,39 +5,62 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, UsageError
-from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress, SkippedFile
+from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
+from openclaw_mem_engine.retrieval.base import PRUNE_WAIT_S, BackendContext, Capabilities
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder
 from openclaw_mem_engine.retrieval.freshness import Standing, note_staleness
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
-from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
+from openclaw_mem_engine.status import IndexStatus
+from openclaw_mem_engine.stores import open_store
+from openclaw_mem_engine.stores.base import CacheSize, IndexStore, StoredChunk
 from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
 from openclaw_mem_engine.stores.sqlite.files import make_folder
 from openclaw_mem_engine.sync.flight import WAIT_S, SingleFlight, Wishes, sweep_unowned
 from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild, sync
 from openclaw_mem_engine.sync.journal import Journal
 from openclaw_mem_engine.sync.lock import SyncLock
+from openclaw_mem_engine.sync.plan import Plan, plan
 from openclaw_mem_engine.sync.report import SyncReport
-from openclaw_mem_engine.sync.scan import Changes
 from openclaw_mem_engine.sync.sources import scan
-from openclaw_mem_engine.workspace.dates import note_date
 from openclaw_mem_engine.workspace.reading import get_excerpt
+from openclaw_mem_engine.workspace.rules import note_date
 
-#: How long pruning the cache waits for a sync, seconds.
-PRUNE_WAIT_S = 10.0
+if TYPE_CHECKING:
+    from openclaw_mem_engine.inspection.file_chunks import Anatomy
+    from openclaw_mem_engine.inspection.file_list import Overview
+    from openclaw_mem_engine.stores.findings import DoctorReport
+
+
+def open_backend(context: BackendContext) -> BuiltinBackend:
+    """Open the index of the settings (made empty when there is none). Raises IndexUnavailable."""
+    settings, faults = context.settings, context.faults
+    store = open_store(
+        "sqlite",
+        settings.index_path,
+        resident=context.resident and "no-sqlite-vec" not in faults,
+        extension=settings.vector_extension and "no-sqlite-vec" not in faults,
+        full_text="no-fts5" not in faults,
+    )
+    return BuiltinBackend(settings, store, context.embedders, context.clock, context.notes, context.journal)
 
 
 class BuiltinBackend:
-    """Retrieves from an :class:`IndexStore`. Thread-safe. ``clock`` gives epoch seconds; ``notes`` tells what
-    else makes every answer less than it could be."""
+    """Retrieves from an :class:`IndexStore` (contract: ``retrieval.base.Backend``). Thread-safe. ``clock``
+    gives epoch seconds; ``notes`` gives what else makes every answer less than it could be. The caller closes
+    embedders and journal."""
 
     name = "builtin"
+    capabilities = Capabilities(
+        operands=True, providers=True, sync=True, files=True, chunks=True, doctor=True, cache=True
+    )
 
     def __init__(
         self,
@@ -116,7 +139,7 @@ class BuiltinBackend:
             report = None
             try:
                 report = self.journal.syncing(
-                    lambda: work(tell, stop), lambda: self._would_rebuild(force), done
+                    lambda: work(tell, stop), lambda: self.would_rebuild(force), done
                 )
                 return report
             finally:
@@ -134,7 +157,7 @@ class BuiltinBackend:
             self._standing.forget()  # it leaves something that only a look can tell
             raise
         if report.waiting:
-            self.look()  # it was not all done
+            self._standing.look()  # it was not all done
         return report
 
     def prune_cache(
@@ -148,18 +171,86 @@ class BuiltinBackend:
             self._standing.follow()
             return self.store.prune_cache(most)
 
-    def _would_rebuild(self, force: bool) -> bool:
+    def plan(
+        self,
+        cancel: CancelToken | None = None,
+        *,
+        force: bool = False,
+        tails: bool = False,
+        files_s: float | None = None,
+    ) -> Plan:
+        """What ``sync`` would do and cost. Sends and writes nothing."""
+        return plan(
+            self.settings, self.store, self.embedders, cancel, force=force, tails=tails, files_s=files_s
+        )
+
+    def would_rebuild(self, force: bool = False) -> bool:
+        """Whether the next sync makes an index that is there anew: ``force``, or other settings."""
         present = self.store.fingerprint()
         wanted = fingerprint_of(self.settings, self.embedders.primary)
         return present is not None and (force or needs_rebuild(present, wanted))
 
+    # -- state of the index -----------------------------------------------------------------------------
+
     def freshness(self) -> Freshness:
         """Compare the index with the files on disk now: one stat a file. Raises WorkspaceError."""
-        return self.look()[0]
+        return self._standing.look()[0]
 
-    def look(self) -> tuple[Freshness, Changes, list[SkippedFile]]:
-        """The same, with every file that differs, and every one that was left out."""
-        return self._standing.look()
+    def paths(self) -> tuple[str, ...]:
+        """All indexed files."""
+        return tuple(sorted(path for path, state in self.store.files().items() if not state.refusal))
+
+    def status(self) -> IndexStatus:
+        """Sizes, and how the index is searched."""
+        store, embedder = self.store, self.embedders.primary
+        counts = store.counts()
+        return IndexStatus(
+            counts.files,
+            counts.chunks,
+            embedder.id if embedder else "none",
+            embedder.model if embedder else "",
+            embedder.languages if embedder else "any",
+            store.covered(),
+            counts.cached,
+            str(store.path),
+            store.bytes_on_disk(),
+            store.caps.full_text,
+            store.caps.vector_search,
+            tuple(store.spaces()),
+        )
+
+    def files(self) -> Overview:
+        """Each file compared with the disk, and what the index was made with. Raises WorkspaceError."""
+        from openclaw_mem_engine.inspection.file_list import overview
+
+        freshness, changes, skipped = self._standing.look()
+        return overview(self.settings, self.store, self.embedders.primary, freshness, changes, skipped)
+
+    def chunks(self, path: str) -> Anatomy:
+        """One file and how it is cut. Raises UsageError, WorkspaceError."""
+        from openclaw_mem_engine.inspection.file_chunks import anatomy
+
+        return anatomy(self.settings, self.store, self.embedders.primary, path)
+
+    def examine(
+        self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
+    ) -> DoctorReport:
+        """Run every check of the doctor."""
+        from openclaw_mem_engine.doctor.examination import examine
+
+        return examine(self.settings, self.embedders, deep=deep, progress=progress, cancel=cancel)
+
+    def repair(
+        self, report: DoctorReport, progress: Progress | None = None, cancel: CancelToken | None = None
+    ) -> tuple[list[str], DoctorReport | None]:
+        """Repair what can be repaired and examine again (see ``doctor.examination.repair``)."""
+        from openclaw_mem_engine.doctor.examination import repair
+
+        return repair(self.settings, self.embedders, self.journal, report, progress, cancel)
+
+    def cache_sizes(self) -> list[CacheSize]:
+        """The embedding cache, space by space."""
+        return self.store.cache_sizes()
 
     # -- searching --------------------------------------------------------------------------------------
 
@@ -261,10 +352,8 @@ class BuiltinBackend:
         self.store.interrupt()
 
     def close(self) -> None:
-        """Close index, embedders and event log."""
+        """Close the index."""
         self.store.close()
-        self.embedders.close()
-        self.journal.close()
 
 
 def _candidate(chunk: StoredChunk) -> Candidate:

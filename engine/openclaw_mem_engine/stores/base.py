@@ -53,6 +53,8 @@ class Fingerprint:
     chunk_overlap: int
     sources: tuple[str, ...]
     schema: int = SCHEMA_VERSION
+    #: The name of the chunker; indexes that were written before there were several do not say it.
+    chunker: str = "lines"
 
     @property
     def space(self) -> Space:

@@ -67,7 +67,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DoctorReport:
     """Everything that was found, the worst first, and everything that was looked at, in order."""
 
     findings: tuple[Finding, ...]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from openclaw_mem_engine.scripts import CJK
+from openclaw_mem_engine.sanitize import CJK
 
 _CJK_RUN = re.compile(f"[{CJK}]+")
 _WORD = re.compile(rf"[{CJK}]+|[^\W{CJK}]+")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from openclaw_mem_engine.chunking.line_chunker import index_chunks
+from openclaw_mem_engine.chunking import chunker_of
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import ChunkSpan, MemoryFile, Space, chunk_id_of, text_hash, utf8
 from openclaw_mem_engine.providers.remote.limits import split_utf8
@@ -62,9 +62,8 @@ def read_source(settings: Settings, file: MemoryFile, *, until: int | None = Non
 
 def spans_of(settings: Settings, source: SourceText, max_input_bytes: int | None) -> Iterator[ChunkSpan]:
     """The text cut as configured; lines are those of the text. ``max_input_bytes``: see ``Embedder``."""
-    return _within(
-        index_chunks(source.text, settings.chunking.tokens, settings.chunking.overlap), max_input_bytes
-    )
+    chunker = chunker_of(settings.chunking.tokens, settings.chunking.overlap)
+    return _within(chunker.chunks(source.text), max_input_bytes)
 
 
 def chunk_of(file: MemoryFile, source: SourceText, span: ChunkSpan, space: Space | None) -> StoredChunk:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.chunking import chunker_of
 from openclaw_mem_engine.config.settings import ChunkingSettings, Settings
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note, Progress, Space
@@ -34,11 +35,13 @@ _TOO_LONG = "Settings changed, and a search does not wait for the index to be bu
 
 def fingerprint_of(settings: Settings, embedder: Embedder | None) -> Fingerprint:
     """What an index made with these settings is built with."""
+    chunker = chunker_of(settings.chunking.tokens, settings.chunking.overlap)
     return Fingerprint(
         *space_of(embedder),
         settings.chunking.tokens,
         settings.chunking.overlap,
         tuple(sorted(settings.sources)),
+        chunker=chunker.name,
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.errors import IndexDamaged
     from openclaw_mem_engine.model import Fallback, Note
     from openclaw_mem_engine.state.events import EventKind
-    from openclaw_mem_engine.stores.findings import Report
+    from openclaw_mem_engine.stores.findings import DoctorReport
     from openclaw_mem_engine.sync.owner import Owner
     from openclaw_mem_engine.sync.report import SyncReport
 
@@ -248,7 +248,7 @@ class Journal:
             counts = {"mended": len(done)}
             self._add("doctor", f"Mended: {'; '.join(done)}.", seconds=seconds, counts=counts)
 
-    def examined(self, report: Report, seconds: float | None = None) -> None:
+    def examined(self, report: DoctorReport, seconds: float | None = None) -> None:
         """The doctor has looked. Of an index that is not there nothing is written down: looking leaves
         nothing behind."""
         codes = list(dict.fromkeys(finding.code for finding in report.findings))

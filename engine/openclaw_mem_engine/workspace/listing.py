@@ -17,7 +17,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from openclaw_mem_engine.errors import WorkspaceError
-from openclaw_mem_engine.model import MemoryFile, SkippedFile
+from openclaw_mem_engine.model import MemoryFile, SkippedFile, Source
 from openclaw_mem_engine.workspace.opening import (
     LINK,
     kind_of,
@@ -48,7 +48,7 @@ UNREADABLE = "may not be read; change its permissions"
 _EFFECTIVE_USER = getattr(os, "geteuid", lambda: None)
 _EFFECTIVE_IDS = os.access in os.supports_effective_ids
 #: On Windows ctime is when a file was made, which says nothing of changes.
-HAS_CTIME = os.name != "nt"
+_HAS_CTIME = os.name != "nt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +125,13 @@ class _Walk:
 
     def offer(self, path: str, absolute: str, status: os.stat_result) -> None:
         """Take a file that is Markdown by name, or say why not."""
-        mode = status.st_mode
-        if stat.S_ISLNK(mode):
-            self.skip(path, LINK)
-        elif not stat.S_ISREG(mode):
-            self.skip(path, f"is {kind_of(mode)}, not a plain file")
-        elif status.st_size > self.max_bytes:
-            self.skip(path, too_large(status.st_size, self.max_bytes))
-        elif not _is_utf8(path):
-            self.skip(path, _NAME)
-        elif not _may_read(absolute, status):
-            self.skip_unreadable(path, UNREADABLE)
+        reason = exclusion(path, absolute, status, self.max_bytes)
+        if not reason:
+            self.group.append(found_file(path, absolute, status))
+        elif reason == UNREADABLE:
+            self.skip_unreadable(path, reason)
         else:
-            self.group.append(_found(path, absolute, status))
+            self.skip(path, reason)
 
     def close_group(self) -> None:
         """Deduplicate what one root gave; by path, so that the order of the disk decides nothing."""
@@ -154,17 +148,26 @@ class _Walk:
         self.group.clear()
 
 
-def _found(path: str, absolute: str, status: os.stat_result) -> MemoryFile:
-    return MemoryFile(
-        path,
-        absolute,
-        "memory",
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ino,
-        status.st_dev,
-        status.st_ctime_ns if HAS_CTIME else 0,
-    )
+def exclusion(path: str, absolute: str, status: os.stat_result, max_bytes: int) -> str:
+    """Why a file is excluded although its name counts; "" for one that is taken. ``UNREADABLE`` is
+    transient."""
+    mode = status.st_mode
+    if stat.S_ISLNK(mode):
+        return LINK
+    if not stat.S_ISREG(mode):
+        return f"is {kind_of(mode)}, not a plain file"
+    if status.st_size > max_bytes:
+        return too_large(status.st_size, max_bytes)
+    if not _is_utf8(path):
+        return _NAME
+    return "" if _may_read(absolute, status) else UNREADABLE
+
+
+def found_file(path: str, absolute: str, status: os.stat_result, source: Source = "memory") -> MemoryFile:
+    """A file that counts, as it was when it was listed."""
+    ctime = status.st_ctime_ns if _HAS_CTIME else 0
+    size, mtime, inode, device = status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
+    return MemoryFile(path, absolute, source, size, mtime, inode, device, ctime)
 
 
 def _take_root_files(walk: _Walk) -> None:
@@ -218,32 +221,32 @@ def _take_extra(walk: _Walk, extra: ExtraPath) -> None:
     if extra.refusal:
         walk.skip(extra.configured, f"extra path: {extra.refusal}")
         return
-    place = extra.base
+    absolute = extra.base
     parts = [part for part in extra.tail.split(os.sep) if part]
     try:
-        status = os.lstat(place)
+        status = os.lstat(absolute)
         for index, part in enumerate(parts):
-            place = os.path.join(place, part)
-            status = os.lstat(place)
+            absolute = os.path.join(absolute, part)
+            status = os.lstat(absolute)
             if stat.S_ISLNK(status.st_mode):
                 last = index == len(parts) - 1
-                reason = (_FOLDER_LINK if os.path.isdir(place) else LINK) if last else through_link(part)
-                walk.skip(extra.configured, f"extra path: {reason}; name the place that it points to")
+                reason = (_FOLDER_LINK if os.path.isdir(absolute) else LINK) if last else through_link(part)
+                walk.skip(extra.configured, f"extra path: {reason}; name the path that it points to")
                 return
     except OSError as error:
         # What may be readable later is named as its notes are, by which they are found to be below it.
-        transient = refusal_of(error, place).transient
+        transient = refusal_of(error, absolute).transient
         named = walk.workspace.relative(extra.absolute) if transient else extra.configured
-        walk.skip_for(error, named, place, "extra path: ")
+        walk.skip_for(error, named, absolute, "extra path: ")
         return
-    path = walk.workspace.relative(place)
+    path = walk.workspace.relative(absolute)
     if stat.S_ISDIR(status.st_mode):
         walk.skipped.pop(printable(path), None)  # a hidden folder that the user names is wanted after all
-        _take_folder(walk, "" if path == "." else path, place)
-    elif not place.endswith(NOTE_SUFFIX):
+        _take_folder(walk, "" if path == "." else path, absolute)
+    elif not absolute.endswith(NOTE_SUFFIX):
         walk.skip(path, "extra path: is neither a folder nor a file that ends in .md")
     else:
-        walk.offer(path, place, status)
+        walk.offer(path, absolute, status)
         walk.close_group()
 
 
@@ -273,7 +276,7 @@ def _take_folder(walk: _Walk, path: str, absolute: str) -> None:
                     mode = status.st_mode & 0o170444
                     plain = mode == 0o100444 or (mode == 0o100400 and status.st_uid == user)
                     if plain and status.st_size <= max_bytes and ascii_prefix and name.isascii():
-                        group.append(_found(prefix + name, entry.path, status))
+                        group.append(found_file(prefix + name, entry.path, status))
                     elif stat.S_ISDIR(status.st_mode) or (stat.S_ISLNK(status.st_mode) and _is_folder(entry)):
                         _take_other(walk, prefix + name, entry, pending)
                     else:
@@ -304,7 +307,7 @@ def _take_other(walk: _Walk, path: str, entry: os.DirEntry[str], pending: list[t
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link in a circle, or into a place that may not be entered
+    except OSError:  # a link in a circle, or into a folder that may not be entered
         return False
 
 

@@ -181,13 +181,13 @@ def _open_beneath(base: str, tail: str, shown: str) -> int:
 
 def _open_by_name(base: str, parts: list[str], shown: str) -> int:
     """The same where a system cannot open relative to a folder: look at each part, then open the file."""
-    place = base
+    path = base
     for part in parts:
-        place = os.path.join(place, part)
-        if os.path.islink(place):
+        path = os.path.join(path, part)
+        if os.path.islink(path):
             raise NoteRefused("link", shown, through_link(part))
-    _check(os.lstat(place), shown, None)
-    return os.open(place, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
+    _check(os.lstat(path), shown, None)
+    return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
 
 
 def _read_to_end(descriptor: int, expected: int, most: int) -> bytes:

@@ -1,4 +1,5 @@
-"""Reading notes: whole for the index, by lines for ``memory_get``, and the locations that people write."""
+"""Reading notes: whole for the index, by lines for ``memory_get``, in part at the start of a session; and the
+locations that people write, with suggestions for mistyped ones."""
 
 # Paths are strings here, as in the listing that they come from.
 # ruff: noqa: PTH118, PTH206
@@ -106,19 +107,21 @@ def get_excerpt(
     workspace = open_workspace(root)
     if "\0" in asked:
         raise NoteRefused("outside", path, "holds a NUL character, which no path can")
-    place = _locate(workspace, asked, resolve_extras(workspace, extra_paths, home))
+    allowed = _locate(workspace, asked, resolve_extras(workspace, extra_paths, home))
     try:
-        data = read_bytes(place.base, place.tail, max_bytes, asked).data
+        data = read_bytes(allowed.base, allowed.tail, max_bytes, asked).data
     except NoteRefused as refusal:
         if refusal.kind == "missing":
-            return Excerpt(place.path, "", 1, 0, 0, found=False)
+            return Excerpt(allowed.path, "", 1, 0, 0, found=False)
         raise
     all_lines = data.decode("utf-8", "replace").split("\n")
     if not start and not lines:
-        return Excerpt(place.path, "\n".join(all_lines), 1, len(all_lines), len(all_lines), found=True)
+        return Excerpt(allowed.path, "\n".join(all_lines), 1, len(all_lines), len(all_lines), found=True)
     first = max(1, start or 1)
     chosen = all_lines[first - 1 :] if lines is None else all_lines[first - 1 :][: max(1, lines)]
-    return Excerpt(place.path, "\n".join(chosen), first, first + len(chosen) - 1, len(all_lines), found=True)
+    return Excerpt(
+        allowed.path, "\n".join(chosen), first, first + len(chosen) - 1, len(all_lines), found=True
+    )
 
 
 _LOCATION = re.compile(
@@ -142,7 +145,7 @@ def parse_location(text: str) -> Location:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _AllowedPath:
     """An allowed path: ``path`` is reported, ``tail`` below the real folder ``base`` is opened."""
 
     path: str
@@ -150,17 +153,17 @@ class _Place:
     tail: str
 
 
-def _locate(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> _Place:
+def _locate(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> _AllowedPath:
     """Decide from the text alone whether a path may be read; the disk is looked at when it is opened."""
     # A relative path may come from a listing (relative to the real folder) or from the user's own view of it.
     spellings = [absolute_path(base, asked) for base in (workspace.real, workspace.given)]
     ignored = ""
-    for place, parts in _allowed(workspace, spellings, extras):
-        if not place.path.endswith(NOTE_SUFFIX):
+    for allowed, parts in _allowed(workspace, spellings, extras):
+        if not allowed.path.endswith(NOTE_SUFFIX):
             raise NoteRefused("not-markdown", asked, "only files that end in .md (lower case) are memory")
         ignored = next(filter(is_ignored_folder, parts[:-1]), "")
         if not ignored:
-            return place
+            return allowed
     if ignored:
         raise NoteRefused("not-memory", asked, f"lies in {printable(ignored)}, which is no memory folder")
     if workspace.inside(spellings[0]) is None and workspace.inside(spellings[1]) is None:
@@ -171,17 +174,99 @@ def _locate(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> _P
 
 def _allowed(
     workspace: Workspace, spellings: Sequence[str], extras: Sequence[ExtraPath]
-) -> Iterator[tuple[_Place, list[str]]]:
-    """Each rule that allows a path: the place, and the parts below the folder that the rule names."""
+) -> Iterator[tuple[_AllowedPath, list[str]]]:
+    """Each rule that allows a path, and its parts below the folder that the rule names."""
     for absolute in spellings:
         inner = workspace.inside(absolute) or ""
         parts = inner.split(os.sep)
         if inner in ROOT_FILES or (parts[0] == MEMORY_FOLDER and len(parts) > 1):
-            yield _Place("/".join(parts), workspace.real, inner), parts[1:]
+            yield _AllowedPath("/".join(parts), workspace.real, inner), parts[1:]
         for extra in extras:
             for spelled in (extra.lexical, extra.absolute):
                 rest = below(spelled, absolute)
                 if rest is not None and not extra.refusal:
                     tail = os.path.join(extra.tail, rest) if rest else extra.tail
                     path = workspace.relative(os.path.join(extra.base, tail))
-                    yield _Place(path, extra.base, tail), rest.split(os.sep)
+                    yield _AllowedPath(path, extra.base, tail), rest.split(os.sep)
+
+
+#: Under this likeness (0 to 100) a suggestion would be noise.
+LEAST_LIKENESS = 60.0
+
+
+def suggest_paths(wrong: str, known: Sequence[str], limit: int = 5) -> list[str]:
+    """The known paths most like ``wrong``, best first, ties by path, at most ``limit``.
+
+    Upper and lower case are the same here. A path counts by the better of two likenesses: the whole path,
+    and the file name alone (a little less), so that a right name in a wrong folder is found.
+    """
+    if limit < 1 or not wrong.strip() or not known:
+        return []
+    from rapidfuzz import fuzz, process  # only a failed look-up pays for loading it
+
+    asked = wrong.strip().casefold()
+    likeness: dict[str, float] = {}
+    for share, part in ((1.0, 0), (0.95, 1)):
+        choices = {path: _parts(path)[part] for path in known}
+        query = _parts(asked)[part]
+        found = process.extract(query, choices, scorer=fuzz.ratio, limit=None, score_cutoff=LEAST_LIKENESS)
+        for _, score, path in found:
+            likeness[path] = max(likeness.get(path, 0.0), share * score)
+    return sorted(likeness, key=lambda path: (-likeness[path], path))[:limit]
+
+
+def _parts(path: str) -> tuple[str, str]:
+    folded = path.casefold().removesuffix(".md")
+    return folded, folded.rpartition("/")[2]
+
+
+# -- what of a root file an agent is given at the start of a session ----------------------------------------
+
+#: The most that is handed over of one file, in UTF-16 units (the agent's default).
+BOOTSTRAP_LIMIT = 20_000
+#: Of a longer file the beginning and the end are handed over: these parts of the limit, in percent.
+_HEAD, _TAIL = 70, 20
+#: White space and line ends of ECMAScript, taken off at the end.
+_END = re.compile("[\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]+\\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A file that is handed over in part: ``head`` and ``tail`` are its kept ends. The agent sees the lines
+    up to ``last_line`` and from ``next_line`` on, these two perhaps in part; lines count from 1. ``units`` is
+    the length of all, in UTF-16 units."""
+
+    head: str
+    tail: str
+    last_line: int
+    next_line: int
+    units: int
+
+    def given(self, name: str) -> str:
+        """What the agent is given of the file ``name``."""
+        kept = f"{_units(self.head)}+{_units(self.tail)}"
+        return (
+            f"{self.head}\n\n[...truncated, read {name} for full content...]\n"
+            f"…(truncated {name}: kept {kept} chars of {self.units})…\n\n{self.tail}"
+        )
+
+
+def bootstrap_cut(text: str, limit: int = BOOTSTRAP_LIMIT) -> Cut | None:
+    """Where a file is cut; None when it is handed over whole."""
+    text = _END.sub("", text)
+    if len(text) * 2 <= limit:
+        return None
+    wide = text.encode("utf-16-le", "surrogatepass")
+    units = len(wide) // 2
+    if units <= limit:
+        return None
+    head = wide[: 2 * (limit * _HEAD // 100)].decode("utf-16-le", "surrogatepass")
+    tail = wide[-2 * (limit * _TAIL // 100) :].decode("utf-16-le", "surrogatepass")
+    lines = text.count("\n") + 1
+    # A line of which only the end of line is kept is not kept.
+    last, following = head.removesuffix("\n").count("\n") + 1, lines - tail.removeprefix("\n").count("\n")
+    return Cut(head, tail, last, following, units)
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,4 +1,4 @@
-"""Which paths are memory: the names and folders that count, and where configured extra paths lie.
+"""Which paths are memory, where configured extra paths are, and which date a note has by its path.
 
 Listing and reading share these rules, so that what is listed can be read and nothing else can.
 """
@@ -9,11 +9,15 @@ Listing and reading share these rules, so that what is listed can be read and no
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
+from typing import Literal
 
 from openclaw_mem_engine.errors import WorkspaceError
+from openclaw_mem_engine.model import Source
 
 #: Top-level files that are memory by name, the preferred spelling first.
 ROOT_FILES = ("MEMORY.md", "memory.md")
@@ -25,6 +29,12 @@ NOTE_SUFFIX = ".md"
 IGNORED_FOLDERS = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", ".pnpm-store"})
 #: No note is this large; a file that is would fill the index and the memory of the machine.
 MAX_NOTE_BYTES = 4 * 2**20
+
+_DAILY = re.compile(r"(?:.*/)?memory/([0-9]{4})-([0-9]{2})-([0-9]{2})\.md", re.DOTALL)
+_DAY_SECONDS = 86_400
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+#: ECMAScript dates take the years 0 to 99 for 1900 to 1999, so in OpenClaw such a name never is its own day.
+_FIRST_YEAR = 100
 
 
 def is_ignored_folder(name: str) -> bool:
@@ -127,10 +137,8 @@ def resolve_extra(workspace: Workspace, configured: str, home: str | None = None
     if tail is None:
         parent, tail = os.path.split(lexical)
         base = os.path.realpath(parent)
-    place = os.path.join(base, tail) if tail else base
-    too_wide = place == os.path.realpath(home) or place == os.path.dirname(
-        place
-    )  # only `/` is its own parent
+    absolute = os.path.join(base, tail) if tail else base
+    too_wide = absolute in (os.path.realpath(home), os.path.dirname(absolute))  # only `/` is its own parent
     refusal = "the whole home folder or disk is not taken as memory; name a folder in it" if too_wide else ""
     return ExtraPath(configured, lexical, base, tail, refusal)
 
@@ -144,3 +152,43 @@ def resolve_extras(
         extra = resolve_extra(workspace, text, home)
         found.setdefault(extra.lexical, extra)
     return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class NoteDate:
+    """What decay goes by. ``epoch_seconds`` is midnight UTC of the named day for ``dated``, else None.
+
+    ``evergreen`` notes never decay; for ``mtime`` the caller takes the modification time of the file, and a
+    file without one (a session transcript elsewhere) does not decay.
+    """
+
+    kind: Literal["dated", "evergreen", "mtime"]
+    epoch_seconds: int | None = None
+
+
+def note_date(path: str, source: Source = "memory") -> NoteDate:
+    """Decide the date of a workspace-relative path, by the path alone.
+
+    ``memory/YYYY-MM-DD.md`` (also as the end of a longer path) is dated. Of source memory, the top-level
+    files and everything else below ``memory/`` is evergreen: ``memory/2026-02-20-slug.md`` and
+    ``memory/archive/2025-08-03.md`` too. The rest goes by modification time, also a daily name that is no
+    day (``memory/2026-02-30.md``, years before 0100).
+    """
+    name = path.replace("\\", "/").removeprefix("./")
+    match = _DAILY.fullmatch(name)
+    day = _real_day(int(match[1]), int(match[2]), int(match[3])) if match else None
+    if day is not None:
+        return NoteDate("dated", (day.toordinal() - _EPOCH_DAY) * _DAY_SECONDS)
+    below_memory = name.startswith(f"{MEMORY_FOLDER}/") and match is None
+    if source == "memory" and (name in ROOT_FILES or below_memory):
+        return NoteDate("evergreen")
+    return NoteDate("mtime")
+
+
+def _real_day(year: int, month: int, day: int) -> date | None:
+    if year < _FIRST_YEAR:
+        return None
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None

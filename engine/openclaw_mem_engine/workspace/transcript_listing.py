@@ -10,14 +10,14 @@ import stat
 from operator import attrgetter
 from pathlib import Path
 
-from openclaw_mem_engine.model import MemoryFile, SkippedFile, Source, utf8
-from openclaw_mem_engine.workspace.listing import HAS_CTIME, UNREADABLE, Listing
-from openclaw_mem_engine.workspace.opening import LINK, kind_of, printable, refusal_of, too_large
+from openclaw_mem_engine.model import MemoryFile, SkippedFile, Source
+from openclaw_mem_engine.workspace.listing import UNREADABLE, Listing, exclusion, found_file
+from openclaw_mem_engine.workspace.opening import printable, refusal_of
 from openclaw_mem_engine.workspace.transcripts import MAX_TRANSCRIPT_BYTES
 
 #: The only ending that counts.
 TRANSCRIPT_SUFFIX = ".jsonl"
-#: Transcripts have paths of their own, whatever folder they lie in.
+#: Transcripts have paths of their own, whatever their folder is.
 TRANSCRIPT_FOLDER = "sessions"
 
 _ARCHIVES = (".jsonl.reset.", ".jsonl.deleted.")
@@ -57,12 +57,12 @@ def list_transcripts(folder: Path, max_bytes: int = MAX_TRANSCRIPT_BYTES) -> Lis
         if name.endswith(TRANSCRIPT_SUFFIX):
             _take(shown, name, max_bytes, files, skipped)
         elif name.lower().endswith(TRANSCRIPT_SUFFIX):
-            told = 'ends in another spelling of ".jsonl"; only lower case counts'
-            skipped.append(SkippedFile(_path(name), told))
+            reason = 'ends in another spelling of ".jsonl"; only lower case counts'
+            skipped.append(SkippedFile(_path(name), reason))
     for mark in _ARCHIVES:
         if ended := sum(mark in name for name in names):
-            told = f"{ended:,} archived; the transcripts of ended sessions are not indexed"
-            skipped.append(SkippedFile(f"{TRANSCRIPT_FOLDER}/*{mark}*", told, by_rule=True))
+            reason = f"{ended:,} archived; the transcripts of ended sessions are not indexed"
+            skipped.append(SkippedFile(f"{TRANSCRIPT_FOLDER}/*{mark}*", reason, by_rule=True))
     kept: dict[object, str] = {}
     unique: list[MemoryFile] = []
     for file in files:
@@ -85,7 +85,7 @@ def _path(name: str) -> str:
 def _take(
     folder: str, name: str, max_bytes: int, files: list[MemoryFile], skipped: list[SkippedFile]
 ) -> None:
-    """Take what is a transcript by name, or say why not."""
+    """Take a transcript by name, or say why not."""
     absolute = os.path.join(folder, name)
     try:
         status = os.lstat(absolute)
@@ -95,21 +95,8 @@ def _take(
         refusal = refusal_of(error, absolute)
         skipped.append(SkippedFile(_path(name), refusal.reason, transient=refusal.transient))
         return
-    mode, reason = status.st_mode, ""
-    if stat.S_ISLNK(mode):
-        reason = LINK
-    elif not stat.S_ISREG(mode):
-        reason = f"is {kind_of(mode)}, not a plain file"
-    elif status.st_size > max_bytes:
-        reason = too_large(status.st_size, max_bytes)
-    elif utf8(name) != os.fsencode(name):
-        reason = "its name is not UTF-8 text; rename it"
-    elif not os.access(absolute, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
-        reason = UNREADABLE
-    if reason:
-        skipped.append(SkippedFile(_path(name), reason, transient=reason == UNREADABLE))
-        return
     path = f"{TRANSCRIPT_FOLDER}/{name}"
-    size, mtime, inode, device = status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
-    ctime = status.st_ctime_ns if HAS_CTIME else 0
-    files.append(MemoryFile(path, absolute, "sessions", size, mtime, inode, device, ctime))
+    if reason := exclusion(path, absolute, status, max_bytes):
+        skipped.append(SkippedFile(_path(name), reason, transient=reason == UNREADABLE))
+    else:
+        files.append(found_file(path, absolute, status, "sessions"))

@@ -11,7 +11,7 @@ from openclaw_mem_engine.model import snippet_of
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.state import Displacement, Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Diversity
-from openclaw_mem_engine.scripts import CJK
+from openclaw_mem_engine.sanitize import CJK
 
 _ASCII_WORD = re.compile(r"[a-z0-9_]+")
 _CJK_RUN = re.compile(rf"[{CJK}]+")

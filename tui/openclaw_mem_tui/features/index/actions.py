@@ -128,7 +128,7 @@ class IndexActions(OverScreen):
             words = text.lower().split()
             found = [row for row in files if all(word in row.path.lower() for word in words)]
             return [
-                Choice(row.path, fmt.inert(row.path), file_lines.STATE_WORDS[row.standing])
+                Choice(row.path, fmt.inert(row.path), file_lines.STATE_WORDS[row.state])
                 for row in found[:_PICKED]
             ]
 

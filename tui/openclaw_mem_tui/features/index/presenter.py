@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
-from openclaw_mem_engine.inspection.file_list import STANDINGS, FileRow
+from openclaw_mem_engine.inspection.file_list import FILE_STATES, FileRow
 from openclaw_mem_tui.presenter import Desk
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
@@ -17,7 +17,8 @@ from openclaw_mem_tui.service import Service
 if TYPE_CHECKING:
     from openclaw_mem_engine.inspection.file_list import Overview
     from openclaw_mem_engine.state.events import Event
-    from openclaw_mem_engine.stores.findings import Check, Finding, Report
+    from openclaw_mem_engine.stores.findings import Check, Finding
+    from openclaw_mem_engine.stores.findings import DoctorReport as Report
     from openclaw_mem_engine.sync.plan import Plan
 
 Order = Literal["state", "path", "size", "chunks", "newest"]
@@ -173,7 +174,7 @@ class HealthDesk(Desk[HealthLook]):
 
 def _ordered(files: tuple[FileRow, ...], order: Order) -> tuple[FileRow, ...]:
     if order == "state":
-        return tuple(sorted(files, key=lambda row: (STANDINGS.index(row.standing), row.path)))
+        return tuple(sorted(files, key=lambda row: (FILE_STATES.index(row.state), row.path)))
     if order == "path":
         return tuple(sorted(files, key=lambda row: row.path))
     if order == "size":

@@ -9,7 +9,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, labelled, line, spread, width, wrapped
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.stores.findings import Report
+    from openclaw_mem_engine.stores.findings import DoctorReport as Report
     from openclaw_mem_tui.features.index.presenter import HealthLook
 
 #: Mark and role of each severity: never told by colour alone.

@@ -9,10 +9,10 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, labelled, line
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_list import FileRow, Standing
+    from openclaw_mem_engine.inspection.file_list import FileRow, FileState
 
 #: Mark, words and role of each standing: never told by colour alone.
-_STANDINGS: dict[Standing, tuple[str, str, str]] = {
+_STANDINGS: dict[FileState, tuple[str, str, str]] = {
     "changed": ("◌", "changed", "warn"),
     "new": ("+", "new", "warn"),
     "gone": ("−", "gone", "warn"),
@@ -20,8 +20,8 @@ _STANDINGS: dict[Standing, tuple[str, str, str]] = {
     "left-out": ("⊘", "left out", "warn"),
     "indexed": ("●", "indexed", ""),
 }
-STATE_WORDS: dict[Standing, str] = {standing: words for standing, (_, words, _) in _STANDINGS.items()}
-_WHAT: dict[Standing, str] = {
+STATE_WORDS: dict[FileState, str] = {standing: words for standing, (_, words, _) in _STANDINGS.items()}
+_WHAT: dict[FileState, str] = {
     "changed": "the file differs from what is indexed: searches find the old text until the next sync (y)",
     "new": "not in the index yet: no search finds it until the next sync (y)",
     "gone": "not on disk any more: searches still find it until the next sync (y)",
@@ -70,14 +70,14 @@ def header(cells: int) -> Line:
 
 def file_row(row: FileRow, look: HealthLook, cells: int, selected: bool) -> Line:
     """One file: where, how many chunks, how large, how it stands, when it was written."""
-    mark, _, role = _STANDINGS[row.standing]
+    mark, _, role = _STANDINGS[row.state]
     wide = _columns(cells)
     size = "" if row.size is None else fmt.bytes_of(row.size)
     written = fmt.day(row.mtime, look.at) if row.mtime is not None else ""
     path = fmt.left(fmt.crop_left(fmt.inert(row.path), wide.path), wide.path)
     return line(
         ("▌ " if selected else "  ", "accent"),
-        (path, "faint" if row.standing == "left-out" else ""),
+        (path, "faint" if row.state == "left-out" else ""),
         fmt.right(f"{row.chunks:,}" if row.chunks else "", wide.chunks),
         (fmt.right(size, wide.size), "dim"),
         (f"  {mark} ", role or "good"),
@@ -88,10 +88,10 @@ def file_row(row: FileRow, look: HealthLook, cells: int, selected: bool) -> Line
 
 def _standing(row: FileRow) -> str:
     """``changed +512 B``"""
-    words = _STANDINGS[row.standing][1]
-    if row.standing == "indexed" and row.delta > 0:
+    words = _STANDINGS[row.state][1]
+    if row.state == "indexed" and row.delta > 0:
         return f"{words} {fmt.bytes_of(row.delta)} wait"
-    if row.standing != "changed":
+    if row.state != "changed":
         return words
     if not row.delta:
         return f"{words} same size"
@@ -107,19 +107,19 @@ def file_detail(row: FileRow | None, look: HealthLook, cells: int) -> list[Line]
     def say(label: str, *parts: Span | tuple[str, str] | str) -> None:
         made.extend(labelled(label, line(*parts), cells - 1, _LABEL))
 
-    mark, words, role = _STANDINGS[row.standing]
+    mark, words, role = _STANDINGS[row.state]
     say("file", fmt.inert(row.path), (" · transcript" if row.source == "sessions" else "", "dim"))
-    say("state", (f"{mark} {words}", f"strong {role}".strip()), (f": {_WHAT[row.standing]}", "dim"))
-    if row.standing == "indexed" and row.delta > 0:
+    say("state", (f"{mark} {words}", f"strong {role}".strip()), (f": {_WHAT[row.state]}", "dim"))
+    if row.state == "indexed" and row.delta > 0:
         told = "indexed when there is more of it, when the conversation was quiet for a while, or with y"
         say("waits", f"{fmt.bytes_of(row.delta)} of new messages", (f": {told}", "dim"))
-    if row.standing == "left-out" and row.chunks:
+    if row.state == "left-out" and row.chunks:
         say("found", ("by the text of its last reading, until it can be read again", "warn"))
     if row.why:
         say("why", (fmt.inert(row.why), role))
     if row.size is not None:
         told = fmt.bytes_of(row.size)
-        if row.standing == "changed" and row.indexed_size is not None:
+        if row.state == "changed" and row.indexed_size is not None:
             told = f"{told} on disk, {fmt.bytes_of(row.indexed_size)} when it was indexed"
         say("size", told)
     if row.mtime is not None:
