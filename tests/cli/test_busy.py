@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_mem_engine.sync.owner import read_owner
+from openclaw_mem_engine.sync.lock import read_owner
 from support.commands import Call, World
 from support.terminals import on_a_terminal
 

@@ -19,7 +19,7 @@ import pytest
 from openclaw_mem_engine.cli.log import moment_of
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
-from openclaw_mem_engine.sync.owner import read_owner
+from openclaw_mem_engine.sync.lock import read_owner
 from support.commands import Call, World
 
 NOW = 1_770_000_000.0

@@ -11,6 +11,7 @@ import pytest
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.base import FileChange, FileState, StoredChunk
+from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace.bootstrap import BOOTSTRAP_LIMIT, bootstrap_cut
 from support.damage import NOTES, age, alter, codes, indexed, looked, named, sync, type_in
 from support.goldens import golden
@@ -116,7 +117,7 @@ def test_transcripts_are_compared_as_far_as_they_are_indexed(tmp_path: Path) -> 
     alter(settings, "UPDATE files SET hash = 'x' WHERE source = 'sessions'")
     assert named(looked(settings), "stale-hash").evidence == ("sessions/one.jsonl",)
     with Memory.open(settings) as memory:
-        memory.sync(verify=True)
+        memory.sync(SyncRequest(verify=True))
     assert looked(settings, deep=True).findings == ()
 
 

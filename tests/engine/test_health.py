@@ -15,6 +15,7 @@ import pytest
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.inspection.file_list import FileRow, Overview
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace.transcript_listing import source_of
 from support.damage import indexed
 from support.memories import open_memory, write_notes
@@ -282,7 +283,7 @@ def test_what_waits_of_a_transcript_is_told(tmp_path: Path) -> None:
         append(sessions / "one.jsonl", more)
         row = rows(memory.health.overview())["sessions/one.jsonl"]
         assert (row.standing, row.delta) == ("indexed", len(more))
-        memory.sync(tails=True)
+        memory.sync(SyncRequest(tails=True))
         assert rows(memory.health.overview())["sessions/one.jsonl"].delta == 0
 
 

@@ -20,6 +20,7 @@ from openclaw_mem_engine.ranking.rank import rank
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
+from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.tools import memory_search
 from support.memories import open_memory, write_notes
 
@@ -197,7 +198,7 @@ def test_searches_in_many_threads_while_notes_change(memory: Memory, tmp_path: P
             write_notes(
                 workspace, {f"memory/n{n}.md": f"pump number {n} turn {turn}\n" for n in range(0, 40, 7)}
             )
-            live.sync(force=turn == 3)
+            live.sync(SyncRequest(force=turn == 3))
         stop.set()
         for thread in threads:
             thread.join()

@@ -20,8 +20,9 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import MemoryFile
 from openclaw_mem_engine.ranking.knobs import OPENCLAW_2026_2
 from openclaw_mem_engine.stores.base import FileState
-from openclaw_mem_engine.sync import derive, sources
-from openclaw_mem_engine.sync.deltas import Standing, enough, is_due, standing
+from openclaw_mem_engine.sync import changes, source_text
+from openclaw_mem_engine.sync.report import SyncRequest
+from openclaw_mem_engine.sync.transcript_state import TranscriptState, enough, is_due, transcript_state
 from openclaw_mem_engine.tools import memory_get
 from openclaw_mem_engine.workspace.transcripts import Growth, read_transcript
 from support.damage import looked, named
@@ -63,8 +64,10 @@ def listed(size: int = 100, inode: int = 7, mtime_s: int = 1_000) -> MemoryFile:
         (listed(200), state(checked_s=0), "rewritten"),
     ],
 )
-def test_how_a_file_stands_to_the_index(file: MemoryFile, known: FileState | None, wanted: Standing) -> None:
-    assert standing(file, known, 2 * S) == wanted
+def test_the_state_of_a_file_against_the_index(
+    file: MemoryFile, known: FileState | None, wanted: TranscriptState
+) -> None:
+    assert transcript_state(file, known, 2 * S) == wanted
 
 
 @pytest.mark.parametrize(
@@ -316,7 +319,7 @@ def test_of_too_much_talk_the_first_part_is_kept(
     path = put(sessions / "big.jsonl", messages(*(f"The otter number {n} is fed." for n in range(40))))
     limited = replace(memory.settings, max_file_bytes=2_000, provider=ProviderSettings("static"))
     with Memory.open(limited) as opened:
-        assert opened.sync(force=True).notes == []
+        assert opened.sync(SyncRequest(force=True)).notes == []
         before = {chunk.chunk_id for chunk in opened._backend.store.chunks_of("sessions/big.jsonl")}
         append(path, messages(*(f"The beaver number {n} is fed." for n in range(200))))
         report = opened.sync()
@@ -331,9 +334,9 @@ def test_of_too_much_talk_the_first_part_is_kept(
         assert {path for path, _, _ in hits(opened, "otter number")} == {"sessions/big.jsonl"}
         generation = opened._backend.store.generation()
         with monkeypatch.context() as patch:
-            for module in (derive, sources):
+            for module in (source_text, changes):
                 patch.setattr(module, "read_transcript", _not_the_big_one)
-            patch.setattr(sources, "growth_of", _never)
+            patch.setattr(changes, "growth_of", _never)
             for _ in range(2):
                 append(path, messages(*(f"The walrus number {n} is fed." for n in range(200))))
                 age(path)
@@ -343,7 +346,7 @@ def test_of_too_much_talk_the_first_part_is_kept(
                 again = opened.sync()
                 assert (again.changed, again.embedded, again.notes) == ((), 0, [])
                 assert opened._backend.store.generation() == generation
-        assert opened.sync(verify=True).changed == ()
+        assert opened.sync(SyncRequest(verify=True)).changed == ()
         assert hits(opened, "walrus") & {("sessions/big.jsonl", 1, 1)} == set()
     found = looked(limited, deep=True)
     assert {finding.code for finding in found.findings} == {"transcripts-cut"}
@@ -386,7 +389,7 @@ def test_a_plan_counts_transcripts_too(memory: Memory) -> None:
     planned = memory.plan()
     assert (planned.files, planned.chunks) == (2, 2)
     memory.sync()
-    assert (memory.plan().files, memory.plan(force=True).files) == (0, 2)
+    assert (memory.plan().files, memory.plan(SyncRequest(force=True)).files) == (0, 2)
 
 
 # -- the original, and the demo -----------------------------------------------------------------------------

@@ -16,10 +16,9 @@ from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Note, Progress
 from openclaw_mem_engine.sync import exclusive
-from openclaw_mem_engine.sync.flight import SingleFlight, Wishes
-from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
-from openclaw_mem_engine.sync.owner import Owner
-from openclaw_mem_engine.sync.report import SyncReport
+from openclaw_mem_engine.sync.coordinator import SingleFlight, Wishes
+from openclaw_mem_engine.sync.lock import Owner, SyncBusy, SyncLock
+from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from support.locks import in_thread, let_go, other_process
 from support.memories import open_memory, write_notes
 
@@ -173,9 +172,9 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 def test_the_patient_goes_on_waiting_when_the_impatient_gives_up(memory: Memory) -> None:
     with other_process(memory.settings.index_path) as process:
-        hasty_thread, hasty = in_thread(lambda: memory.sync(wait_s=0.3))
+        hasty_thread, hasty = in_thread(lambda: memory.sync(SyncRequest(wait_s=0.3)))
         time.sleep(0.1)
-        patient_thread, patient = in_thread(lambda: memory.sync(wait_s=30))
+        patient_thread, patient = in_thread(lambda: memory.sync(SyncRequest(wait_s=30)))
         hasty_thread.join(10)
         assert isinstance(hasty[0], SyncBusy)
         time.sleep(0.3)
@@ -188,11 +187,11 @@ def test_the_patient_goes_on_waiting_when_the_impatient_gives_up(memory: Memory)
 
 def test_the_impatient_gives_up_while_the_patient_waits(memory: Memory) -> None:
     with other_process(memory.settings.index_path) as process:
-        patient_thread, patient = in_thread(lambda: memory.sync(wait_s=30))
+        patient_thread, patient = in_thread(lambda: memory.sync(SyncRequest(wait_s=30)))
         time.sleep(0.1)
         start = time.monotonic()
         with pytest.raises(SyncBusy, match=f"process {process.pid}, indexing"):
-            memory.sync(wait_s=0.3)
+            memory.sync(SyncRequest(wait_s=0.3))
         assert 0.25 < time.monotonic() - start < 5
         assert not patient
         let_go(process)
@@ -202,11 +201,11 @@ def test_the_impatient_gives_up_while_the_patient_waits(memory: Memory) -> None:
 
 def test_the_time_that_was_waited_together_counts(memory: Memory) -> None:
     with other_process(memory.settings.index_path):
-        first, _ = in_thread(lambda: memory.sync(wait_s=1.5))
+        first, _ = in_thread(lambda: memory.sync(SyncRequest(wait_s=1.5)))
         time.sleep(0.1)
         start = time.monotonic()
         with pytest.raises(SyncBusy):
-            memory.sync(wait_s=2.0)
+            memory.sync(SyncRequest(wait_s=2.0))
         assert 1.9 < time.monotonic() - start < 3.2
         first.join(10)
 
@@ -231,7 +230,7 @@ def test_whoever_lost_the_lock_writes_nothing_more(tmp_path: Path, monkeypatch: 
                 after_theft.append(memory.status().chunks)
 
         with pytest.raises(SyncBusy, match=r"lost to another process .*another-machine.*run it again"):
-            memory.sync(steal)
+            memory.sync(progress=steal)
         assert after_theft == [memory.status().chunks]
         assert 0 < after_theft[0] < 600
         assert held.read_bytes() == thief

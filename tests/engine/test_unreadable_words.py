@@ -15,6 +15,7 @@ from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import DOCUMENTED
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
+from openclaw_mem_engine.sync.report import SyncRequest
 from support.damage import alter, codes, indexed, looked, type_in
 from support.stores import found, new_store, put, unit
 
@@ -89,7 +90,7 @@ def test_a_rebuild_from_a_damaged_index_has_all_its_tables(
 ) -> None:
     alter(settings, *statements)
     with Memory.open(settings) as memory:
-        assert memory.sync(force=True).rebuilt
+        assert memory.sync(SyncRequest(force=True)).rebuilt
         assert words(memory, "heron") == ["memory/animals/heron.md"]
     assert looked(settings, deep=True).findings == ()
 

@@ -16,12 +16,12 @@ from pathlib import Path
 from queue import Empty, Queue
 
 import pytest
+from openclaw_mem_engine.sync.eyes import Eyes, NotifyEyes
+from openclaw_mem_engine.sync.watched import Places, network_place
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.sync.eyes import Eyes, NotifyEyes
 from openclaw_mem_engine.sync.watch import Watcher
-from openclaw_mem_engine.sync.watched import Places, network_place
 from support.memories import settings_for, write_notes
 
 #: Far more than it takes; a lost event fails the test instead of hanging it.

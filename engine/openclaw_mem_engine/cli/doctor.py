@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.stores.findings import Finding, Report
-    from openclaw_mem_engine.sync.journal import Journal
+    from openclaw_mem_engine.sync.events import Journal
 
 
 def run(arguments: Namespace) -> int:
     """Look at everything, mend when asked to, and print what there is. Makes no index."""
     settings = settings_of(arguments)
-    from openclaw_mem_engine.sync.journal import Journal
+    from openclaw_mem_engine.sync.events import Journal
 
     with closing(Journal.of(settings)) as journal:
         report, done = _examined(settings, journal, deep=arguments.deep, mend=arguments.fix)

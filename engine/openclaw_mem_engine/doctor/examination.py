@@ -48,8 +48,8 @@ from openclaw_mem_engine.stores.sqlite.derived_checks import (
 from openclaw_mem_engine.stores.sqlite.location import index_is_there, unreachable
 from openclaw_mem_engine.stores.sqlite.repair import INDEX_CODES, repair
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
-from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.lock import Killed, SyncLock
+from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 
 #: How long mending waits for a sync that is at work, seconds.
 LOCK_WAIT_S = 10.0

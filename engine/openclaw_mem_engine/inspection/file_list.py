@@ -18,8 +18,8 @@ from openclaw_mem_engine.stores.base import (
     IndexStore,
     SpaceSize,
 )
-from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild
-from openclaw_mem_engine.sync.scan import Changes
+from openclaw_mem_engine.sync.changes import Changes
+from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.workspace.transcript_listing import source_of
 
 #: ``indexed``: as on disk. ``changed``, ``new``, ``gone``: the next sync reads or forgets it. ``refused``: it

@@ -8,24 +8,21 @@ from dataclasses import replace
 
 from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import Cancelled, IndexChanged, UsageError
+from openclaw_mem_engine.errors import Cancelled, UsageError
 from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress, SkippedFile
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
 from openclaw_mem_engine.retrieval.candidate_lists import Legs
-from openclaw_mem_engine.retrieval.freshness import Standing, note_staleness
+from openclaw_mem_engine.retrieval.freshness import FreshnessTracker, note_staleness
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
 from openclaw_mem_engine.stores.sqlite.lexical_query import LexicalQuery, build_keyword_query, build_query
-from openclaw_mem_engine.stores.sqlite.location import make_folder
-from openclaw_mem_engine.sync.flight import WAIT_S, SingleFlight, Wishes, sweep_unowned
-from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild, sync
-from openclaw_mem_engine.sync.journal import Journal
+from openclaw_mem_engine.sync.changes import Changes
+from openclaw_mem_engine.sync.coordinator import SyncCoordinator
+from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.lock import SyncLock
-from openclaw_mem_engine.sync.report import SyncReport
-from openclaw_mem_engine.sync.scan import Changes
-from openclaw_mem_engine.sync.sources import scan
+from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_engine.workspace.dates import note_date
 from openclaw_mem_engine.workspace.reading import get_excerpt
 
@@ -53,12 +50,14 @@ class BuiltinBackend:
         self.embedders = embedders
         self._more_notes = notes
         self._clock = clock
-        self._standing = Standing(settings, store, embedders)
+        self._freshness = FreshnessTracker(settings, store, embedders)
         self._vectors = QueryVectors(store, embedders)
         self._searching: dict[int, LinkedToken] = {}
         self.journal = journal or Journal.of(settings, clock, kept=False)
-        self._flight = SingleFlight(store.path, killed=self.journal.killed)
-        sweep_unowned(store.path, self.journal.killed)
+        self._coordinator = SyncCoordinator(
+            settings, store, embedders, self.journal, clock, self._freshness.syncing
+        )
+        self._coordinator.sweep()
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -70,68 +69,16 @@ class BuiltinBackend:
 
     def sync(
         self,
+        request: SyncRequest = DEFAULT_REQUEST,
         progress: Progress | None = None,
         cancel: CancelToken | None = None,
-        *,
-        force: bool = False,
-        verify: bool = False,
-        tails: bool = False,
-        wait_s: float = WAIT_S,
-        budget_s: float | None = None,
-        files_s: float | None = None,
     ) -> SyncReport:
-        """Bring the index up to date (see ``sync.indexer.sync`` and ``sync.flight``). One at a time: a second
-        thread joins a sync that does all that it asks for, another process is waited for, ``wait_s`` seconds
-        at most. An index that was set aside or removed meanwhile is made anew. Raises SyncBusy when it is
-        not done by then, IndexChanged when the index was taken away while it was at work."""
-        done = SyncReport()
-        make_folder(self.store.path)  # that of the lock, too: all of it may have been removed
-
-        def work(tell: Progress, stop: CancelToken) -> SyncReport:
-            opened = self.store.follow()
-            sync(
-                self.settings,
-                self.store,
-                self.embedders,
-                tell,
-                stop,
-                force=force,
-                verify=verify,
-                tails=tails,
-                budget_s=budget_s,
-                files_s=files_s,
-                clock=self._clock,
-                report=done,
-            )
-            if self.store.follow() != opened:
-                raise IndexChanged(
-                    f"The index {self.store.path} was set aside or removed while it was brought up to date: "
-                    "run it again."
-                )
-            return done
-
-        def alone(tell: Progress, stop: CancelToken) -> SyncReport:
-            # Here: whoever joins this sync, or gives up waiting for it, has done nothing to write down.
-            self._standing.began()
-            report = None
-            try:
-                report = self.journal.syncing(
-                    lambda: work(tell, stop), lambda: self._would_rebuild(force), done
-                )
-                return report
-            finally:
-                self._standing.ended(report)
-
+        """Bring the index up to date (see ``SyncCoordinator.sync``). Blocks until it is done: minutes for a
+        first index, and ``request.wait_s`` while another process syncs."""
         try:
-            report = self._flight.run(
-                alone,
-                lambda: not scan(self.settings, self.store, tails=tails)[0].paths,
-                progress,
-                cancel,
-                Wishes(force, verify, tails, budget_s, files_s, wait_s),
-            )
+            report = self._coordinator.sync(request, progress, cancel)
         except BaseException:
-            self._standing.forget()  # it leaves something that only a look can tell
+            self._freshness.forget()  # what it leaves only a scan can find out
             raise
         if report.waiting:
             self.look()  # it was not all done
@@ -145,21 +92,16 @@ class BuiltinBackend:
         most. Raises SyncBusy when that was not enough, Cancelled, IndexUnavailable."""
         lock = SyncLock(self.store.path, "pruning the cache", killed=self.journal.killed)
         with lock.holding(wait_s, cancel):
-            self._standing.follow()
+            self._freshness.follow()
             return self.store.prune_cache(most)
-
-    def _would_rebuild(self, force: bool) -> bool:
-        present = self.store.fingerprint()
-        wanted = fingerprint_of(self.settings, self.embedders.primary)
-        return present is not None and (force or needs_rebuild(present, wanted))
 
     def freshness(self) -> Freshness:
         """Compare the index with the files on disk now: one stat a file. Raises WorkspaceError."""
         return self.look()[0]
 
     def look(self) -> tuple[Freshness, Changes, list[SkippedFile]]:
-        """The same, with every file that differs, and every one that was left out."""
-        return self._standing.look()
+        """The same, with every file that differs, and every one that was excluded."""
+        return self._freshness.look()
 
     # -- searching --------------------------------------------------------------------------------------
 
@@ -182,7 +124,7 @@ class BuiltinBackend:
         query = query.strip()
         if not query:
             raise UsageError("A query is required.")
-        self._standing.follow()
+        self._freshness.follow()
         notes: list[Note] = [*self.notes]
         timings: dict[str, float] = {}
         primary = self.embedders.primary
@@ -212,7 +154,7 @@ class BuiltinBackend:
         )
         signals = legs.signals(kept, candidates, knobs)
         _stop_if_asked(cancel)
-        freshness = self._standing.known
+        freshness = self._freshness.known
         note_staleness(freshness, notes)
         return Pool(
             query,
