@@ -103,4 +103,4 @@ def test_a_damaged_index_is_not_set_aside_under_the_hands_of_another(call: Call,
         assert "try again when it is done" in said.err
         assert index.exists()
     assert call("index", "--force").code == 0
-    assert read_owner(index.with_name(f"{index.name}.lock")) is None
+    assert read_owner(index.with_name(f"{index.name}.lock-owner")) is None

@@ -196,6 +196,8 @@ class SyncLock:
     def _try(self) -> bool:
         from filelock import FileLock, SoftFileLock, Timeout
 
+        if not self.path.parent.is_dir():  # filelock would make it
+            raise _refused(self.path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
         while True:
             kind, path = FileLock, self.path
             if self._soft:
