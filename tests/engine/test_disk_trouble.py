@@ -64,6 +64,7 @@ SMALL_DISK = """
     import sys
     from pathlib import Path
     import apsw
+    from openclaw_mem_engine.sync.report import SyncRequest
     from openclaw_mem_engine.errors import IndexUnavailable
     from support.memories import open_memory, write_notes
 
