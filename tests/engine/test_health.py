@@ -330,7 +330,7 @@ def test_what_was_mended_is_told_although_the_look_after_it_was_stopped(memory: 
 
     done, after = memory.health.mend(memory.health.examine(), stop_at_the_look, stop)
     assert after is None and len(done) == 1
-    assert memory.health.events(1)[0].text == f"Mended: {done[0]}."
+    assert memory.health.events(1)[0].text == f"Repaired: {done[0]}."
     report = memory.health.examine()
     assert not report.errors
     assert memory.health.mend(report, stop_at_the_look, stop) == ([], None)

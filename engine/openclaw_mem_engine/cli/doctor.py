@@ -66,7 +66,7 @@ def _examined(settings: Settings, journal: Journal, *, deep: bool, mend: bool) -
                 began = time.perf_counter()
                 done = fix(settings, report, token, killed=journal.killed)
                 started = time.perf_counter()
-                journal.mended(done, started - began)
+                journal.repaired(done, started - began)
                 try:
                     report = look()
                 except Cancelled as error:

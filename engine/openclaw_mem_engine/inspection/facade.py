@@ -67,7 +67,7 @@ class Health:
         backend = self._backend
         done = fix(backend.settings, report, cancel, killed=backend.journal.killed)
         mended = time.perf_counter()
-        backend.journal.mended(done, mended - started)
+        backend.journal.repaired(done, mended - started)
         try:
             after = self.examine(progress, cancel, deep=report.deep)
         except Cancelled:

@@ -32,7 +32,7 @@ class FreshnessTracker:
         self._embedders = embedders
         self._guard = threading.Lock()  # of all below
         self._found: Freshness | None = None
-        self._turns = 0  # how often a sync has begun or ended, or another file took the place of the index
+        self._turns = 0  # how often a sync has begun or ended, or the index file was replaced
         self._syncing = False
         self._opened = store.follow(make=False)
 
@@ -94,7 +94,7 @@ class FreshnessTracker:
         changes, skipped = scan(self._settings, self._store)
         found = self._judged(changes, skipped, synced_at)
         with self._guard:
-            if self._turns == turn:  # else a sync knows more than these files told
+            if self._turns == turn:  # else a sync knows more than these files
                 self._found = found
         return found, changes, skipped
 

@@ -156,7 +156,7 @@ def compare(
                 content = ""
         except NoteRefused as refusal:
             if refusal.reason != state.refusal:
-                changed.append(file)  # reading it again will tell why, in one place
+                changed.append(file)  # reading it again finds out why
                 continue
             content = state.hash
         if content == state.hash:
@@ -192,7 +192,7 @@ def compare_transcripts(
         if found == "same" and not how.verify:
             continue
         if found == "grown" and cut is not None and not how.verify:
-            continue  # what is appended lies behind all that is taken
+            continue  # what is appended comes after all that is taken
         how.read(file.path)
         try:
             if found == "grown":
@@ -207,7 +207,7 @@ def compare_transcripts(
             if state.refusal and refusal.reason == state.refusal:
                 touched.append(_seen(file, state))
             else:
-                changed.append(file)  # reading it again will tell why, in one place
+                changed.append(file)  # reading it again finds out why
     return Changes(tuple(changed), tuple(touched), gone_for_good(gone, listing))
 
 

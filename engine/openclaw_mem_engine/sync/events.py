@@ -239,12 +239,12 @@ class Journal:
 
     # -- the rest ---------------------------------------------------------------------------------------
 
-    def mended(self, done: Sequence[str], seconds: float | None = None) -> None:
+    def repaired(self, done: Sequence[str], seconds: float | None = None) -> None:
         """The doctor has repaired what ``done`` names; nothing is written down of nothing. To be called at
         once: what follows may be stopped."""
         if done:
             counts = {"mended": len(done)}
-            self._add("doctor", f"Mended: {'; '.join(done)}.", seconds=seconds, counts=counts)
+            self._add("doctor", f"Repaired: {'; '.join(done)}.", seconds=seconds, counts=counts)
 
     def examined(self, report: Report, seconds: float | None = None) -> None:
         """The doctor has checked. Nothing is written down when there is no index: a check makes no file."""

@@ -97,6 +97,7 @@ class SyncLock:
         self.index_path = index_path
         self.path = index_path.with_name(f"{index_path.name}.lock")
         self.record_path = index_path.with_name(f"{index_path.name}.lock-owner")
+        self._held_path = index_path.with_name(f"{index_path.name}.lock-held")
         self.what = what
         self._killed = killed
         self._soft = soft
@@ -177,9 +178,11 @@ class SyncLock:
         """The error for a lock that another owner keeps."""
         owner = self.owner()
         who = f" ({owner.described(self._clock())})" if owner else ""
+        # The death of an owner on another host cannot be noticed here.
+        remote = f" If it is gone, remove {self._held_path}." if self._soft else ""
         return SyncBusy(
             f"Another process is bringing the index {self.index_path} up to date{who}. Nothing was changed; "
-            "try again when it is done.",
+            f"try again when it is done.{remote}",
             owner,
         )
 
@@ -201,7 +204,7 @@ class SyncLock:
         while True:
             kind, path = FileLock, self.path
             if self._soft:
-                kind, path = SoftFileLock, self.path.with_name(f"{self.path.name}-held")
+                kind, path = SoftFileLock, self._held_path
             try:
                 lock = kind(path, mode=0o600, thread_local=False, fallback_to_soft=False)
                 lock.acquire(blocking=False)

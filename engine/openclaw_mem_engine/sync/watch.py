@@ -136,7 +136,7 @@ class Watcher:
                     group |= seen
                 ended = bool(group) and (now - last >= self._quiet_s or now - began >= self._longest_s)
                 if (ended and _may_move_folders(group)) or (now >= open_again and self._has_new_folder(seen)):
-                    # Before the group is told: what is written into a new folder from now on has an event,
+                    # Before the group is yielded: what is written into a new folder from now on has an event,
                     # and what is there already is for the scan to find.
                     if self._folders_now()[1] != self._folders:
                         _close(watches)
