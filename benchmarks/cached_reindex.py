@@ -13,6 +13,7 @@ from _bench import Times, in_turn, one_blas_thread, print_times, scratch, settin
 one_blas_thread()
 
 from openclaw_mem_engine.memory import Memory  # noqa: E402 - after the variables that numpy reads
+from openclaw_mem_engine.sync.report import SyncRequest  # noqa: E402
 
 GOAL_RATIO = 1.3
 
@@ -38,8 +39,8 @@ def main() -> None:
             embedded = set[int]()
             times: dict[str, Times] = in_turn(
                 {
-                    "without embeddings": lambda: plain.sync(force=True),
-                    "all from the cache": lambda: embedded.add(cached.sync(force=True).embedded),
+                    "without embeddings": lambda: plain.sync(SyncRequest(force=True)),
+                    "all from the cache": lambda: embedded.add(cached.sync(SyncRequest(force=True)).embedded),
                 },
                 options.rounds,
             )

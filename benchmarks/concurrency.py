@@ -28,8 +28,9 @@ one_blas_thread()
 
 from openclaw_mem_engine.config.settings import Settings  # noqa: E402
 from openclaw_mem_engine.memory import Memory  # noqa: E402
-from openclaw_mem_engine.sync.flight import GRACE_S  # noqa: E402
+from openclaw_mem_engine.sync.coordinator import GRACE_S  # noqa: E402
 from openclaw_mem_engine.sync.lock import SyncBusy  # noqa: E402
+from openclaw_mem_engine.sync.report import SyncRequest  # noqa: E402
 
 READERS = ("stays open", "stays open too", "opens for each search", "syncs before each search")
 
@@ -95,7 +96,7 @@ def _writer(settings: Settings, until: float, place: Path) -> None:
             mark += 1
             write(settings.workspace, path_of(draw.randrange(NOTES)), note(draw, f"mark{mark}x"))
         force = draw.random() < 0.1
-        memory.sync(force=force)
+        memory.sync(SyncRequest(force=force))
         account.rebuilds += force
 
     with Memory.open(settings) as memory:
@@ -115,7 +116,7 @@ def _reader(settings: Settings, until: float, place: Path, name: str) -> None:
         with Memory.open(settings) as memory:
             if name == READERS[3]:
                 try:
-                    memory.sync(wait_s=GRACE_S)
+                    memory.sync(SyncRequest(wait_s=GRACE_S))
                 except SyncBusy:
                     account.busy += 1
             search(memory)

@@ -35,6 +35,7 @@ from openclaw_mem_engine.config.settings import Settings  # noqa: E402
 from openclaw_mem_engine.memory import Memory  # noqa: E402
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers  # noqa: E402
 from openclaw_mem_engine.sync.lock import SyncLock  # noqa: E402
+from openclaw_mem_engine.sync.report import SyncRequest  # noqa: E402
 
 #: Notes that come, go and change; and one that never does, which every search must find.
 NOTES = 60
@@ -248,7 +249,7 @@ def work(settings: Settings, log: Path, seed: float, mark: int) -> None:
             force = draw.random() < 0.4
             what = "rebuilding" if force else "syncing"
             say(f"begin {what}")
-            memory.sync(force=force)
+            memory.sync(SyncRequest(force=force))
             say(f"done {what}")
 
 

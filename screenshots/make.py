@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 
@@ -33,7 +33,7 @@ from openclaw_mem_engine.ranking import state as ranking_state
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.status import Status
-from openclaw_mem_engine.sync.report import SyncReport
+from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.guide import DemoGuide
 
@@ -118,9 +118,12 @@ class SteadyMemory(Memory):
         return replace(pool, lists=lists, timings=timings)
 
     def sync(
-        self, progress: Progress | None = None, cancel: CancelToken | None = None, **how: Any
+        self,
+        request: SyncRequest = DEFAULT_REQUEST,
+        progress: Progress | None = None,
+        cancel: CancelToken | None = None,
     ) -> SyncReport:
-        report = super().sync(progress, cancel, **how)
+        report = super().sync(request, progress, cancel)
         report.seconds = 0.2
         return report
 

@@ -80,7 +80,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sync.plan import Plan as Plan
     from openclaw_mem_engine.sync.plan import PlannedSpace as PlannedSpace
     from openclaw_mem_engine.sync.report import SyncReport as SyncReport
-    from openclaw_mem_engine.sync.watch import watch_notes as watch_notes
     from openclaw_mem_engine.tools import memory_get as memory_get
     from openclaw_mem_engine.tools import memory_search as memory_search
     from openclaw_mem_engine.tools import present_snippet as present_snippet
@@ -119,7 +118,6 @@ _NAMES = {
     "stores.findings": "INDEX REBUILD VERIFY Check Finding DoctorReport",
     "sync.plan": "Plan PlannedSpace",
     "sync.report": "SyncReport",
-    "sync.watch": "watch_notes",
     "tools": "memory_get memory_search present_snippet shows_citation",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.retrieval.base import Backend
     from openclaw_mem_engine.state.events import Event
     from openclaw_mem_engine.stores.findings import DoctorReport
-    from openclaw_mem_engine.sync.journal import Journal
+    from openclaw_mem_engine.sync.events import Journal
 
 
 class Health:

@@ -24,10 +24,10 @@ from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.retrieval import open_backend
 from openclaw_mem_engine.retrieval.base import PRUNE_WAIT_S, Backend, BackendContext, Capabilities
 from openclaw_mem_engine.status import IndexStatus, Status
-from openclaw_mem_engine.sync.flight import WAIT_S
-from openclaw_mem_engine.sync.journal import Journal
+from openclaw_mem_engine.sync.events import Journal
+from openclaw_mem_engine.sync.follow import Follower, FollowEvent, FollowSync
 from openclaw_mem_engine.sync.plan import Plan
-from openclaw_mem_engine.sync.report import SyncReport
+from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.records import DayUsage
@@ -89,32 +89,38 @@ class Memory:
 
     def sync(
         self,
+        request: SyncRequest = DEFAULT_REQUEST,
         progress: Progress | None = None,
         cancel: CancelToken | None = None,
-        *,
-        force: bool = False,
-        verify: bool = False,
-        tails: bool = False,
-        wait_s: float = WAIT_S,
-        budget_s: float | None = None,
-        files_s: float | None = None,
     ) -> SyncReport:
-        """Make the index match the files on disk; ``force`` rebuilds it aside and swaps it in; ``verify``
-        reads every file to compare it; ``tails`` takes transcripts that grew a little, too; ``budget_s`` and
-        ``files_s`` (see ``sync.indexer.sync``) are for callers who wait for an answer. While another process
-        syncs it is waited for, ``wait_s`` seconds at most; SyncBusy says that it was not enough. Raises
-        UsageError for a memory with faults: what they make must not stay in the index."""
+        """Make the index match the files on disk, as ``request`` says. ``progress`` is called in this thread
+        with files done, files in all and a label. Blocks until it is done; while another process syncs it
+        waits ``request.wait_s`` seconds at most, then raises SyncBusy. Raises UsageError for a memory with
+        faults: what they make must not stay in the index."""
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: sync it without them first.")
-        return self._backend.sync(
-            progress,
-            cancel,
-            force=force,
-            verify=verify,
-            tails=tails,
-            wait_s=wait_s,
-            budget_s=budget_s,
-            files_s=files_s,
+        return self._backend.sync(request, progress, cancel)
+
+    def follow(
+        self,
+        on_event: Callable[[FollowEvent], None],
+        stop: CancelToken,
+        *,
+        sync: FollowSync | None = None,
+        at_start: bool = True,
+    ) -> None:
+        """Keep the index up to date until ``stop`` is set: sync at the start (``at_start``), after changes on
+        disk, by the configured interval, and again after a failure. Blocks all that time.
+
+        ``on_event`` is called in this thread; what it raises ends this call. A sync that fails is an event
+        and is tried again. ``sync`` replaces the plain ``Memory.sync``, for callers who add to it. Raises
+        UsageError for a memory with faults.
+        """
+        if self._lineup.faults:
+            raise UsageError("A memory with faults only searches: follow it without them.")
+        plain: FollowSync = lambda _trigger, progress: self.sync(progress=progress, cancel=stop)  # noqa: E731
+        Follower(self.settings, on_event, stop, sync or plain, self.freshness, self._journal.watched).run(
+            at_start=at_start
         )
 
     @property
@@ -127,16 +133,9 @@ class Memory:
         with. None: none was named."""
         return override is not None and self.capabilities.sync and self._backend.would_rebuild()
 
-    def plan(
-        self,
-        cancel: CancelToken | None = None,
-        *,
-        force: bool = False,
-        tails: bool = False,
-        files_s: float | None = None,
-    ) -> Plan:
-        """What ``sync`` would do and cost. Sends and writes nothing."""
-        return self._backend.plan(cancel, force=force, tails=tails, files_s=files_s)
+    def plan(self, request: SyncRequest = DEFAULT_REQUEST, cancel: CancelToken | None = None) -> Plan:
+        """What ``sync`` with this request would do and cost. Sends and writes nothing."""
+        return self._backend.plan(request, cancel)
 
     def freshness(self) -> Freshness:
         """How the index compares with the files on disk at this moment."""

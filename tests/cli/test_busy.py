@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_mem_engine.sync.owner import read_owner
+from openclaw_mem_engine.sync.lock import read_owner
 from support.commands import Call, World
 from support.terminals import on_a_terminal
 
@@ -105,4 +105,4 @@ def test_a_damaged_index_is_not_set_aside_under_the_hands_of_another(call: Call,
         assert "try again when it is done" in said.err
         assert index.exists()
     assert call("index", "--force").code == 0
-    assert read_owner(index.with_name(f"{index.name}.lock")) is None
+    assert read_owner(index.with_name(f"{index.name}.lock-owner")) is None

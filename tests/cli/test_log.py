@@ -19,7 +19,7 @@ import pytest
 from openclaw_mem_engine.cli.log import moment_of
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
-from openclaw_mem_engine.sync.owner import read_owner
+from openclaw_mem_engine.sync.lock import read_owner
 from support.commands import Call, World
 
 NOW = 1_770_000_000.0
@@ -60,7 +60,7 @@ def test_the_doctor_tells_codes_and_what_it_mended(call: Call, world: World) -> 
     world.indexes[0].chmod(0o644)
     call("doctor", "--fix")
     mended, looked = sorted(call("log", "--kind", "doctor", "--json").json["events"], key=lambda e: e["id"])
-    assert mended["text"].startswith("Mended: permissions of 1 file")
+    assert mended["text"].startswith("Repaired: permissions of 1 file")
     assert mended["counts"] == {"mended": 1} and mended["seconds"] > 0
     assert looked["text"] == "0 errors, 0 warnings." and looked["seconds"] > 0
 
@@ -232,7 +232,7 @@ def test_an_index_that_was_killed_is_told_by_the_next(call: Call, world: World) 
         world.write(f"memory/many/{number}.md", f"# {number}\n\n" + f"word{number} text. " * 400)
     process = world.start("index", "--workspace", str(world.workspace))
     end = time.monotonic() + 60
-    while not (world.indexes and read_owner(world.indexes[0].with_name("main.sqlite.lock"))):
+    while not (world.indexes and read_owner(world.indexes[0].with_name("main.sqlite.lock-owner"))):
         assert time.monotonic() < end and process.poll() is None
         time.sleep(0.001)
     process.kill()

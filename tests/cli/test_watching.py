@@ -131,11 +131,14 @@ def test_the_clock_is_a_reason_too(world: World) -> None:
     """Where nothing is noticed the interval brings the index up to date: here in a process whose minutes are
     short, because its limit of watches is not what this is about."""
     script = (
-        "import sys; from dataclasses import replace; from openclaw_mem_engine.cli import following, watch\n"
+        "import sys, time; from dataclasses import replace; from openclaw_mem_engine.cli import watch\n"
+        "from openclaw_mem_engine.sync import follow\n"
         "class Blind:\n"
-        "    def __init__(self, settings): import threading; self.ready = threading.Event()\n"
-        "    def run(self, stop, found, noted): self.ready.set()\n"
-        "following.Watcher = Blind\n"
+        "    is_blind = False\n"
+        "    def __init__(self, settings): pass\n"
+        "    def groups(self, stop, noted):\n"
+        "        while not stop.is_set(): yield frozenset(); time.sleep(0.01)\n"
+        "follow.Watcher = Blind\n"
         "real = watch.settings_of\n"
         "def quick(arguments):\n"
         "    found = real(arguments)\n"

@@ -79,10 +79,10 @@ def test_a_pool_names_its_backend_and_holds_what_it_lists(memory: Memory) -> Non
     pool = memory.retrieve("router VLAN")
     assert pool.backend == memory._backend.name
     assert pool.query == "router VLAN" and pool.freshness is not None
-    rows = [row.chunk_id for leg in pool.legs for row in leg.rows]
+    rows = [row.chunk_id for found in pool.lists for row in found.rows]
     assert rows and set(rows) <= pool.candidates.keys()
-    for leg in pool.legs:
-        assert [row.raw for row in leg.rows] == sorted((row.raw for row in leg.rows), reverse=True)
+    for found in pool.lists:
+        assert [row.raw for row in found.rows] == sorted((row.raw for row in found.rows), reverse=True)
 
 
 def test_an_answer_is_ranked_and_recomputes(memory: Memory) -> None:

@@ -18,7 +18,7 @@ from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import ChunkSpan
 from openclaw_mem_engine.stores.base import Fingerprint
-from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild
+from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 from support.damage import indexed
 
 

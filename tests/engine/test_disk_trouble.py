@@ -21,6 +21,7 @@ from openclaw_mem_engine.errors import IndexUnavailable, WorkspaceError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.sqlite.files import check_room
 from openclaw_mem_engine.sync.lock import SyncLock
+from openclaw_mem_engine.sync.report import SyncRequest
 from support.memories import open_memory, settings_for, write_notes
 from support.stores import content
 
@@ -63,6 +64,7 @@ SMALL_DISK = """
     import sys
     from pathlib import Path
     import apsw
+    from openclaw_mem_engine.sync.report import SyncRequest
     from openclaw_mem_engine.errors import IndexUnavailable
     from support.memories import open_memory, write_notes
 
@@ -91,7 +93,7 @@ SMALL_DISK = """
         before = memory.settings.index_path.stat().st_size
         File.left = room
         try:
-            memory.sync(force=force)
+            memory.sync(SyncRequest(force=force))
         except IndexUnavailable as error:
             print("said", error)
         else:
@@ -99,7 +101,7 @@ SMALL_DISK = """
         assert [hit.path for hit in memory.search("router").hits][0] == "MEMORY.md"
         assert not list(memory.settings.index_path.parent.glob("*.tmp-*"))
         File.left = 1 << 40
-        report = memory.sync(force=force)
+        report = memory.sync(SyncRequest(force=force))
         assert report.files == 61, report
         print("then", report.files)
 """
@@ -262,7 +264,7 @@ def test_files_that_come_and_go_while_they_are_indexed(memory: Memory, tmp_path:
     thread.start()
     try:
         for number in range(25):
-            report = memory.sync(force=number % 5 == 4)
+            report = memory.sync(SyncRequest(force=number % 5 == 4))
             reasons = {skipped.reason for skipped in report.skipped}
             assert reasons <= {"does not exist"}, "what vanished is told as that"
             assert paths(memory, "router") == ["MEMORY.md"]

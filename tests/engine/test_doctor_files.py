@@ -11,9 +11,11 @@ import pytest
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.base import FileChange, FileState, StoredChunk
+from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, bootstrap_cut
 from support.damage import NOTES, age, alter, codes, indexed, looked, named, sync, type_in
 from support.goldens import golden
+from support.memories import backend_of
 
 
 @pytest.fixture
@@ -116,7 +118,7 @@ def test_transcripts_are_compared_as_far_as_they_are_indexed(tmp_path: Path) -> 
     alter(settings, "UPDATE files SET hash = 'x' WHERE source = 'sessions'")
     assert named(looked(settings), "stale-hash").evidence == ("sessions/one.jsonl",)
     with Memory.open(settings) as memory:
-        memory.sync(verify=True)
+        memory.sync(SyncRequest(verify=True))
     assert looked(settings, deep=True).findings == ()
 
 
@@ -139,7 +141,7 @@ def test_hidden_folders_in_an_index_are_told(settings: Settings) -> None:
     with Memory.open(settings) as memory:
         chunk = StoredChunk("x" * 64, "memory/.dreams/x.md", "memory", 1, 1, "h", "Asleep.")
         state = FileState(chunk.path, "memory", "h", 1, 7, 1, 2)
-        memory._backend.store.apply(FileChange(state, [chunk], [None]))
+        backend_of(memory).store.apply(FileChange(state, [chunk], [None]))
     found = named(looked(settings), "by-products")
     assert (found.evidence, found.repair) == (("memory/.dreams/x.md",), "openclaw-mem index")
     type_in(settings, found.repair)

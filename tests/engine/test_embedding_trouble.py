@@ -14,8 +14,10 @@ import pytest
 
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.sync.report import SyncRequest
 from support.damage import codes, looked
 from support.embed_server import Fault, Server, hang, running_server, unauthorized, zero_vector
+from support.memories import backend_of
 from support.providers import NOTES, World, make_world
 from support.stores import content
 
@@ -49,7 +51,7 @@ def test_a_sync_for_one_embedder_never_writes_into_the_index_of_another(world: W
             assert other.sync().rebuilt, "it waits for its turn"
             expected = cosines(other, "red bicycle")
             thread.join(20)
-            other.sync(force=True)
+            other.sync(SyncRequest(force=True))
             assert cosines(other, "red bicycle") == pytest.approx(expected, abs=1e-6)
         slow.close()
 
@@ -58,7 +60,7 @@ def test_what_was_prepared_for_another_index_is_not_written(world: World) -> Non
     world.configure('name = "static"')
     with world.memory() as memory:
         memory.sync()
-        store = memory._backend.store
+        store = backend_of(memory).store
         known = store.fingerprint()
         assert known is not None
         other = replace(known, model="another", provider_key="0" * 64)
@@ -272,15 +274,15 @@ def test_a_search_waits_only_a_little_for_the_vectors_of_new_text(world: World) 
             world.write({"memory/new.md": "# New\n\nThe plumber comes on Friday.\n"})
             server.forever = hang(60)
             began = time.monotonic()
-            report = memory.sync(budget_s=0.5)
+            report = memory.sync(SyncRequest(budget_s=0.5))
             assert time.monotonic() - began < 5
             assert [note.code for note in report.notes] == ["embedding-later"]
             assert report.changed == ("memory/new.md",), "keywords find it at once"
         server.forever = unauthorized()
         with world.memory() as memory:
-            memory.sync(budget_s=5)
+            memory.sync(SyncRequest(budget_s=5))
             sent = len(server.requests)
-            memory.sync(budget_s=5)
+            memory.sync(SyncRequest(budget_s=5))
             assert len(server.requests) == sent, "a search does not insist where a provider is left alone"
             server.forever = None
             assert memory.sync().embedded == 1, "who asks for an index does"
@@ -293,7 +295,7 @@ def test_a_search_does_not_wait_for_a_rebuild(world: World) -> None:
     with running_server() as server:
         use(world, server)
         with world.memory() as memory:
-            report = memory.sync(budget_s=5)
+            report = memory.sync(SyncRequest(budget_s=5))
             assert not report.rebuilt and server.requests == []
             assert [note.code for note in report.notes] == ["embedding-later"]
             assert "openclaw-mem index" in report.notes[0].text
@@ -309,7 +311,7 @@ def test_force_embeds_anew_what_another_model_of_the_same_name_has_made(world: W
         with world.memory() as memory:
             answer = memory.search("bicycle")
             assert answer.pool.fallback is not None and "index --force" in answer.pool.fallback.reason
-            report = memory.sync(force=True)
+            report = memory.sync(SyncRequest(force=True))
             assert report.embedded == report.chunks == memory.status().vectors
             assert memory.search("bicycle").pool.fallback is None
 
@@ -329,7 +331,7 @@ def test_a_rebuild_that_fails_costs_no_vectors_of_another_model_of_the_same_name
             free = shutil.disk_usage(memory.settings.index_path.parent)._replace(free=0)
             with monkeypatch.context() as patch, pytest.raises(IndexUnavailable, match="too full"):
                 patch.setattr(shutil, "disk_usage", lambda _: free)
-                memory.sync(force=True)
+                memory.sync(SyncRequest(force=True))
             assert content(memory.settings.index_path) == before
             stop = threading.Event()
             server.faults, server.forever = [None, None], hang()  # no rebuild gets beyond two answers
@@ -339,7 +341,7 @@ def test_a_rebuild_that_fails_costs_no_vectors_of_another_model_of_the_same_name
                     stop.set()
 
             with pytest.raises(Cancelled):
-                memory.sync(half_way, stop, force=True)
+                memory.sync(SyncRequest(force=True), half_way, stop)
             assert content(memory.settings.index_path) == before
             assert codes(looked(memory.settings)) == {"files-unlisted"}
 

@@ -30,6 +30,7 @@ from openclaw_mem_engine.state.events import (
     EventLog,
 )
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
+from openclaw_mem_engine.sync.report import SyncRequest
 from support.embed_server import Server, running_server, unauthorized
 from support.providers import Clock, World, make_world
 
@@ -85,7 +86,7 @@ def child(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 def test_reading_makes_no_file(log: EventLog, path: Path) -> None:
     assert log.read() == []
-    assert log.standing("x", well="well") is None
+    assert log.last_state("x", well="well") is None
     assert log.note is None and not path.parent.exists()
 
 
@@ -197,11 +198,11 @@ def test_how_a_topic_stands_and_since_when(log: EventLog, clock: Clock) -> None:
     began = clock.now
     for state in ("down", "worse", "well"):
         log.add("fallback", "x", topic="t", state=state, agent="a")
-        stood = log.standing("t", well="well", agent="a")
+        stood = log.last_state("t", well="well", agent="a")
         assert stood is not None and stood.state == state
         assert stood.since == (None if state == "well" else began)
         clock.forward(5)
-    assert log.standing("t", well="well", agent="b") is None
+    assert log.last_state("t", well="well", agent="b") is None
 
 
 # -- trouble with the file ------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ def test_a_file_that_cannot_be_used_stops_nothing(
     before = path.read_bytes()
     fresh = EventLog(path)
     fresh.read()
-    assert fresh.standing("x", well="well") is None
+    assert fresh.last_state("x", well="well") is None
     fresh.add("sync", "after")
     assert "after" in [event.text for event in fresh.read()]
     assert fresh.note is not None and told in fresh.note.text and fresh.note.level == "info"
@@ -239,7 +240,7 @@ def test_an_event_that_nobody_wrote_hides_no_other(log: EventLog, path: Path, ch
     sql(path, f"UPDATE events SET {change}")
     log.add("sync", "two")
     assert [event.text for event in log.read()] == ["two"]
-    assert log.standing("t", well="well") is not None
+    assert log.last_state("t", well="well") is not None
     assert log.note is None
 
 
@@ -350,7 +351,7 @@ def test_a_sync_that_did_something_is_written_down_and_no_other(world: World) ->
 def test_a_rebuild_says_why(world: World) -> None:
     with world.memory() as memory:
         memory.sync()
-        memory.sync(force=True)
+        memory.sync(SyncRequest(force=True))
     world.configure('name = "none"')
     settings = world.settings()
     changed = replace(settings, chunking=replace(settings.chunking, tokens=100, overlap=20))
@@ -371,7 +372,7 @@ def test_a_sync_that_fails_or_is_stopped(world: World) -> None:
             memory.sync(cancel=stop)
         memory.sync()
         with pytest.raises(Cancelled):
-            memory.sync(cancel=stop, force=True)
+            memory.sync(SyncRequest(force=True), cancel=stop)
         (world.workspace / "MEMORY.md").unlink()
         world.workspace.rename(world.folder / "away")
         for _ in range(3):
@@ -399,7 +400,7 @@ def test_a_joined_sync_is_written_down_once(world: World) -> None:
             go.wait(10)
 
         with world.memory() as memory:
-            first = threading.Thread(target=lambda: memory.sync(hold))
+            first = threading.Thread(target=lambda: memory.sync(progress=hold))
             first.start()
             assert started.wait(10)
             second = threading.Thread(target=memory.sync)
@@ -414,7 +415,7 @@ def test_a_joined_sync_is_written_down_once(world: World) -> None:
 def test_a_sync_that_leaves_the_work_to_another_is_no_failure(world: World) -> None:
     with world.memory() as memory:
         with SyncLock(memory.settings.index_path).holding(), pytest.raises(SyncBusy):
-            memory.sync(wait_s=0)
+            memory.sync(SyncRequest(wait_s=0))
         assert told(world) == []
 
 

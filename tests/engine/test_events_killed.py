@@ -19,7 +19,9 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.state.events import EVENTS_FILE, Event, EventLog
 from openclaw_mem_engine.stores.sqlite.files import aside_path
 from openclaw_mem_engine.sync.lock import SyncLock
+from openclaw_mem_engine.sync.report import SyncRequest
 from support.embed_server import running_server, unauthorized
+from support.memories import backend_of
 from support.providers import World, make_world
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
@@ -137,7 +139,7 @@ def test_a_stop_after_the_new_index_was_in_place_is_no_stopped_rebuild(world: Wo
             memory.sync()
         changed = replace(settings, chunking=replace(settings.chunking, tokens=7, overlap=0))
         with Memory.open(changed, clock=world.clock) as memory:
-            store = memory._backend.store
+            store = backend_of(memory).store
             before = store.fingerprint()
 
             class Swapped:
@@ -145,7 +147,7 @@ def test_a_stop_after_the_new_index_was_in_place_is_no_stopped_rebuild(world: Wo
                     return store.fingerprint() != before
 
             with pytest.raises(Cancelled):
-                memory.sync(None, Swapped())
+                memory.sync(cancel=Swapped())
             assert store.fingerprint() != before, "the rebuild itself was done"
     event = told(world)[-1]
     assert event.kind == "rebuild"
@@ -162,7 +164,9 @@ def test_a_rebuild_that_the_provider_made_a_plain_sync_is_told_as_one(world: Wor
             world.write({"memory/new.md": "# New\n"})
             (world.workspace / "memory" / "garden.md").unlink()
             with pytest.raises(Cancelled):
-                memory.sync(lambda _done, _total, label: stop.set() if label else None, stop, force=True)
+                memory.sync(
+                    SyncRequest(force=True), lambda _done, _total, label: stop.set() if label else None, stop
+                )
     event = told(world)[-1]
     assert (event.kind, event.text) == ("sync", "The sync was stopped: what was done before stays.")
 
@@ -173,6 +177,6 @@ def test_a_sync_that_is_stopped_at_once_is_told(world: World) -> None:
 
     world.write({"memory/new.md": "# New\n"})
     with world.memory() as memory, pytest.raises(KeyboardInterrupt):
-        memory.sync(at_once)
+        memory.sync(progress=at_once)
     (event,) = told(world)
     assert event.text == "The sync was stopped: what was done before stays."

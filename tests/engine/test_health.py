@@ -15,6 +15,7 @@ import pytest
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.inspection.file_list import FileRow, Overview
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace.transcript_listing import source_of
 from support.damage import indexed
 from support.memories import open_memory, write_notes
@@ -282,7 +283,7 @@ def test_what_waits_of_a_transcript_is_told(tmp_path: Path) -> None:
         append(sessions / "one.jsonl", more)
         row = rows(memory.health.overview())["sessions/one.jsonl"]
         assert (row.state, row.delta) == ("indexed", len(more))
-        memory.sync(tails=True)
+        memory.sync(SyncRequest(tails=True))
         assert rows(memory.health.overview())["sessions/one.jsonl"].delta == 0
 
 
@@ -329,7 +330,7 @@ def test_what_was_mended_is_told_although_the_look_after_it_was_stopped(memory: 
 
     done, after = memory.health.repair(memory.health.examine(), stop_at_the_look, stop)
     assert after is None and len(done) == 1
-    assert memory.health.events(1)[0].text == f"Mended: {done[0]}."
+    assert memory.health.events(1)[0].text == f"Repaired: {done[0]}."
     report = memory.health.examine()
     assert not report.errors
     assert memory.health.repair(report, stop_at_the_look, stop) == ([], None)

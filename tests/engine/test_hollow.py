@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.sync.report import SyncRequest
 from support.damage import age, alter, indexed, looked
 from support.memories import write_notes
 from support.transcripts import messages, with_sessions
@@ -40,11 +41,11 @@ def test_verify_compares_with_the_index_and_not_only_with_hashes(memory: Memory)
     lost = "memory/2026-02-20.md"  # the last one: its chunk's number is given again
     alter(memory.settings, f"DELETE FROM chunks WHERE path = '{lost}'")
     assert memory.sync().changed == (), "nothing but a look into the index would tell"
-    report = memory.sync(verify=True)
+    report = memory.sync(SyncRequest(verify=True))
     assert report.changed == (lost,), "a blank note holds nothing to lose"
     assert memory.search("pump").hits[0].path == lost
     assert looked(memory.settings, deep=True).errors == 0
-    assert memory.sync(verify=True).changed == ()
+    assert memory.sync(SyncRequest(verify=True)).changed == ()
 
 
 def test_verify_compares_transcripts_with_the_index(tmp_path: Path) -> None:
@@ -58,5 +59,5 @@ def test_verify_compares_transcripts_with_the_index(tmp_path: Path) -> None:
     with Memory.open(settings) as memory:
         memory.sync()
         alter(settings, "DELETE FROM chunks WHERE source = 'sessions'")
-        assert memory.sync(verify=True).changed == ("sessions/a.jsonl",)
-        assert memory.sync(verify=True).changed == ()
+        assert memory.sync(SyncRequest(verify=True)).changed == ("sessions/a.jsonl",)
+        assert memory.sync(SyncRequest(verify=True)).changed == ()

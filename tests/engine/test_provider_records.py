@@ -19,8 +19,15 @@ import apsw
 import pytest
 
 from openclaw_mem_engine.providers.base import Usage
-from openclaw_mem_engine.providers.records import DayUsage, Health, ProviderRecords, StoredJob
-from openclaw_mem_engine.providers.records_file import KEEP_DAYS, KEEP_JOBS_DAYS, SCHEMA_VERSION
+from openclaw_mem_engine.providers.records import (
+    KEEP_DAYS,
+    KEEP_JOBS_DAYS,
+    SCHEMA,
+    DayUsage,
+    Health,
+    ProviderRecords,
+    StoredJob,
+)
 
 ENGINE = Path(__file__).parents[2] / "engine"
 NOON = datetime(2026, 3, 10, 12, 0).timestamp()
@@ -236,7 +243,7 @@ def damaged(path: Path) -> str:
 
 def newer(path: Path) -> str:
     path.parent.mkdir()
-    sql(path, f"CREATE TABLE usage(other TEXT); PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    sql(path, f"CREATE TABLE usage(other TEXT); PRAGMA user_version = {SCHEMA.version + 1}")
     return "newer version of this program"
 
 
@@ -248,7 +255,7 @@ def foreign(path: Path) -> str:
 
 def without_tables(path: Path) -> str:
     path.parent.mkdir()
-    sql(path, f"PRAGMA user_version = {SCHEMA_VERSION}")
+    sql(path, f"PRAGMA user_version = {SCHEMA.version}")
     return "is damaged"
 
 
@@ -349,7 +356,7 @@ def test_a_bad_row_is_left_out_and_the_others_are_there(
     again = ProviderRecords(path, clock)
     if in_memory:  # as when the file gets lost on the way
         again.usage()
-        again._file._go_on_in_memory(OSError("gone"))
+        again._file._go_on_in_memory(OSError("gone"), path)
     for _ in range(2):
         assert again.jobs(KEY) == ([other] if "jobs" in statement else [JOB, other])
         assert again.health(KEY) == (Health() if "health" in statement else SICK)
@@ -397,7 +404,7 @@ def test_what_could_be_read_goes_along_into_memory(records: ProviderRecords, pat
 def test_a_lock_that_is_never_given_up(
     records: ProviderRecords, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("openclaw_mem_engine.state.side_file.BUSY_TIMEOUT_MS", 100)
+    monkeypatch.setattr("openclaw_mem_engine.state.database.BUSY_TIMEOUT_MS", 100)
     fill(records)
     records.close()
     holder = apsw.Connection(str(path))

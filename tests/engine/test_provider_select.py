@@ -62,7 +62,7 @@ def test_a_spec_shows_no_secrets_and_refuses_nonsense() -> None:
     assert "gateway-secret" not in repr(spec)
     assert KEY not in repr(make_embedder(spec))
     with pytest.raises(ConfigError, match="static, openai, gemini, voyage, mistral, ollama, local, none"):
-        EmbedderSpec("auto")  # type: ignore[arg-type]
+        EmbedderSpec("auto")
     for timeout in (0, -1, float("nan"), float("inf")):
         with pytest.raises(ConfigError, match="timeout_s"):
             EmbedderSpec(timeout_s=timeout)

@@ -20,8 +20,9 @@ from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
+from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.tools import memory_search
-from support.memories import open_memory, write_notes
+from support.memories import backend_of, open_memory, write_notes
 
 NOTES = {
     "MEMORY.md": "# Long-term\n\nThe gateway runs on the ARM board.\nBackups go to the NAS.\n",
@@ -147,7 +148,7 @@ def test_cancel_and_hostile_text(memory: Memory) -> None:
 @pytest.mark.parametrize("missing", ["full_text", "extension"])
 def test_without_a_part_of_sqlite_the_rest_answers(memory: Memory, tmp_path: Path, missing: str) -> None:
     store = SqliteIndex(tmp_path / "i.sqlite", **{missing: False})
-    backend = BuiltinBackend(memory.settings, store, memory._backend.embedders, lambda: DAY_21)
+    backend = BuiltinBackend(memory.settings, store, backend_of(memory).embedders, lambda: DAY_21)
     backend.sync()
     pool = backend.retrieve("irrigation pump", WORKBENCH)
     codes = {note.code for note in pool.notes}
@@ -198,7 +199,7 @@ def test_searches_in_many_threads_while_notes_change(memory: Memory, tmp_path: P
             write_notes(
                 workspace, {f"memory/n{n}.md": f"pump number {n} turn {turn}\n" for n in range(0, 40, 7)}
             )
-            live.sync(force=turn == 3)
+            live.sync(SyncRequest(force=turn == 3))
         stop.set()
         for thread in threads:
             thread.join()

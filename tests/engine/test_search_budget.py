@@ -10,6 +10,7 @@ import pytest
 
 from openclaw_mem_engine.config.settings import ChunkingSettings, ProviderSettings
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.sync.report import SyncRequest
 from support.embed_server import hang, running_server
 from support.memories import open_memory, write_notes
 from support.providers import make_world
@@ -40,7 +41,7 @@ def codes(memory_notes: list[object]) -> list[str]:
 
 def test_a_first_index_is_built_whole(memory: Memory, workspace: Path) -> None:
     more(workspace)
-    report = memory.sync(files_s=NOTHING)
+    report = memory.sync(SyncRequest(files_s=NOTHING))
     assert (report.files, report.waiting, report.notes) == (41, (), [])
     assert memory.freshness().state == "fresh"
 
@@ -49,7 +50,7 @@ def test_what_there_was_time_for_is_done_and_the_rest_is_stale(memory: Memory, w
     memory.sync()
     synced_at = memory.freshness().synced_at
     more(workspace)
-    report = memory.sync(files_s=NOTHING)
+    report = memory.sync(SyncRequest(files_s=NOTHING))
     assert report.changed == ("memory/00.md",), "one is done, however little time there is"
     assert report.waiting == tuple(f"memory/{n:02}.md" for n in range(1, 40))
     (note,) = report.notes
@@ -61,7 +62,7 @@ def test_what_there_was_time_for_is_done_and_the_rest_is_stale(memory: Memory, w
     assert pool.freshness.stale_since is not None
     assert memory.freshness().changed_count == 39
     assert memory.freshness().synced_at == synced_at, "it is not complete"
-    assert memory.sync(files_s=NOTHING).changed == ("memory/01.md",), "each goes on"
+    assert memory.sync(SyncRequest(files_s=NOTHING)).changed == ("memory/01.md",), "each goes on"
     report = memory.sync()
     assert (len(report.changed), report.waiting, report.notes, report.files) == (38, (), [], 41)
     assert memory.freshness().state == "fresh"
@@ -71,7 +72,7 @@ def test_what_there_was_time_for_is_done_and_the_rest_is_stale(memory: Memory, w
 def test_time_enough_is_no_different(memory: Memory, workspace: Path) -> None:
     memory.sync()
     more(workspace)
-    report = memory.sync(files_s=60, budget_s=60)
+    report = memory.sync(SyncRequest(files_s=60, budget_s=60))
     assert (len(report.changed), report.waiting, report.notes) == (40, (), [])
 
 
@@ -80,7 +81,7 @@ def test_deleted_files_wait_too(memory: Memory, workspace: Path) -> None:
     memory.sync()
     for path in (workspace / "memory").iterdir():
         path.unlink()
-    report = memory.sync(files_s=NOTHING)
+    report = memory.sync(SyncRequest(files_s=NOTHING))
     assert (len(report.removed), len(report.waiting), memory.freshness().changed_count) == (1, 39, 39)
     report = memory.sync()
     assert (len(report.removed), memory.freshness().state) == (39, "fresh")
@@ -89,7 +90,7 @@ def test_deleted_files_wait_too(memory: Memory, workspace: Path) -> None:
 def test_one_that_waits_is_said_in_words(memory: Memory, workspace: Path) -> None:
     memory.sync()
     more(workspace, 2)
-    assert "1 file waits" in memory.sync(files_s=NOTHING).notes[0].text
+    assert "1 file waits" in memory.sync(SyncRequest(files_s=NOTHING)).notes[0].text
 
 
 def test_new_settings_do_not_keep_a_search_waiting(memory: Memory, workspace: Path) -> None:
@@ -98,12 +99,13 @@ def test_new_settings_do_not_keep_a_search_waiting(memory: Memory, workspace: Pa
     other = replace(memory.settings, chunking=ChunkingSettings(200, 20))
     before = content(memory.settings.index_path)
     with Memory.open(other) as opened:
-        report = opened.sync(files_s=NOTHING, budget_s=5)
+        report = opened.sync(SyncRequest(files_s=NOTHING, budget_s=5))
         assert not report.rebuilt and codes([*report.notes]) == ["embedding-later"]
         assert "does not wait for the index to be built anew" in report.notes[0].text
         assert content(memory.settings.index_path) == before
         assert opened.freshness().state == "stale"
-        assert opened.sync(files_s=60, budget_s=5).rebuilt, "where there is time, it is done at once"
+        report = opened.sync(SyncRequest(files_s=60, budget_s=5))
+        assert report.rebuilt, "where there is time, it is done at once"
 
 
 def test_what_is_indexed_before_the_rebuild_is_cut_like_the_rest(memory: Memory, workspace: Path) -> None:
@@ -114,7 +116,7 @@ def test_what_is_indexed_before_the_rebuild_is_cut_like_the_rest(memory: Memory,
     finer = replace(memory.settings, chunking=ChunkingSettings(60, 10))
     write_notes(workspace, {"memory/long.md": f"{long}\nThe heron is back.\n"})
     with Memory.open(finer) as opened:
-        report = opened.sync(budget_s=5, files_s=NOTHING)
+        report = opened.sync(SyncRequest(budget_s=5, files_s=NOTHING))
         assert (report.rebuilt, report.changed) == (False, ("memory/long.md",))
         assert opened.search("heron").hits, "it is found at once"
         assert opened.freshness().state == "stale"
@@ -122,7 +124,7 @@ def test_what_is_indexed_before_the_rebuild_is_cut_like_the_rest(memory: Memory,
     assert (report.rebuilt, report.changed, memory.freshness().state) == (False, (), "fresh")
     assert memory.health.anatomy("memory/long.md").state == "indexed"
     before = content(memory.settings.index_path)
-    memory.sync(force=True)
+    memory.sync(SyncRequest(force=True))
     assert content(memory.settings.index_path)["chunks"] == before["chunks"], "as one that was made at once"
     with Memory.open(finer) as opened:
         assert opened.sync().rebuilt and opened.freshness().state == "fresh"
@@ -142,7 +144,7 @@ def test_other_sources_are_taken_in_and_forgotten_before_the_rebuild(tmp_path: P
     with Memory.open(with_talks) as memory:
         memory.sync()
     with Memory.open(notes_alone) as memory:
-        report = memory.sync(budget_s=5, files_s=NOTHING)
+        report = memory.sync(SyncRequest(budget_s=5, files_s=NOTHING))
         assert (report.rebuilt, report.removed) == (False, ("sessions/one.jsonl",))
         assert "sessions/one.jsonl" not in memory.paths() and len(memory.paths()) == 41
     with Memory.open(with_talks) as memory:
@@ -160,14 +162,14 @@ def test_embedding_has_a_limit_of_its_own(tmp_path: Path) -> None:
             memory.sync()
             world.write({f"memory/new/{n:03}.md": f"heron number {n}\n" for n in range(600)})
             server.faults = [None, hang(0.6)]
-            report = memory.sync(files_s=0.5, budget_s=30)
+            report = memory.sync(SyncRequest(files_s=0.5, budget_s=30))
             assert len(report.changed) == 600 and report.embedded == 600
 
 
 def test_a_plan_counts_about_what_that_sync_would_do(memory: Memory, workspace: Path) -> None:
     more(workspace)
-    assert memory.plan(files_s=NOTHING).files == 41, "a first index is done whole"
+    assert memory.plan(SyncRequest(files_s=NOTHING)).files == 41, "a first index is done whole"
     memory.sync()
     more(workspace, 60)
-    assert memory.plan(files_s=NOTHING).files == 1
+    assert memory.plan(SyncRequest(files_s=NOTHING)).files == 1
     assert memory.plan().files == 20

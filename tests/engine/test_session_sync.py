@@ -20,14 +20,15 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import MemoryFile
 from openclaw_mem_engine.ranking.knobs import OPENCLAW_2026_2
 from openclaw_mem_engine.stores.base import FileState
-from openclaw_mem_engine.sync import derive, sources
-from openclaw_mem_engine.sync.deltas import Standing, enough, is_due, standing
+from openclaw_mem_engine.sync import changes, source_text
+from openclaw_mem_engine.sync.report import SyncRequest
+from openclaw_mem_engine.sync.transcript_state import TranscriptState, enough, is_due, transcript_state
 from openclaw_mem_engine.tools import memory_get
 from openclaw_mem_engine.workspace.transcripts import Growth, read_transcript
 from support.damage import looked, named
 from support.embed_server import running_server
 from support.goldens import MODEL, WORKSPACE, golden
-from support.memories import settings_for, write_notes
+from support.memories import backend_of, settings_for, write_notes
 from support.transcripts import age, append, message, messages, with_sessions
 
 S = 10**9
@@ -63,8 +64,10 @@ def listed(size: int = 100, inode: int = 7, mtime_s: int = 1_000) -> MemoryFile:
         (listed(200), state(checked_s=0), "rewritten"),
     ],
 )
-def test_how_a_file_stands_to_the_index(file: MemoryFile, known: FileState | None, wanted: Standing) -> None:
-    assert standing(file, known, 2 * S) == wanted
+def test_the_state_of_a_file_against_the_index(
+    file: MemoryFile, known: FileState | None, wanted: TranscriptState
+) -> None:
+    assert transcript_state(file, known, 2 * S) == wanted
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def put(path: Path, content: str) -> Path:
 
 
 def known(memory: Memory) -> dict[str, FileState]:
-    return dict(memory._backend.store.files())
+    return dict(backend_of(memory).store.files())
 
 
 def hits(memory: Memory, query: str) -> set[tuple[str, int, int]]:
@@ -126,12 +129,12 @@ def hits(memory: Memory, query: str) -> set[tuple[str, int, int]]:
 
 def quiet(memory: Memory) -> None:
     """Nothing is to be done, and nothing is done."""
-    generation = memory._backend.store.generation()
+    generation = backend_of(memory).store.generation()
     freshness = memory.freshness()
     assert (freshness.state, freshness.changed_count) == ("fresh", 0)
     report = memory.sync()
     assert (report.changed, report.removed) == ((), ())
-    assert memory._backend.store.generation() == generation
+    assert backend_of(memory).store.generation() == generation
 
 
 def test_transcripts_are_searched_beside_notes_and_cannot_be_read_as_files(memory: Memory) -> None:
@@ -316,8 +319,8 @@ def test_of_too_much_talk_the_first_part_is_kept(
     path = put(sessions / "big.jsonl", messages(*(f"The otter number {n} is fed." for n in range(40))))
     limited = replace(memory.settings, max_file_bytes=2_000, provider=ProviderSettings("static"))
     with Memory.open(limited) as opened:
-        assert opened.sync(force=True).notes == []
-        before = {chunk.chunk_id for chunk in opened._backend.store.chunks_of("sessions/big.jsonl")}
+        assert opened.sync(SyncRequest(force=True)).notes == []
+        before = {chunk.chunk_id for chunk in backend_of(opened).store.chunks_of("sessions/big.jsonl")}
         append(path, messages(*(f"The beaver number {n} is fed." for n in range(200))))
         report = opened.sync()
         assert (report.changed, report.removed) == (("sessions/big.jsonl",), ())
@@ -326,14 +329,14 @@ def test_of_too_much_talk_the_first_part_is_kept(
         (note,) = report.notes
         assert (note.code, note.level) == ("transcripts-cut", "warning")
         assert note.text == f"Of long conversations {told}: sessions/big.jsonl."
-        kept = {chunk.chunk_id for chunk in opened._backend.store.chunks_of("sessions/big.jsonl")}
+        kept = {chunk.chunk_id for chunk in backend_of(opened).store.chunks_of("sessions/big.jsonl")}
         assert len(before - kept) <= 1, "all but the last chunk stay as they were"
         assert {path for path, _, _ in hits(opened, "otter number")} == {"sessions/big.jsonl"}
-        generation = opened._backend.store.generation()
+        generation = backend_of(opened).store.generation()
         with monkeypatch.context() as patch:
-            for module in (derive, sources):
+            for module in (source_text, changes):
                 patch.setattr(module, "read_transcript", _not_the_big_one)
-            patch.setattr(sources, "growth_of", _never)
+            patch.setattr(changes, "growth_of", _never)
             for _ in range(2):
                 append(path, messages(*(f"The walrus number {n} is fed." for n in range(200))))
                 age(path)
@@ -342,8 +345,8 @@ def test_of_too_much_talk_the_first_part_is_kept(
                 assert [(s.path, s.reason) for s in freshness.skipped] == [("sessions/big.jsonl", told)]
                 again = opened.sync()
                 assert (again.changed, again.embedded, again.notes) == ((), 0, [])
-                assert opened._backend.store.generation() == generation
-        assert opened.sync(verify=True).changed == ()
+                assert backend_of(opened).store.generation() == generation
+        assert opened.sync(SyncRequest(verify=True)).changed == ()
         assert hits(opened, "walrus") & {("sessions/big.jsonl", 1, 1)} == set()
     found = looked(limited, deep=True)
     assert {finding.code for finding in found.findings} == {"transcripts-cut"}
@@ -386,7 +389,7 @@ def test_a_plan_counts_transcripts_too(memory: Memory) -> None:
     planned = memory.plan()
     assert (planned.files, planned.chunks) == (2, 2)
     memory.sync()
-    assert (memory.plan().files, memory.plan(force=True).files) == (0, 2)
+    assert (memory.plan().files, memory.plan(SyncRequest(force=True)).files) == (0, 2)
 
 
 # -- the original, and the demo -----------------------------------------------------------------------------
@@ -410,7 +413,7 @@ def test_the_recorded_index(sessions: Path, tmp_path: Path) -> None:
         chosen = replace(with_sessions(workspace, tmp_path / "home", sessions), provider=provider)
         with Memory.open(chosen) as memory:
             memory.sync()
-            store: Any = memory._backend.store
+            store: Any = backend_of(memory).store
             files = [s for s in store.files().values() if s.source == "sessions"]
             by_path = {item["path"]: item["hash"] for item in wanted["files"]}
             assert {s.path: s.hash for s in files} == by_path

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +9,9 @@ import pytest
 from test_session_sync import S, hits, known, memory, put, quiet, sessions, workspace
 
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.sync.deltas import is_quiet
-from openclaw_mem_engine.sync.quiet import QuietTalks
-from openclaw_mem_engine.sync.sources import compare_transcripts
+from openclaw_mem_engine.sync.changes import Comparison, compare_transcripts
+from openclaw_mem_engine.sync.report import SyncRequest
+from openclaw_mem_engine.sync.transcript_state import is_quiet
 from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 from openclaw_mem_engine.workspace.transcripts import ends_a_line, read_transcript
 from support.transcripts import age, append, message, messages, with_sessions
@@ -91,42 +89,6 @@ def test_when_a_transcript_is_quiet(mtime_s: int, quiet_s: int, now_s: int, want
     assert is_quiet(mtime_s * S, quiet_s, now_s * S) is wanted
 
 
-def test_those_that_fall_quiet_are_told_without_an_event(memory: Memory, sessions: Path) -> None:
-    """None is missed, whatever the clock does."""
-    now = time.time_ns()
-    clock, ticks = [now], [0.0]
-    looks = QuietTalks(memory.settings, lambda: clock[0], lambda: ticks[0])
-
-    def look(seconds: float, passed: float = 60.0) -> set[str]:
-        clock[0] += round(seconds * S)
-        ticks[0] += passed
-        return {Path(path).name for path in looks.fallen_quiet()}
-
-    put(sessions / "two.jsonl", message("x"))
-    age(sessions / "two.jsonl", 100)
-    assert look(0) == set()  # one.jsonl was quiet for long
-    assert look(400) == set()
-    assert look(200, 10) == set()  # that was a moment ago
-    assert look(0, 50) == {"two.jsonl"}
-    assert look(60) == set()
-    age(sessions / "two.jsonl", -700)  # written to again, an hour later by this clock
-    assert look(3_600) == {"two.jsonl"}
-    assert look(-3_600) == set()
-    assert look(10**7) == {"two.jsonl"}, "what it may have missed is told again"
-
-
-def test_nobody_looks_for_quiet_transcripts_that_are_not_wanted(memory: Memory, sessions: Path) -> None:
-    now = time.time_ns()
-    for chosen in (
-        replace(memory.settings, sources=("memory",)),
-        replace(memory.settings, sync=replace(memory.settings.sync, session_quiet_s=0)),
-    ):
-        clock = iter((now - 10**6 * S, now))
-        assert QuietTalks(chosen, lambda clock=clock: next(clock)).fallen_quiet() == frozenset()  # type: ignore[misc]
-    shutil.rmtree(sessions)
-    assert QuietTalks(memory.settings).fallen_quiet() == frozenset()
-
-
 # -- the same file, written anew ------------------------------------------------------------------------
 
 
@@ -151,7 +113,7 @@ def test_a_rewrite_whose_lines_end_at_the_same_place_is_found_by_reading(
     path.write_text(path.read_text().replace("pump", "lamp") + message("More."))
     listing, files = list_transcripts(sessions), {"sessions/one.jsonl": known(memory)["sessions/one.jsonl"]}
     assert compare_transcripts(memory.settings, listing, files).changed == ()
-    found = compare_transcripts(memory.settings, listing, files, verify=True)
+    found = compare_transcripts(memory.settings, listing, files, Comparison(verify=True))
     assert [file.path for file in found.changed] == ["sessions/one.jsonl"]
     age(path)  # and when the conversation is over it is read again anyway
     assert memory.sync().changed == ("sessions/one.jsonl",)
@@ -193,14 +155,15 @@ def test_who_asks_for_an_index_gets_the_tails(memory: Memory, sessions: Path) ->
     memory.sync()
     append(path, message("Is the otter fed?"))
     assert memory.sync().changed == () and memory.plan().files == 0, "by itself it waits for more"
-    assert memory.plan(tails=True).files == 1
-    assert memory.sync(tails=True).changed == ("sessions/one.jsonl",)
+    assert memory.plan(SyncRequest(tails=True)).files == 1
+    assert memory.sync(SyncRequest(tails=True)).changed == ("sessions/one.jsonl",)
     assert {place[1:] for place in hits(memory, "otter")} == {(1, 3)}
-    assert memory.plan(tails=True).files == 0 and memory.sync(tails=True).changed == ()
+    assert memory.plan(SyncRequest(tails=True)).files == 0
+    assert memory.sync(SyncRequest(tails=True)).changed == ()
     quiet(memory)
 
 
 def test_a_line_that_is_not_whole_yet_is_no_tail(memory: Memory, sessions: Path) -> None:
     memory.sync()
     append(sessions / "one.jsonl", '{"type":"message","mess')
-    assert memory.sync(tails=True).changed == ()
+    assert memory.sync(SyncRequest(tails=True)).changed == ()

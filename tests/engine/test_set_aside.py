@@ -87,7 +87,7 @@ def test_an_index_that_goes_during_a_sync_is_no_success(settings: Settings) -> N
 
     with Memory.open(settings) as memory:
         with pytest.raises(IndexChanged, match="run it again"):
-            memory.sync(take_away)
+            memory.sync(progress=take_away)
         assert memory.sync().files == len(NOTES) + 1
         assert memory.freshness().state == "fresh"
 

@@ -13,13 +13,13 @@ import pytest
 
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import MemoryFile
-from openclaw_mem_engine.sync import scan
-from openclaw_mem_engine.sync.deltas import standing
+from openclaw_mem_engine.sync import changes
+from openclaw_mem_engine.sync.transcript_state import transcript_state
 from openclaw_mem_engine.workspace import reading
 from openclaw_mem_engine.workspace.listing import list_memory
 from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 from support.damage import age
-from support.memories import open_memory, write_notes
+from support.memories import backend_of, open_memory, write_notes
 from support.transcripts import message, with_sessions
 
 #: Longer than the two seconds within which a file may have been written twice in one tick of a clock.
@@ -52,7 +52,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(Path(path).name)
         return read(path, *rest)
 
-    monkeypatch.setattr(scan, "read_note", counted)
+    monkeypatch.setattr(changes, "read_note", counted)
     return seen
 
 
@@ -130,7 +130,7 @@ def test_a_listing_tells_the_time_that_nobody_can_set(workspace: Path, tmp_path:
 def test_how_a_transcript_stands_by_that_time(memory: Memory, ctime_s: int, stands: str) -> None:
     """Checked at 100 s; 0 is a system that does not tell."""
     second = 10**9
-    state = memory._backend.store.files()["memory/7.md"]
+    state = backend_of(memory).store.files()["memory/7.md"]
     known = state._replace(mtime_ns=50 * second, size=9, inode=3, checked_ns=100 * second)
     file = MemoryFile(known.path, "/x", known.source, 9, 50 * second, 3, 1, ctime_s * second)
-    assert standing(file, known, scan.RACY_NS) == stands
+    assert transcript_state(file, known, changes.RACY_NS) == stands

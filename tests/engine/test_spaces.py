@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_mem_engine.ranking.pipeline import rank
+from openclaw_mem_engine.sync.report import SyncRequest
 from support.embed_server import Server, running_server, server_error
 from support.providers import NOTES, World, make_world
 
@@ -115,7 +116,7 @@ def test_pruning_spares_what_any_space_needs(world: World) -> None:
             assert memory.prune_cache(1) == 2
             assert {size.entries for size in memory.cache_sizes()} == {4}
             asked = len(server.requests)
-            memory.sync(force=True)
+            memory.sync(SyncRequest(force=True))
             assert len(server.requests) <= asked + 1, "one request, to see that it is the same model"
 
 
@@ -137,7 +138,7 @@ def test_a_plan_counts_and_sends_and_writes_nothing(world: World) -> None:
             world.write({"memory/garden.md": "# Garden\n\nAll of it is new.\n"})
             plan = memory.plan()
             assert (plan.files, plan.spaces[0].texts) == (1, 1)
-            assert [space.texts for space in memory.plan(force=True).spaces] == [1, 1]
+            assert [space.texts for space in memory.plan(SyncRequest(force=True)).spaces] == [1, 1]
 
 
 def test_an_interrupted_sync_keeps_what_was_embedded(world: World) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from openclaw_mem_engine.config.settings import ProviderSettings
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.sync.sources import scan
+from openclaw_mem_engine.sync.changes import scan
 from support.damage import indexed
 
 PATIENCE_S = 20
@@ -68,5 +68,5 @@ def test_a_look_during_a_sync_does_not_outlive_it(tmp_path: Path) -> None:
     seen = []
     with Memory.open(settings) as memory:
         (settings.workspace / "memory" / "new.md").write_text("A zeppelin was seen.\n", "utf-8")
-        memory.sync(lambda *_: seen.append(memory.freshness().state))
+        memory.sync(progress=lambda *_: seen.append(memory.freshness().state))
         assert seen and state(memory) == "fresh"

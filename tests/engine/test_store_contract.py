@@ -23,7 +23,8 @@ from openclaw_mem_engine.stores import STORES, open_store
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.damage import Damage, DamageTolerantSearch
 from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
-from support.memories import open_memory, write_notes
+from openclaw_mem_engine.sync.report import SyncRequest
+from support.memories import backend_of, open_memory, write_notes
 from support.stores import FINGERPRINT, change_of, put, unit
 
 Make = Callable[..., IndexStore]
@@ -75,7 +76,7 @@ def filled(store: IndexStore) -> IndexStore:
     return store
 
 
-def query_of(text: str, form: str = "or", index: str = "stemmed") -> LexicalQuery:
+def query_of(text: str, form: Any = "or", index: Any = "stemmed") -> LexicalQuery:
     query = build_query(text, form, index)
     assert query is not None
     return query
@@ -117,8 +118,8 @@ _WORDS = st.sampled_from(
 def test_full_text_search_is_that_of_fts5(
     pair: tuple[IndexStore, IndexStore],
     text: str,
-    form: str,
-    index: str,
+    form: Any,
+    index: Any,
     sources: list[Source] | None,
     limit: int,
 ) -> None:
@@ -482,13 +483,13 @@ def test_retrieval_gives_the_same_answers_over_every_store(tmp_path: Path) -> No
     }
     answers: dict[str, list[Any]] = {}
     with open_memory(write_notes(tmp_path / "ws", notes), tmp_path / "home") as memory:
-        embedders = memory._backend.embedders
+        embedders = backend_of(memory).embedders
         for kind in STORES:
             path = memory.settings.index_path.with_name(f"{kind}.sqlite")
             store = open_store(kind, path)
             backend = BuiltinBackend(memory.settings, store, embedders, lambda: 1_771_632_000.0)
             assert backend.sync().files == 4
-            assert backend.sync(force=True).rebuilt
+            assert backend.sync(SyncRequest(force=True)).rebuilt
             (tmp_path / "ws" / "memory" / "2026-02-21.md").write_text(f"The pump, seen by {kind}.\n", "utf-8")
             assert backend.sync().changed == ("memory/2026-02-21.md",)
             (tmp_path / "ws" / "memory" / "2026-02-21.md").write_text("The pump was quiet.\n", "utf-8")

@@ -23,11 +23,11 @@ from openclaw_mem_engine.config.settings import CacheSettings, ChunkingSettings,
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.base import Embedders
-from openclaw_mem_engine.sync import derive, indexer
-from openclaw_mem_engine.sync.report import SyncReport
+from openclaw_mem_engine.sync import source_text, update
+from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_engine.workspace import reading
 from support.embed_server import Server, running_server, unauthorized
-from support.memories import settings_for, write_notes
+from support.memories import backend_of, settings_for, write_notes
 from support.stores import content
 
 ENGINE, TESTS = (Path(__file__).parents[2] / name for name in ("engine", "tests"))
@@ -64,7 +64,7 @@ def with_provider(settings: Settings, provider: str) -> Settings:
 
 
 def store_of(memory: Memory) -> Any:
-    return memory._backend.store
+    return backend_of(memory).store
 
 
 def hits(memory: Memory, query: str) -> set[str]:
@@ -93,7 +93,8 @@ def test_the_time_of_a_sync_is_that_of_the_clock_and_times_of_files_are_those_of
     for force, at in ((False, 1234.5), (True, 9876.5)):
         before = time.time_ns()
         embedders = Embedders(None)
-        indexer.sync(memory.settings, store, embedders, force=force, clock=lambda at=at: at)  # type: ignore[misc]
+        request = SyncRequest(force=force)
+        update.update(memory.settings, store, embedders, request, clock=lambda at=at: at)  # type: ignore[misc]
         assert store.synced_at() == at
         assert all(before <= state.checked_ns <= time.time_ns() for state in store.files().values())
     assert memory.freshness().state == "fresh"
@@ -250,7 +251,7 @@ def test_a_file_that_vanishes_between_scan_and_read(
         (workspace / "memory/b.md").unlink(missing_ok=True)
         return read(path, *rest)
 
-    monkeypatch.setattr(derive, "read_note", vanish)
+    monkeypatch.setattr(source_text, "read_note", vanish)
     report = memory.sync()
     assert report.changed == ("memory/a.md",)
     assert [(s.path, s.reason) for s in report.skipped] == [("memory/b.md", "does not exist")]
@@ -284,7 +285,7 @@ def test_other_chunk_sizes_rebuild_and_take_equal_texts_from_the_cache(memory: M
         ]
         assert second.status().vectors == 3
         assert not second.sync().rebuilt
-        assert second.sync(force=True).rebuilt
+        assert second.sync(SyncRequest(force=True)).rebuilt
 
 
 def test_another_model_rebuilds_and_until_then_keywords_answer(memory: Memory, tmp_path: Path) -> None:
@@ -390,9 +391,9 @@ def test_a_server_that_changes_its_model_is_found_out(memory: Memory, workspace:
 
 def _same_space(memory: Memory) -> None:
     """Give the index the fingerprint of this server's address, as if one address had changed its model."""
-    store, embedder = store_of(memory), memory._backend.embedders.primary
+    store, embedder = store_of(memory), backend_of(memory).embedders.primary
     assert embedder is not None
-    wanted = indexer.fingerprint_of(memory.settings, embedder)
+    wanted = update.fingerprint_of(memory.settings, embedder)
     with store._db.transaction() as connection:
         connection.execute("UPDATE embedding_cache SET provider_key = ?", (embedder.key,))
     store.begin(wanted)
@@ -410,7 +411,7 @@ def test_a_cancelled_sync_keeps_what_is_done(memory: Memory, workspace: Path, tm
         cancel.set()
 
     with pytest.raises(Cancelled, match="what was finished before is in the index"):
-        memory.sync(progress, cancel)
+        memory.sync(progress=progress, cancel=cancel)
     assert len(seen) == 1
     done, total = seen[0]
     assert total == 603
@@ -428,19 +429,19 @@ def test_a_cancelled_rebuild_keeps_the_old_index(memory: Memory) -> None:
     cancel = threading.Event()
     cancel.set()
     with pytest.raises(Cancelled):
-        memory.sync(cancel=cancel, force=True)
+        memory.sync(SyncRequest(force=True), cancel=cancel)
     assert content(memory.settings.index_path) == before
 
 
 SYNC = """
     import sys
     from pathlib import Path
-    from openclaw_mem_engine.sync import indexer
+    from openclaw_mem_engine.sync import update
     from support.memories import open_memory
-    indexer.GROUP_CHUNKS = 10
+    update.GROUP_CHUNKS = 10
     memory = open_memory(Path(sys.argv[1]), Path(sys.argv[2]), provider="static")
     print("ready", flush=True)
-    memory.sync(lambda done, total, label: "embedded" in label or print(done, flush=True))
+    memory.sync(progress=lambda done, total, label: "embedded" in label or print(done, flush=True))
 """
 
 
@@ -476,7 +477,7 @@ def test_two_syncs_at_once_end_in_one_right_index(memory: Memory, workspace: Pat
     def run(force: bool) -> None:
         try:
             with Memory.open(memory.settings) as mine:
-                mine.sync(force=force)
+                mine.sync(SyncRequest(force=force))
         except BaseException as error:  # noqa: BLE001 - looked at below
             errors.append(error)
 

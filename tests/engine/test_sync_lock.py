@@ -15,15 +15,15 @@ import pytest
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.sqlite.files import aside_path
-from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
-from openclaw_mem_engine.sync.owner import Owner, parse_owner
-from openclaw_mem_engine.sync.report import SyncReport
+from openclaw_mem_engine.sync.lock import Owner, SyncBusy, SyncLock, parse_owner
+from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from support.locks import in_thread, let_go, other_process
 from support.memories import open_memory, write_notes
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and forks of POSIX")
 
-WAYS = pytest.mark.parametrize("flock", [True, False], ids=["flock", "exclusive file"])
+#: The lock of the operating system, and the lock file of systems without one: Windows rules apply to both.
+WAYS = pytest.mark.parametrize("soft", [False, True], ids=["native", "lock file"])
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def index(tmp_path: Path) -> Path:
 
 
 @WAYS
-def test_only_one_has_it_and_it_comes_back(index: Path, flock: bool) -> None:
-    first, second = SyncLock(index, flock=flock), SyncLock(index, flock=flock)
+def test_only_one_has_it_and_it_comes_back(index: Path, soft: bool) -> None:
+    first, second = SyncLock(index, soft=soft), SyncLock(index, soft=soft)
     assert first.acquire()
     assert not second.acquire()
     first.release()
@@ -49,9 +49,9 @@ def test_only_one_has_it_and_it_comes_back(index: Path, flock: bool) -> None:
 
 
 @WAYS
-def test_another_process_is_named_with_its_age(index: Path, flock: bool) -> None:
-    with other_process(index, "rebuilding", flock=flock) as process:
-        lock = SyncLock(index, flock=flock, clock=lambda: time.time() + 100)
+def test_another_process_is_named_with_its_age(index: Path, soft: bool) -> None:
+    with other_process(index, "rebuilding", soft=soft) as process:
+        lock = SyncLock(index, soft=soft, clock=lambda: time.time() + 100)
         owner = lock.owner()
         assert owner is not None
         assert (owner.pid, owner.what) == (process.pid, "rebuilding")
@@ -60,14 +60,14 @@ def test_another_process_is_named_with_its_age(index: Path, flock: bool) -> None
             pass
         assert isinstance(raised.value, IndexLocked)
         assert raised.value.owner == owner
-        back = SyncLock(index, flock=flock, clock=lambda: time.time() - 5000)
+        back = SyncLock(index, soft=soft, clock=lambda: time.time() - 5000)
         assert "since 0 s" in str(back.busy()), "the clock went back"
 
 
 @WAYS
-def test_waiting_is_told_ends_with_the_owner_and_can_be_stopped(index: Path, flock: bool) -> None:
-    with other_process(index, flock=flock) as process:
-        lock, stop, seen = SyncLock(index, flock=flock), threading.Event(), list[Owner | None]()
+def test_waiting_is_told_ends_with_the_owner_and_can_be_stopped(index: Path, soft: bool) -> None:
+    with other_process(index, soft=soft) as process:
+        lock, stop, seen = SyncLock(index, soft=soft), threading.Event(), list[Owner | None]()
         start = time.monotonic()
         assert not lock.acquire(wait_s=0.2)
         assert 0.15 < time.monotonic() - start < 2
@@ -86,15 +86,15 @@ def test_waiting_is_told_ends_with_the_owner_and_can_be_stopped(index: Path, flo
 
 
 @WAYS
-def test_the_lock_of_a_killed_process_is_free_at_once(index: Path, flock: bool) -> None:
-    with other_process(index, flock=flock) as process:
+def test_the_lock_of_a_killed_process_is_free_at_once(index: Path, soft: bool) -> None:
+    with other_process(index, soft=soft) as process:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         killed: list[tuple[Owner | None, bool]] = []
         aside_path(index).touch()
 
         def new() -> SyncLock:
-            return SyncLock(index, flock=flock, killed=lambda owner, left: killed.append((owner, left)))
+            return SyncLock(index, soft=soft, killed=lambda owner, left: killed.append((owner, left)))
 
         lock = new()
         assert lock.owner() is None
@@ -110,12 +110,12 @@ def test_the_lock_of_a_killed_process_is_free_at_once(index: Path, flock: bool) 
 
 
 @WAYS
-def test_a_process_that_gave_its_lock_back_is_no_dead_one(index: Path, flock: bool) -> None:
-    with other_process(index, flock=flock) as process:
+def test_a_process_that_gave_its_lock_back_is_no_dead_one(index: Path, soft: bool) -> None:
+    with other_process(index, soft=soft) as process:
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-        lock = SyncLock(index, flock=flock)
+        lock = SyncLock(index, soft=soft)
         assert lock.acquire(20)
         assert lock.found_dead is None
         lock.release()
@@ -128,8 +128,8 @@ def test_nothing_unprintable_is_told_of_an_owner() -> None:
 
 
 @WAYS
-def test_a_program_that_was_started_does_not_keep_the_lock(index: Path, flock: bool) -> None:
-    lock = SyncLock(index, flock=flock)
+def test_a_program_that_was_started_does_not_keep_the_lock(index: Path, soft: bool) -> None:
+    lock = SyncLock(index, soft=soft)
     assert lock.acquire()
     with subprocess.Popen(["sleep", "30"], close_fds=False) as child:
         lock.release()
@@ -139,8 +139,8 @@ def test_a_program_that_was_started_does_not_keep_the_lock(index: Path, flock: b
 
 
 @WAYS
-def test_a_fork_neither_keeps_nor_breaks_the_lock(index: Path, flock: bool) -> None:
-    lock = SyncLock(index, flock=flock)
+def test_a_fork_neither_keeps_nor_breaks_the_lock(index: Path, soft: bool) -> None:
+    lock = SyncLock(index, soft=soft)
     assert lock.acquire()
     reading, writing = os.pipe()
     child = os.fork()
@@ -151,7 +151,7 @@ def test_a_fork_neither_keeps_nor_breaks_the_lock(index: Path, flock: bool) -> N
         os._exit(0)
     try:
         os.read(reading, 1)
-        assert not SyncLock(index, flock=flock).acquire(), "the parent holds it"
+        assert not SyncLock(index, soft=soft).acquire(), "the parent holds it"
         lock.release()
         assert lock.acquire(), "the child holds nothing"
         lock.release()
@@ -200,9 +200,9 @@ def test_a_sync_waits_for_another_process_and_says_so(memory: Memory) -> None:
     write_notes(memory.settings.workspace, {"memory/new.md": "zeppelin\n"})
     with other_process(memory.settings.index_path) as process:
         with pytest.raises(SyncBusy, match=f"process {process.pid}, indexing since"):
-            memory.sync(wait_s=0)
+            memory.sync(SyncRequest(wait_s=0))
         assert [hit.path for hit in memory.search("router").hits] == ["MEMORY.md"]
-        thread, outcome = in_thread(lambda: memory.sync(lambda _d, _t, label: seen.append(label)))
+        thread, outcome = in_thread(lambda: memory.sync(progress=lambda _d, _t, label: seen.append(label)))
         while not seen:
             time.sleep(0.01)
         assert seen[0].startswith(f"waiting for process {process.pid}, indexing since ")

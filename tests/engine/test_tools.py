@@ -29,7 +29,7 @@ from openclaw_mem_engine.tools import (
 )
 from support.embed_server import Server, running_server, unauthorized
 from support.goldens import MODEL, WORKSPACE, golden
-from support.memories import open_memory, settings_for, write_notes
+from support.memories import backend_of, open_memory, settings_for, write_notes
 
 TOOL = golden("memory_search_tool")
 GET = golden("memory_get")
@@ -181,7 +181,7 @@ def test_a_failing_index_is_an_answer_and_not_an_exception(tmp_path: Path) -> No
     workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "router\n"})
     with open_memory(workspace, tmp_path / "home", provider="none") as memory:
         memory.sync()
-        memory._backend.store._db._writer.execute("DROP TABLE chunks")  # type: ignore[attr-defined]
+        backend_of(memory).store._db._writer.execute("DROP TABLE chunks")  # type: ignore[attr-defined]
         found = memory_search(memory, {"query": "router"})
         assert found["unavailable"] is True
         assert "could not be used" in found["error"]

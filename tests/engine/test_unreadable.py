@@ -17,7 +17,8 @@ from openclaw_mem_engine.config.settings import ChunkingSettings, Settings
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import SkippedFile
-from openclaw_mem_engine.sync.scan import unreadable_now
+from openclaw_mem_engine.sync.changes import unreadable_now
+from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace.listing import list_memory
 from support.damage import looked, named
 from support.memories import settings_for, write_notes
@@ -185,7 +186,7 @@ def test_a_rebuild_keeps_what_cannot_be_read_now(settings: Settings) -> None:
         memory.sync()
         with failing("scandir", "/deep"):
             with failing("open", "a.md"):
-                report = memory.sync(force=True)
+                report = memory.sync(SyncRequest(force=True))
             assert (report.rebuilt, report.files, report.chunks, report.removed) == (True, 4, 4, ())
             assert report.notes == []
             assert sorted(s.path for s in report.skipped) == ["memory/a.md", "memory/deep"]
@@ -206,7 +207,7 @@ def test_a_rebuild_as_another_user_keeps_what_may_not_be_read(as_nobody: Path) -
         memory.sync()
         (root / "memory/a.md").chmod(0)
         (root / "memory/deep").chmod(0)
-        report = memory.sync(force=True)
+        report = memory.sync(SyncRequest(force=True))
         assert (report.files, len(report.skipped)) == (4, 2)
         assert all_found(memory) and memory.freshness().state == "partial"
         (root / "memory/a.md").chmod(0o600)
@@ -224,7 +225,7 @@ def test_a_rebuild_with_other_settings_names_what_it_loses(settings: Settings, w
     )
     with Memory.open(other) as memory:
         with failing("scandir", "/deep"):
-            report = memory.sync(force=True)
+            report = memory.sync(SyncRequest(force=True))
         assert (report.rebuilt, report.files) == (True, 2)
         (told,) = [note for note in report.notes if note.code == "unreadable-lost"]
         assert told.level == "warning"

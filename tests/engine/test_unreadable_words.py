@@ -15,6 +15,7 @@ from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import DOCUMENTED
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
+from openclaw_mem_engine.sync.report import SyncRequest
 from support.damage import alter, codes, indexed, looked, type_in
 from support.stores import found, new_store, put, unit
 
@@ -89,7 +90,7 @@ def test_a_rebuild_from_a_damaged_index_has_all_its_tables(
 ) -> None:
     alter(settings, *statements)
     with Memory.open(settings) as memory:
-        assert memory.sync(force=True).rebuilt
+        assert memory.sync(SyncRequest(force=True)).rebuilt
         assert words(memory, "heron") == ["memory/animals/heron.md"]
     assert looked(settings, deep=True).findings == ()
 
@@ -143,6 +144,10 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
+def notes_codes(store: SqliteIndex) -> list[str]:
+    return [note.code for note in store.notes]
+
+
 def finds(store: SqliteIndex, number: int, text: str) -> bool:
     nearest = store.fetch(hit.chunk_id for hit in store.vector(V[number], 1))
     return found(store, text) == {text} == {chunk.text for chunk in nearest.values()}
@@ -154,7 +159,7 @@ def test_an_open_process_refills_what_a_lesser_one_left_out(path: Path, missing:
     with closing(SqliteIndex(path)) as whole, closing(SqliteIndex(path, **options)) as lesser:
         assert whole.notes == ()
         put(lesser, "memory/b.md", ["gamma"], [V[2]])
-        assert [note.code for note in whole.notes] == ["rows-behind"], "a reader writes nothing"
+        assert notes_codes(whole) == ["rows-behind"], "a reader writes nothing"
         whole.follow()
         assert whole.notes == () and finds(whole, 2, "gamma") and found(whole, "beta") == set()
         # The row of the last chunk is free for the next one, and what was derived from it is still there.

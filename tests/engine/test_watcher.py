@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import subprocess
@@ -17,11 +16,11 @@ from queue import Empty, Queue
 
 import pytest
 
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.sync.eyes import Eyes, NotifyEyes
-from openclaw_mem_engine.sync.watch import Watcher
-from openclaw_mem_engine.sync.watched import Places, network_place
+from openclaw_mem_engine.sync.watch import Watcher, system_watch
+from openclaw_mem_engine.sync.watch_targets import WatchTargets, network_target
 from support.memories import settings_for, write_notes
 
 #: Far more than it takes; a lost event fails the test instead of hanging it.
@@ -61,11 +60,18 @@ def settings_with(workspace: Path, home: Path, quiet_ms: int = 200, **changes: o
 @contextmanager
 def watching(watcher: Watcher) -> Iterator[Heard]:
     """A watcher that runs in a thread of its own and is ready."""
-    heard, stop = Heard(), threading.Event()
-    thread = threading.Thread(target=watcher.run, args=(stop, heard.groups.put, heard.notes.put))
+    heard, stop, ready = Heard(), threading.Event(), threading.Event()
+
+    def run() -> None:
+        for paths in watcher.groups(stop, heard.notes.put):
+            if paths:
+                heard.groups.put(paths)
+            ready.set()
+
+    thread = threading.Thread(target=run)
     thread.start()
     try:
-        assert watcher.ready.wait(_PATIENCE_S)
+        assert ready.wait(_PATIENCE_S)
         yield heard
     finally:
         stop.set()
@@ -77,30 +83,6 @@ def watching(watcher: Watcher) -> Iterator[Heard]:
 def watcher_of(request: pytest.FixtureRequest) -> Callable[[Settings], Watcher]:
     """Both ways of watching, whatever this system does by itself."""
     return lambda settings: Watcher(settings, whole_trees=request.param)
-
-
-@pytest.mark.parametrize("refused", [False, True], ids=["by events", "by looking"])
-def test_the_end_of_a_conversation_is_told_though_nothing_happens(tmp_path: Path, refused: bool) -> None:
-    quiet_s = 4 if refused else 2  # longer than the pause between two looks
-    found = settings_with(write_notes(tmp_path / "ws", {"MEMORY.md": "one\n"}), tmp_path / "home")
-    found = replace(
-        found,
-        sources=("memory", "sessions"),
-        sync=replace(found.sync, session_quiet_s=quiet_s, debounce_ms=50),
-    )
-
-    def refusing(alone: Sequence[str], trees: Sequence[str] = ()) -> Eyes:
-        raise OSError("no more watches")
-
-    talk = found.openclaw.sessions_dir / "one.jsonl"
-    talk.parent.mkdir(parents=True)
-    with watching(Watcher(found, refusing) if refused else Watcher(found)) as heard:
-        talk.write_text('{"type":"message"}\n')
-        written = time.time()
-        heard.until(talk)
-        heard.until(talk)
-        assert time.time() - written >= quiet_s
-        assert heard.nothing(3 if refused else 1)
 
 
 def test_an_editor_that_replaces_the_file(tmp_path: Path, watcher_of: Callable[[Settings], Watcher]) -> None:
@@ -320,95 +302,58 @@ def test_links_on_the_way_are_watched(tmp_path: Path) -> None:
 # -- when the system does not watch -------------------------------------------------------------------------
 
 
-def _refusing(alone: Sequence[str], trees: Sequence[str]) -> Eyes:
+def refusing(_folders: Sequence[str], _recursive: bool, _stop: CancelToken) -> Iterator[set[str]]:
     raise OSError('OS file watch limit reached. about ["/some/folder"]')
+    yield set()
 
 
-def test_a_refusal_is_told_and_files_are_looked_at(tmp_path: Path) -> None:
+def test_a_refusal_is_noted_once(tmp_path: Path) -> None:
     workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
-    with watching(Watcher(settings_with(workspace, tmp_path / "home"), _refusing)) as heard:
+    watcher = Watcher(settings_with(workspace, tmp_path / "home"), refusing)
+    with watching(watcher) as heard:
         note = heard.notes.get(timeout=_PATIENCE_S)
         assert (note.code, note.level) == ("watch-polling", "warning")
         assert "OS file watch limit reached. It is" in note.text
-        write_notes(workspace, {"memory/new/b.md": "two\n"})
-        assert heard.group() == {str(workspace / "memory" / "new" / "b.md")}
-        (workspace / "memory" / "a.md").unlink()
-        assert heard.group() == {str(workspace / "memory" / "a.md")}
-        assert heard.nothing(2.5)
-
-
-@pytest.mark.parametrize("trouble", ["error of the system", "workspace is away"])
-def test_looking_goes_on_after_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
-) -> None:
-    workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
-    real, stale = os.listdir, threading.Event()
-
-    def listdir(path: str) -> list[str]:
-        if stale.is_set() and path == str(workspace):
-            raise OSError(errno.ESTALE, "Stale file handle")  # a server that was started again
-        return real(path)
-
-    monkeypatch.setattr(os, "listdir", listdir)
-    monkeypatch.setattr("openclaw_mem_engine.sync.watch.LEAST_PAUSE_S", 0.1)
-    with watching(Watcher(settings_with(workspace, tmp_path / "home"), _refusing)) as heard:
-        assert heard.notes.get(timeout=_PATIENCE_S).code == "watch-polling"
-        for _ in range(2):
-            if trouble == "workspace is away":
-                workspace.rename(tmp_path / "aside")
-            stale.set()
-            note = heard.notes.get(timeout=_PATIENCE_S)
-            assert (note.code, note.level) == ("watch-blind", "warning")
-            assert (
-                "Stale file handle" if trouble == "error of the system" else "does not exist"
-            ) in note.text
-            time.sleep(0.5)
-            assert heard.notes.empty(), "said once"
-            if trouble == "workspace is away":
-                (tmp_path / "aside").rename(workspace)
-            stale.clear()
-            assert heard.notes.get(timeout=_PATIENCE_S).code == "watching"
-            with (workspace / "memory" / "a.md").open("a") as file:
-                file.write("more\n")
-            assert heard.group() == {str(workspace / "memory" / "a.md")}
+        assert heard.group() == {str(workspace)}, "what happened in between has no event"
+        assert watcher.is_blind
+        assert heard.nothing(0.3) and heard.notes.empty()
 
 
 def test_watching_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openclaw_mem_engine.sync.watch.RETRY_S", 1.0)
+    monkeypatch.setattr("openclaw_mem_engine.sync.watch.RETRY_S", 0.5)
     workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
     refusals = [OSError("no more"), RuntimeError("still no more")]
 
-    def sometimes(alone: Sequence[str], trees: Sequence[str]) -> Eyes:
+    def sometimes(folders: Sequence[str], recursive: bool, stop: CancelToken) -> Iterator[set[str]]:
         if refusals:
             raise refusals.pop(0)
-        return NotifyEyes(alone, trees)
+        yield from system_watch(folders, recursive, stop)
 
-    with watching(Watcher(settings_with(workspace, tmp_path / "home"), sometimes)) as heard:
+    watcher = Watcher(settings_with(workspace, tmp_path / "home"), sometimes)
+    with watching(watcher) as heard:
         assert heard.notes.get(timeout=_PATIENCE_S).code == "watch-polling"
         assert heard.notes.get(timeout=_PATIENCE_S).code == "watching"
-        heard.group()  # what happened in between is for a scan
+        assert heard.group() == heard.group() == {str(workspace)}, "what happened in between is for a scan"
+        assert not watcher.is_blind
         (workspace / "memory" / "a.md").write_text("two\n")
         heard.until(workspace / "memory" / "a.md", 1.5)
 
 
-def test_eyes_that_go_blind(tmp_path: Path) -> None:
+def test_a_watch_that_ends(tmp_path: Path) -> None:
     """The system may stop to watch in the middle of it."""
     workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
 
-    class Blind(NotifyEyes):
-        calls = 0
-
-        def changed(self, milliseconds: int) -> set[str]:
-            self.calls += 1
-            if self.calls > 5:
+    def ending(folders: Sequence[str], recursive: bool, stop: CancelToken) -> Iterator[set[str]]:
+        for number, seen in enumerate(system_watch(folders, recursive, stop)):
+            if number > 5:
                 raise RuntimeError("the queue is gone")
-            return super().changed(milliseconds)
+            yield seen
 
-    with watching(Watcher(settings_with(workspace, tmp_path / "home"), Blind)) as heard:
+    watcher = Watcher(settings_with(workspace, tmp_path / "home"), ending)
+    with watching(watcher) as heard:
         assert "the queue is gone" in heard.notes.get(timeout=_PATIENCE_S).text
         assert heard.group() == {str(workspace)}, "what came in between is for a scan"
-        (workspace / "memory" / "a.md").write_text("two\n")
-        heard.until(workspace / "memory" / "a.md")
+        assert watcher.is_blind
 
 
 def test_a_refusal_that_comes_and_goes_is_told_in_words(tmp_path: Path) -> None:
@@ -416,13 +361,13 @@ def test_a_refusal_that_comes_and_goes_is_told_in_words(tmp_path: Path) -> None:
     workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
     calls = 0
 
-    def every_other(alone: Sequence[str], trees: Sequence[str]) -> Eyes:
+    def every_other(folders: Sequence[str], recursive: bool, stop: CancelToken) -> Iterator[set[str]]:
         nonlocal calls
         calls += 1
         (workspace / "memory" / f"d{calls}").mkdir()
         if calls % 2 == 0:
             raise RuntimeError("Too many open files (os error 24) about [some]")
-        return NotifyEyes(alone, trees)
+        yield from system_watch(folders, recursive, stop)
 
     with watching(Watcher(settings_with(workspace, tmp_path / "home"), every_other)) as heard:
         assert (
@@ -446,19 +391,18 @@ def test_a_network_file_system_is_looked_at(tmp_path: Path) -> None:
         f"28 27 0:50 / {escaped} rw,relatime shared:1 - nfs4 server:/notes rw\n"
     )
     settings = settings_with(workspace, tmp_path / "home")
-    assert network_place(Places(settings), mounts) == (str(workspace), "nfs4")
-    assert network_place(Places(settings), tmp_path / "no such file") is None
+    assert network_target(WatchTargets(settings), mounts) == (str(workspace), "nfs4")
+    assert network_target(WatchTargets(settings), tmp_path / "no such file") is None
     with watching(Watcher(settings, mounts=mounts)) as heard:
         assert "network file system (nfs4)" in heard.notes.get(timeout=_PATIENCE_S).text
-        (workspace / "memory" / "a.md").write_text("longer\n")
-        heard.until(workspace / "memory" / "a.md")
 
 
 _LIMITED = """
 import sys, threading
 from pathlib import Path
 from support.memories import settings_for
-from openclaw_mem_engine.sync.watch import Watcher
+from openclaw_mem_engine.sync.watch import Watcher, system_watch
+from openclaw_mem_engine.sync.watch_targets import WatchTargets, network_target
 Path("/proc/sys/user/max_inotify_" + sys.argv[3]).write_text(sys.argv[4])
 stop = threading.Event()
 def noted(note):
@@ -467,7 +411,9 @@ def noted(note):
 limit = threading.Timer(10, stop.set)
 limit.daemon = True  # the process ends when the note has come
 limit.start()
-Watcher(settings_for(Path(sys.argv[1]), Path(sys.argv[2]))).run(stop, print, noted)
+for paths in Watcher(settings_for(Path(sys.argv[1]), Path(sys.argv[2]))).groups(stop, noted):
+    if paths and not stop.is_set():
+        print(paths)
 """
 
 

@@ -20,6 +20,7 @@ from openclaw_mem_engine.doctor.examination import examine
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.stores.findings import DoctorReport, Finding
+from openclaw_mem_engine.sync.report import SyncRequest
 from support.memories import settings_for, write_notes
 
 ANIMALS = {
@@ -67,7 +68,7 @@ def age(path: Path, seconds: float = 3600) -> None:
 
 def sync(settings: Settings, *, force: bool = False) -> None:
     with Memory.open(settings) as memory:
-        memory.sync(force=force)
+        memory.sync(SyncRequest(force=force))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, UsageError
 from openclaw_mem_engine.model import Excerpt, Freshness, MemoryFile, Note, text_hash
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, Leg, LegRow, Pool
+from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, ListRow, Pool
 from openclaw_mem_engine.retrieval.base import BackendContext, Capabilities, Limited
 from openclaw_mem_engine.status import IndexStatus
 from openclaw_mem_engine.workspace.listing import list_memory
@@ -58,10 +58,12 @@ class GrepBackend(Limited):
             if hits := sum(lower.count(word) for word in words):
                 found.append((hits, self._candidate(file, text)))
         found.sort(key=lambda hit: (-hit[0], hit[1].path))
-        rows = tuple(LegRow(candidate.chunk_id, float(hits)) for hits, candidate in found[:OVERFETCH])
+        rows = tuple(ListRow(candidate.chunk_id, float(hits)) for hits, candidate in found[:OVERFETCH])
         return Pool(
             query=query,
-            legs=(Leg("grep", "lexical", " OR ".join(words), rows, words=words),),
+            lists=(
+                CandidateList("grep", "lexical", " OR ".join(words), rows, matched=len(found), words=words),
+            ),
             candidates={candidate.chunk_id: candidate for _, candidate in found[:OVERFETCH]},
             now=self._clock(),
             backend=self.name,

@@ -11,6 +11,7 @@ from openclaw_mem_engine.config.load import index_path, load_settings
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.config.sources import UserFolders
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
 
 
 def settings_for(workspace: Path, home: Path, **environ: str) -> Settings:
@@ -62,3 +63,10 @@ def copy_indexed(source: Path, target: Path, workspace: str, data: str = "data")
         placed = index_path(target / data, target / workspace, index.stem)
         placed.parent.mkdir(parents=True, mode=0o700)
         shutil.copy2(index, placed)
+
+
+def backend_of(memory: Memory) -> BuiltinBackend:
+    """The builtin backend of a memory, for tests that look below the facade."""
+    backend = memory._backend
+    assert isinstance(backend, BuiltinBackend)
+    return backend

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
-from openclaw_mem_engine.sync.report import SyncReport
+from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
@@ -178,7 +178,10 @@ async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
         held = False
 
         def sync(
-            self, progress: Progress | None = None, cancel: CancelToken | None = None, **how: bool
+            self,
+            request: SyncRequest = DEFAULT_REQUEST,
+            progress: Progress | None = None,
+            cancel: CancelToken | None = None,
         ) -> SyncReport:
             end = time.monotonic() + make.HANGS_S
             while type(self).held and time.monotonic() < end:
@@ -187,7 +190,7 @@ async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
                 if cancel is not None and cancel.is_set():
                     break
                 time.sleep(0.005)
-            report: SyncReport = super().sync(progress, cancel, **how)
+            report: SyncReport = super().sync(request, progress, cancel)
             return report
 
     async with opened(unwatched(tmp_path, Slow)) as (pilot, screen):

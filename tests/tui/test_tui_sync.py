@@ -11,7 +11,7 @@ from lab_world import LARGE, lab, make, settled, until
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note, Progress
-from openclaw_mem_engine.sync.report import SyncReport
+from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
 
 
@@ -19,7 +19,10 @@ class SlowSync(make.SteadyMemory):  # type: ignore[misc, name-defined]
     """Counts its syncs; each waits until it is cancelled or let go."""
 
     def sync(
-        self, progress: Progress | None = None, cancel: CancelToken | None = None, **how: Any
+        self,
+        request: SyncRequest = DEFAULT_REQUEST,
+        progress: Progress | None = None,
+        cancel: CancelToken | None = None,
     ) -> SyncReport:
         type(self).syncs += 1
         end = time.monotonic() + make.HANGS_S
@@ -30,7 +33,7 @@ class SlowSync(make.SteadyMemory):  # type: ignore[misc, name-defined]
             time.sleep(0.005)
         if self.failure is not None:
             raise self.failure
-        report: SyncReport = super().sync(progress, cancel, **how)
+        report: SyncReport = super().sync(request, progress, cancel)
         report.notes.extend(self.notes)
         return report
 

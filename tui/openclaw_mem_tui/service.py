@@ -10,16 +10,18 @@ run to compare with; the faulted one answers. What one answered is never handed 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.model import Excerpt, Note, Progress
+from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
+from openclaw_mem_engine.model import Excerpt, Progress
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
+from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.memory_thread import Side, Unexpected, call
 
 if TYPE_CHECKING:
@@ -34,14 +36,16 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.status import Status
     from openclaw_mem_engine.stores.base import CacheSize
     from openclaw_mem_engine.stores.findings import DoctorReport as Report
+    from openclaw_mem_engine.sync.follow import FollowEvent, SyncTrigger
     from openclaw_mem_engine.sync.plan import Plan
-    from openclaw_mem_engine.sync.report import SyncReport
 
 T = TypeVar("T")
 
 #: Opens a memory with these faults (none: as configured).
 Factory = Callable[[frozenset[str]], "Memory"]
 NO_FAULTS: frozenset[str] = frozenset()
+#: How often the thread that follows the files checks whether the service was closed, seconds.
+_POLL_S = 0.1
 
 
 class Service:
@@ -66,7 +70,7 @@ class Service:
         self._sync_tokens: set[threading.Event] = set()
         self._examinations = ThreadPoolExecutor(1, "openclaw-mem-doctor")
         self._examining: set[threading.Event] = set()
-        self._watch_stop = asyncio.Event()
+        self._follow_stop = threading.Event()
         self._probes: dict[tuple[str, frozenset[str]], asyncio.Future[float]] = {}
 
     @property
@@ -93,7 +97,7 @@ class Service:
     async def close(self) -> None:
         """Stop what runs and let go of the index."""
         self._closed = True
-        self._watch_stop.set()
+        self._follow_stop.set()
         self.cancel_sync()
         for token in self._examining:
             token.set()
@@ -224,7 +228,7 @@ class Service:
     async def plan_rebuild(self) -> Plan:
         """What a rebuild would read, embed and cost. Raises WorkspaceError, IndexUnavailable."""
         memory = self._healthy.opened
-        return await self._slowly(lambda _, token: memory.plan(token, force=True))
+        return await self._slowly(lambda _, token: memory.plan(SyncRequest(force=True), token))
 
     async def _slowly(self, work: Callable[[Health, threading.Event], T]) -> T:
         """Something that may take seconds, in the doctor's thread; cancelling the coroutine stops it."""
@@ -240,17 +244,12 @@ class Service:
 
     # -- keeping up ---------------------------------------------------------------------------------------
 
-    async def sync(
-        self, progress: Progress, *, force: bool = False, verify: bool = False, tails: bool = False
-    ) -> SyncReport:
-        """Bring the index up to date; ``force``, ``verify`` and ``tails``: see ``Memory.sync``. ``progress``
-        is called in the sync thread."""
+    async def sync(self, progress: Progress, request: SyncRequest = DEFAULT_REQUEST) -> SyncReport:
+        """Bring the index up to date. ``progress`` is called in the sync thread."""
         memory, token = self._healthy.opened, threading.Event()
         self._sync_tokens.add(token)
         try:
-            return await call(
-                self._syncs, lambda: memory.sync(progress, token, force=force, verify=verify, tails=tails)
-            )
+            return await call(self._syncs, lambda: memory.sync(request, progress, token))
         except asyncio.CancelledError:
             token.set()
             raise
@@ -270,13 +269,38 @@ class Service:
         if self._faulted is not None:
             self._faulted.forget_pools()
 
-    async def changes(self, noted: Callable[[Note], None]) -> AsyncIterator[frozenset[str]]:
-        """Groups of changed absolute paths, as the watcher sees them; first an empty one, when it begins to
-        see. ``noted`` hears when it watches less well than it could."""
-        from openclaw_mem_engine.sync.watch import watch_notes
+    async def follow(
+        self,
+        on_event: Callable[[FollowEvent], None],
+        sync: Callable[[SyncTrigger], Coroutine[Any, Any, SyncReport]],
+        *,
+        at_start: bool,
+    ) -> None:
+        """Keep the index up to date until the service is closed (see ``Memory.follow``). ``on_event`` and
+        ``sync`` are called in this event loop. Raises OpenClawMemError."""
+        memory, stop, loop = self._healthy.opened, self._follow_stop, asyncio.get_running_loop()
 
-        async for paths in watch_notes(self.settings, self._watch_stop, noted):
-            yield paths
+        def show(event: FollowEvent) -> None:
+            if not stop.is_set():
+                loop.call_soon_threadsafe(on_event, event)
+
+        def synced(trigger: SyncTrigger, _progress: Progress) -> SyncReport:
+            running = asyncio.run_coroutine_threadsafe(sync(trigger), loop)
+            while True:
+                try:
+                    return running.result(_POLL_S)
+                except concurrent.futures.TimeoutError:
+                    if stop.is_set():
+                        running.cancel()
+                        raise Cancelled("The workbench was closed.") from None
+
+        with ThreadPoolExecutor(1, "openclaw-mem-follow") as thread:
+            try:
+                await call(thread, lambda: memory.follow(show, stop, sync=synced, at_start=at_start))
+            finally:
+                # Awaited, because a thread that still runs when the process ends may take it down.
+                stop.set()
+                await loop.run_in_executor(None, thread.shutdown)
 
 
 def _probe(memory: Memory, name: str, loop: asyncio.AbstractEventLoop, told: asyncio.Future[float]) -> None:

@@ -5,6 +5,7 @@ Errors never leave here: they become ``Activity.trouble``.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,14 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
-from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.status import Activity, Place, Task
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.sync.report import SyncReport
+    from openclaw_mem_engine.sync.follow import FollowEvent, SyncTrigger
 
+_POLL_S = 0.02
 _UP_TO_DATE = "the index is up to date"
 
 
@@ -57,6 +59,8 @@ class Keeper:
         self._began = 0.0  # when the progress of files began, on the monotonic clock
         self._syncing = False
         self._again: Job | None = None  # asked for while another ran
+        #: The report of the last sync, or its error.
+        self._outcome: SyncReport | OpenClawMemError | None = None
         self._synced_at_start = False
         #: Changes on disk are noticed from now on, or nobody wants that.
         self.follows = False
@@ -155,14 +159,15 @@ class Keeper:
             phase="syncing", task=job.task, label=job.hint, done=0, total=0, left=None, said="", noted=""
         )
         try:
-            report = await self.service.sync(
-                self._on_progress, force=job.force, verify=job.verify, tails=job.tails
-            )
-        except Cancelled:
+            report = await self.service.sync(self._on_progress, SyncRequest(job.force, job.verify, job.tails))
+            self._outcome = report
+        except Cancelled as error:
+            self._outcome = error
             await self.look()
             kept = "the index is as it was" if job.force else "what was finished stays"
             return f"{job.task} stopped; {kept}"
         except OpenClawMemError as error:
+            self._outcome = error
             await self.look()
             self.trouble(str(error))
             return f"the {job.task} failed"
@@ -209,29 +214,35 @@ class Keeper:
 
     async def watch(self) -> None:
         """Follow the notes on disk: each group of changes is synced and searched again. What changes before
-        the watcher can see is found by one more look."""
+        the watcher can see is found by one more sync."""
         settings = self.service.settings
         if not settings.sync.watch:
             self.follows = True
             return
         try:
-            async for paths in self.service.changes(self._watch_noted):
-                if paths:
-                    await self._sync_and_refresh(_names(paths, settings.workspace))
-                elif self._synced_at_start:
-                    await self._sync_and_refresh(quietly=True)
-                self.follows = True
+            await self.service.follow(self._on_follow_event, self._sync_for, at_start=self._synced_at_start)
         except OpenClawMemError as error:
             self._activity(trouble=str(error))
-        except (OSError, RuntimeError) as error:
-            self._activity(trouble=f"Changes on disk are no longer noticed ({error}); r syncs.")
+
+    def _on_follow_event(self, event: FollowEvent) -> None:
+        if event.note is not None and event.note.code.startswith("watch"):
+            self._activity(noted=event.note.text)
+        if event.event == "sync" or (event.event == "watching" and not self._synced_at_start):
+            self.follows = True
+
+    async def _sync_for(self, trigger: SyncTrigger) -> SyncReport:
+        """The sync of the follower: its outcome, with an error raised."""
+        hint = _names(trigger.paths, self.service.settings.workspace) if trigger.paths else ""
+        while self._syncing:  # it would only be queued
+            await asyncio.sleep(_POLL_S)
+        await self._sync_and_refresh(hint, quietly=trigger.reason != "changes")
+        if isinstance(self._outcome, SyncReport):
+            return self._outcome
+        raise self._outcome or Cancelled("The index is closed.")
 
     async def _sync_and_refresh(self, hint: str = "", *, quietly: bool = False) -> None:
         await self.sync(hint, quietly=quietly)
         await self.refresh()
-
-    def _watch_noted(self, note: Note) -> None:
-        self._activity(noted=note.text)
 
 
 def _short(provider: str) -> str:

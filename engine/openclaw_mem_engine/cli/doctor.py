@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openclaw_mem_engine.api import DoctorReport, Finding, Settings
-    from openclaw_mem_engine.sync.journal import Journal
+    from openclaw_mem_engine.sync.events import Journal
 
 
 def run(arguments: Namespace) -> int:
     """Run every check, repair when asked to, and print what there is. Makes no index."""
     settings = settings_of(arguments)
-    from openclaw_mem_engine.sync.journal import Journal
+    from openclaw_mem_engine.sync.events import Journal
 
     with closing(Journal.of(settings)) as journal:
         report, done = _examined(settings, journal, deep=arguments.deep, fix=arguments.fix)

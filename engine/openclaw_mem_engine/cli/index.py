@@ -13,8 +13,9 @@ from openclaw_mem_engine.cli.terminal import Style, one_line, out, say, stoppabl
 from openclaw_mem_engine.cli.text_format import count, left_out_words
 from openclaw_mem_engine.errors import IndexDamaged, ProviderError, UsageError
 from openclaw_mem_engine.stores.sqlite.salvage import replace_damaged
-from openclaw_mem_engine.sync.journal import Journal
+from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.lock import SyncLock
+from openclaw_mem_engine.sync.report import SyncRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,14 +33,14 @@ def run(arguments: Namespace) -> int:
     if arguments.dry_run:
         return _dry_run(settings, arguments)
     try:
-        report = _sync(settings, force=arguments.force, verify=arguments.verify)
+        report = _sync(settings, SyncRequest(arguments.force, arguments.verify, tails=True))
     except IndexDamaged as error:
         if not arguments.force:
             raise
         damaged, saved = _set_aside(settings, error)
         say(f"{error} It is now {damaged.name}; a new index is built.")
         say(f"{count(saved, 'embedding was', 'embeddings were')} saved from the damaged index.")
-        report = _sync(settings, force=False, verify=False)
+        report = _sync(settings, SyncRequest(tails=True))
     if arguments.json:
         print_json(report.to_dict())
     else:
@@ -52,8 +53,8 @@ def run(arguments: Namespace) -> int:
 
 
 def _set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
-    """Move the damaged index out of the way, and put one in its place that holds the embeddings which can
-    still be read; how many. The log tells why all of it is built anew."""
+    """Set the damaged index aside, and replace it by one that holds the embeddings which can still be read;
+    how many. The log says why all of it is rebuilt."""
     journal = Journal.of(settings)
     try:
         lock = SyncLock(settings.index_path, "setting a damaged index aside", killed=journal.killed)
@@ -77,14 +78,13 @@ def _dry_run(settings: Settings, arguments: Namespace) -> int:
     return 0
 
 
-def _sync(settings: Settings, *, force: bool, verify: bool) -> SyncReport:
+def _sync(settings: Settings, request: SyncRequest) -> SyncReport:
     from openclaw_mem_engine.cli.planning import announce
 
     with open_memory(settings) as memory, stoppable() as token:
-        announce(memory, token, force=force, tails=True)
+        announce(memory, token, request)
         with ProgressLine() as progress:
-            # The limits below which a grown transcript waits are for syncs that nobody asked for.
-            return memory.sync(progress, token, force=force, verify=verify, tails=True)
+            return memory.sync(request, progress, token)
 
 
 def report_lines(report: SyncReport) -> list[str]:
@@ -106,9 +106,9 @@ def report_lines(report: SyncReport) -> list[str]:
         lines.append(f"  {count(report.verified, 'file')} read and compared, whatever the times say")
     if report.beside:
         lines.append(f"  {count(report.beside, 'text')} embedded for vectors beside the primary's")
-    # A failure is told on stderr, where whoever looks only there finds it.
-    told = [note for note in report.notes if note not in report.incomplete]
-    lines += [f"  {note.level}: {one_line(note.text)}" for note in told]
+    # Failures are printed on stderr.
+    others = [note for note in report.notes if note not in report.incomplete]
+    lines += [f"  {note.level}: {one_line(note.text)}" for note in others]
     if report.skipped:
         lines.append(f"{count(len(report.skipped), 'file or folder', 'files or folders')} left out:")
         lines += [f"  {left_out_words(skipped, report)}" for skipped in report.skipped]

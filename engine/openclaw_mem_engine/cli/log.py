@@ -94,7 +94,7 @@ class _Reader:
         """At most ``limit`` events, oldest first. Raises IndexUnavailable when the log cannot be read."""
         found = self._read(limit)
         if self.log.identity != self._file and self._seen:
-            # Another file in the same place counts from the start.
+            # Another file of the same path counts from the start.
             self._seen = 0
             found = self._read(limit)
         self._file = self.log.identity
@@ -117,7 +117,7 @@ class _Reader:
 
 
 def _follow(reader: _Reader, events: Sequence[Event], *, as_json: bool, everyone: bool) -> int:
-    """Print events as they come, JSON as one object a line, until somebody stops it."""
+    """Print events as they come, JSON as one object a line, until Ctrl-C."""
     try:
         while True:
             if as_json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.opening import looking
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, say, stoppable
 from openclaw_mem_engine.cli.text_format import count, destination, dollars
+from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncRequest
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def dry_plan(settings: Settings, *, force: bool) -> Plan:
     """What ``index`` would do. Sends nothing, and leaves nothing behind."""
     with looking(settings) as memory, stoppable() as token:
-        return memory.plan(token, force=force, tails=True)
+        return memory.plan(SyncRequest(force=force, tails=True), token)
 
 
 def plan_lines(plan: Plan, style: Style) -> list[str]:
@@ -55,23 +56,16 @@ def plan_lines(plan: Plan, style: Style) -> list[str]:
     return lines
 
 
-def announce(
-    memory: Memory,
-    token: threading.Event,
-    *,
-    force: bool,
-    tails: bool = False,
-    files_s: float | None = None,
-) -> None:
-    """Say on stderr, before the first request, which text will leave this process and for whom. Costs
-    nothing unless an embedder in use is reached by an address. Arguments are those of the sync to come."""
+def announce(memory: Memory, token: threading.Event, request: SyncRequest = DEFAULT_REQUEST) -> None:
+    """Say on stderr, before the sync of ``request``, which text will leave this process and to which host.
+    Costs nothing unless an embedder in use is reached by an address."""
     if not memory.places:
         return
     chain = [link for link in memory.chain() if link.in_use]
     links = [link for link in chain if link.state != "failed" or link.next_retry is not None]
     if not any(link.host for link in links):
         return
-    plan = memory.plan(token, force=force, tails=tails, files_s=files_s)
+    plan = memory.plan(request, token)
     sent = [space for space in plan.spaces if space.place and space.texts and not space.why_not]
     for space in sent:
         host = destination(space.space.provider, space.place)
@@ -85,5 +79,5 @@ def announce(
 
 def _price(space: PlannedSpace) -> str:
     tokens = f"about {count(space.tokens, 'token')}"
-    # Without a sum the reason is told: no list price is known, or there is nothing to pay.
+    # Without a sum the reason is shown: no list price is known, or there is nothing to pay.
     return f"{tokens}, {dollars(space.usd)}" if space.usd else f"{tokens}, {one_line(space.price)}"

@@ -102,19 +102,21 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
     from openclaw_mem_engine.cli.planning import announce
     from openclaw_mem_engine.cli.progress import ProgressLine, duration
     from openclaw_mem_engine.cli.text_format import count
-    from openclaw_mem_engine.sync.flight import GRACE_S
+    from openclaw_mem_engine.sync.coordinator import GRACE_S
     from openclaw_mem_engine.sync.lock import SyncBusy
+    from openclaw_mem_engine.sync.report import SyncRequest
 
+    request = SyncRequest(budget_s=_EMBEDDING_S, files_s=_FILES_S)
     try:
-        announce(memory, token, force=False, files_s=_FILES_S)
+        announce(memory, token, request)
         with ProgressLine() as progress:
             try:
-                report = memory.sync(progress, token, wait_s=GRACE_S, budget_s=_EMBEDDING_S, files_s=_FILES_S)
+                report = memory.sync(dataclasses.replace(request, wait_s=GRACE_S), progress, token)
             except SyncBusy:
                 if memory.paths():
                     raise
                 # Nothing to answer from yet: wait for it.
-                report = memory.sync(progress, token, budget_s=_EMBEDDING_S, files_s=_FILES_S)
+                report = memory.sync(request, progress, token)
     except (WorkspaceError, IndexUnavailable) as error:
         if not memory.paths():
             raise

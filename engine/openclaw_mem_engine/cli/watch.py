@@ -13,15 +13,16 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.cli.following import Follower
-from openclaw_mem_engine.cli.opening import say_warnings, settings_of
-from openclaw_mem_engine.cli.progress import duration
+from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.planning import announce
+from openclaw_mem_engine.cli.progress import ProgressLine, duration
 from openclaw_mem_engine.cli.terminal import flush_out, one_line, out, speaks_utf8
 from openclaw_mem_engine.cli.text_format import count, left_out_words
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.cli.following import Happening
     from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.model import Progress
+    from openclaw_mem_engine.sync.follow import FollowEvent, SyncTrigger
     from openclaw_mem_engine.sync.report import SyncReport
 
 #: How many paths a line names; the counts are always exact.
@@ -33,14 +34,27 @@ def run(arguments: Namespace) -> int:
     settings = settings_of(arguments)
     say_warnings(settings)
 
-    def tell(happening: Happening) -> None:
-        line = json_line(happening, settings) if arguments.json else text_line(happening, settings)
-        out(line)
-        flush_out()  # somebody waits for it
+    stop = threading.Event()
 
-    follower = Follower(settings, tell)
-    with _stopping(follower.stop):
-        follower.run()
+    def show(event: FollowEvent) -> None:
+        out(json_line(event, settings) if arguments.json else text_line(event, settings))
+        flush_out()  # a reader may wait for it
+
+    with open_memory(settings) as memory:
+
+        def sync(trigger: SyncTrigger, progress: Progress) -> SyncReport:
+            if trigger.reason == "start":
+                announce(memory, stop)
+            with ProgressLine() as line:
+
+                def both(done: int, total: int, label: str) -> None:
+                    line(done, total, label)
+                    progress(done, total, label)
+
+                return memory.sync(progress=both, cancel=stop)
+
+        with _stopping(stop.set):
+            memory.follow(show, stop, sync=sync)
     return 0
 
 
@@ -64,35 +78,35 @@ def _stopping(stop: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, before[number])
 
 
-def text_line(happening: Happening, settings: Settings) -> str:
+def text_line(event: FollowEvent, settings: Settings) -> str:
     """``10:31:06  indexed memory/a.md · 1 text embedded · 1,204 files, 3,400 chunks · 0.2 s``"""
-    told = one_line(_words(happening, settings))
-    return f"{time.strftime('%H:%M:%S', time.localtime(happening.time))}  {told}"
+    text = one_line(_words(event, settings))
+    return f"{time.strftime('%H:%M:%S', time.localtime(event.time))}  {text}"
 
 
-def _words(happening: Happening, settings: Settings) -> str:
-    if happening.event == "watching":
+def _words(event: FollowEvent, settings: Settings) -> str:
+    if event.event == "watching":
         return f"watching {settings.workspace} ({', '.join(settings.sources)}); Ctrl-C ends it"
-    if happening.event == "sync" and happening.report is not None:
-        return _report_words(happening.report, happening)
-    if happening.event == "note" and happening.note is not None:
-        return f"{happening.note.level}: {happening.note.text}"
-    if happening.event == "failed":
-        again = f" Tried again in {duration(happening.retry_s)}." if happening.retry_s else ""
-        return f"failed: {happening.text}{again}"
-    return happening.text or happening.event
+    if event.event == "sync" and event.report is not None:
+        return _report_words(event.report, event)
+    if event.event == "note" and event.note is not None:
+        return f"{event.note.level}: {event.note.text}"
+    if event.event == "failed":
+        again = f" Tried again in {duration(event.retry_s)}." if event.retry_s else ""
+        return f"failed: {event.text}{again}"
+    return event.text or event.event
 
 
-def _report_words(report: SyncReport, happening: Happening) -> str:
+def _report_words(report: SyncReport, event: FollowEvent) -> str:
     did = ["built anew"] if report.rebuilt else []
     if report.changed:
         did.append(f"indexed {_names(report.changed)}")
     if report.gone:
         did.append(f"gone: {_names(report.gone)}")
-    if happening.left_out:
-        did.append(f"left out {_names([left_out_words(file, report) for file in happening.left_out])}")
-    told = {*report.changed, *report.gone}
-    if back := [path for path in happening.back if path not in told]:
+    if event.excluded:
+        did.append(f"left out {_names([left_out_words(file, report) for file in event.excluded])}")
+    named = {*report.changed, *report.gone}
+    if back := [path for path in event.included if path not in named]:
         did.append(f"no longer left out: {_names(back)}")
     parts = ["; ".join(did) or "up to date"]
     if report.embedded or report.cache_hits:
@@ -111,31 +125,29 @@ def _names(paths: Sequence[str]) -> str:
     return ", ".join(paths[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def json_line(happening: Happening, settings: Settings) -> str:
+def json_line(event: FollowEvent, settings: Settings) -> str:
     """One JSON object. ``time`` is epoch seconds; a sync has the keys of ``index --json``, and what became
     left out and what is so no longer, with at most 50 paths in each list and the counts beside them."""
-    told: dict[str, Any] = {"time": round(happening.time, 3), "event": happening.event}
-    if happening.event == "watching":
-        told |= {"workspace": str(settings.workspace), "sources": list(settings.sources)}
-    if happening.reason is not None:
-        told["reason"] = happening.reason
-    if happening.report is not None:
-        removed = set(happening.report.removed)
-        report = happening.report.to_dict() | {
-            "leftOut": [
-                file.to_dict() | {"textRemoved": file.path in removed} for file in happening.left_out
-            ],
-            "noLongerLeftOut": list(happening.back),
+    found: dict[str, Any] = {"time": round(event.time, 3), "event": event.event}
+    if event.event == "watching":
+        found |= {"workspace": str(settings.workspace), "sources": list(settings.sources)}
+    if event.reason is not None:
+        found["reason"] = event.reason
+    if event.report is not None:
+        removed = set(event.report.removed)
+        report = event.report.to_dict() | {
+            "leftOut": [file.to_dict() | {"textRemoved": file.path in removed} for file in event.excluded],
+            "noLongerLeftOut": list(event.included),
         }
         for key in ("changed", "refused", "removed", "skipped", "leftOut", "noLongerLeftOut"):
             listed = report[key]
             assert isinstance(listed, list)
             report |= {key: listed[:_NAMED_JSON], f"{key}Count": len(listed)}
-        told |= report
-    if happening.note is not None:
-        told |= happening.note.to_dict()
-    if happening.text:
-        told["text"] = happening.text
-    if happening.retry_s is not None:
-        told["retrySeconds"] = round(happening.retry_s, 1)
-    return json.dumps(told, ensure_ascii=not speaks_utf8(sys.stdout))
+        found |= report
+    if event.note is not None:
+        found |= event.note.to_dict()
+    if event.text:
+        found["text"] = event.text
+    if event.retry_s is not None:
+        found["retrySeconds"] = round(event.retry_s, 1)
+    return json.dumps(found, ensure_ascii=not speaks_utf8(sys.stdout))

@@ -47,9 +47,9 @@ from openclaw_mem_engine.stores.sqlite.files import index_is_there, unreachable
 from openclaw_mem_engine.stores.sqlite.repair import INDEX_CODES
 from openclaw_mem_engine.stores.sqlite.repair import repair as repair_index
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
-from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild
-from openclaw_mem_engine.sync.journal import Journal
+from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.lock import Killed, SyncLock
+from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 
 #: How long a repair waits for a sync that is at work, seconds.
 LOCK_WAIT_S = 10.0
@@ -120,7 +120,7 @@ def repair(
     started = time.perf_counter()
     done = fix(settings, report, cancel, killed=journal.killed)
     repaired = time.perf_counter()
-    journal.mended(done, repaired - started)
+    journal.repaired(done, repaired - started)
     try:
         after = examine(settings, embedders, deep=report.deep, progress=progress, cancel=cancel)
     except Cancelled:

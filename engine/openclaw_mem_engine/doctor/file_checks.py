@@ -26,9 +26,8 @@ from openclaw_mem_engine.stores.findings import (
     counted_have,
 )
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
-from openclaw_mem_engine.sync.derive import chunks_of
-from openclaw_mem_engine.sync.partly_read import cut_files
-from openclaw_mem_engine.sync.sources import changes_of, listed
+from openclaw_mem_engine.sync.changes import changes_of, listed
+from openclaw_mem_engine.sync.source_text import chunks_of, cut_files
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, bootstrap_cut, read_note
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, is_ignored_folder
@@ -72,12 +71,13 @@ class Disk:
 def check_files(disk: Disk, out: Outcome) -> None:
     """Which files are new, edited or gone. Raises WorkspaceError."""
     known = disk.known = disk.snap.files()
-    changes, skipped = changes_of(disk.settings, known)
+    listing = listed(disk.settings)
+    changes, skipped = changes_of(disk.settings, listing, known), listing.skipped
     changed = {file.path for file in changes.changed}
     seen = known | {state.path: state for state in changes.touched}
     disk.present = {
         file.path: file
-        for file in listed(disk.settings).files
+        for file in listing.files
         if file.path in known and file.path not in changed and _as_recorded(file, seen[file.path])
     }
     out.detail = f"{counted(len(known), 'file')} known, {len(disk.present):,} as recorded"

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.providers.factory import RECORDS_FILE
-from openclaw_mem_engine.providers.records_file import LAYOUT as RECORDS
+from openclaw_mem_engine.providers.records import SCHEMA as RECORDS
 from openclaw_mem_engine.state.events import EVENTS_FILE
-from openclaw_mem_engine.state.events import LAYOUT as EVENTS
-from openclaw_mem_engine.state.side_layout import Layout, Trouble, TroubleKind, rows_of
+from openclaw_mem_engine.state.events import SCHEMA as EVENTS
+from openclaw_mem_engine.state.schema import Schema, Trouble, TroubleKind, rows_of
 from openclaw_mem_engine.stores.findings import FIX, UPGRADE, Outcome, counted, counted_are
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
 from openclaw_mem_engine.stores.sqlite.files import leftovers, sweep
@@ -122,14 +122,14 @@ def check_event_log(settings: Settings, out: Outcome) -> None:
 
 
 def _check_side_file(
-    path: Path, layout: Layout, code: str, table: str, nouns: tuple[str, str], out: Outcome
+    path: Path, schema: Schema, code: str, table: str, nouns: tuple[str, str], out: Outcome
 ) -> None:
     """One small database in the data folder. Its content is nowhere else, so it is never removed by us: the
     repair is a command to type."""
     if not path.exists():
         out.detail = "none yet"
         return
-    found = rows_of(path, layout, table)
+    found = rows_of(path, schema, table)
     if not isinstance(found, Trouble):
         out.detail = f"{path.name}: {counted(found, *nouns)}"
         return

@@ -12,8 +12,8 @@ from openclaw_mem_engine.model import Freshness, MemoryFile, SkippedFile, Source
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.stores.base import Capabilities, Counts, Fingerprint, IndexStore, SpaceSize
 from openclaw_mem_engine.stores.base import FileState as IndexedFile
-from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild
-from openclaw_mem_engine.sync.scan import Changes
+from openclaw_mem_engine.sync.changes import Changes
+from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.workspace.transcript_listing import source_of
 
 #: ``indexed``: as on disk. ``changed``, ``new``: the next sync reads it; ``gone``: the next sync removes it.

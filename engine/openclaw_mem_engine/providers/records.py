@@ -15,17 +15,50 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.model import utf8
-from openclaw_mem_engine.providers.records_file import RecordsFile, Row
+from openclaw_mem_engine.state.database import Row, StateDatabase
+from openclaw_mem_engine.state.schema import Schema
 
 if TYPE_CHECKING:
+    import apsw
+
     from openclaw_mem_engine.model import Note
     from openclaw_mem_engine.providers.base import Usage
 
 #: A reason is a message for people; a server that sends a page of text does not fill the file.
 REASON_CHARS = 500
+
+#: What is kept at most, in days. No provider keeps the outcome of a batch job longer than a month.
+KEEP_DAYS = 400
+KEEP_JOBS_DAYS = 60
+
+_TABLES = """
+CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE usage(
+  day TEXT NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL,
+  texts INTEGER NOT NULL, tokens INTEGER NOT NULL, estimated INTEGER NOT NULL,
+  PRIMARY KEY(day, provider, model)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE health(
+  key TEXT PRIMARY KEY, failing_since REAL, reason TEXT NOT NULL, failures INTEGER NOT NULL,
+  next_retry REAL, last_ok REAL, last_ms REAL, key_tag TEXT NOT NULL, day TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE item_caps(key TEXT PRIMARY KEY, items INTEGER NOT NULL, day TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE jobs(
+  id TEXT PRIMARY KEY, provider_key TEXT NOT NULL, provider TEXT NOT NULL, state TEXT NOT NULL,
+  submitted_at REAL NOT NULL, texts TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+SCHEMA = Schema(
+    (_TABLES,),
+    "provider-records",
+    "warning",
+    "usage and failures of embedding providers",
+    "counts, times and the state of batch jobs",
+)
 
 #: Beyond any true count; keeps sums of nonsense within SQLite's 64 bits.
 _MOST = 10**12
@@ -84,7 +117,10 @@ class ProviderRecords:
     def __init__(
         self, path: Path | None, clock: Callable[[], float] = time.time, *, read_only: bool = False
     ) -> None:
-        self._file = RecordsFile(path, clock, read_only=read_only)
+        #: Goes into a file that this process makes; an existing file has its own in its table ``meta``.
+        self._salt = token_hex(16)
+        first = "INSERT INTO meta VALUES('salt', ?)", (self._salt,)
+        self._file = StateDatabase(path, SCHEMA, clock, first=first, tidy=self._tidy, read_only=read_only)
 
     @property
     def note(self) -> Note | None:
@@ -151,7 +187,7 @@ class ProviderRecords:
         if not given:
             return ""
         found = self._file.read("SELECT value FROM meta WHERE name = 'salt'", (), lambda row: str(row[0]))
-        salt = found[0] if found else self._file.salt
+        salt = found[0] if found else self._salt
         return hashlib.blake2b(utf8(given), key=utf8(salt)[:64], digest_size=4).hexdigest()
 
     # -- batch caps ------------------------------------------------------------------------------------
@@ -197,6 +233,15 @@ class ProviderRecords:
     def close(self) -> None:
         """Close the file. May be called twice; a later call opens it again (what was in memory is gone)."""
         self._file.close()
+
+    def _tidy(self, connection: apsw.Connection, new_day: bool) -> None:
+        if not new_day:
+            return
+        limit = (self._file.today() - timedelta(days=KEEP_DAYS)).isoformat()
+        for table in ("usage", "health", "item_caps"):
+            connection.execute(f"DELETE FROM {table} WHERE day < ?", (limit,))
+        oldest = self._file.now() - KEEP_JOBS_DAYS * 86_400
+        connection.execute("DELETE FROM jobs WHERE submitted_at < ?", (oldest,))
 
 
 def _day(row: Row) -> DayUsage:

@@ -32,9 +32,9 @@ class Spent:
 def summed(usage: Iterable[DayUsage], links: Sequence[ProviderState], since: str = "") -> list[Spent]:
     """Usage by provider and model from the day ``since`` on (YYYY-MM-DD), most tokens first.
 
-    What a model costs depends on where it is: one that is not among ``links`` has no known price.
+    What a model costs depends on its host: one that is not among ``links`` has no known price.
     """
-    places = {(link.name, link.model): link.host for link in links}
+    hosts = {(link.name, link.model): link.host for link in links}
     days: dict[tuple[str, str], list[DayUsage]] = {}
     for day in usage:
         if day.day >= since:
@@ -42,7 +42,7 @@ def summed(usage: Iterable[DayUsage], links: Sequence[ProviderState], since: str
     found = []
     for (provider, model), rows in days.items():
         tokens = sum(row.tokens for row in rows)
-        place = places.get((provider, model))
+        host = hosts.get((provider, model))
         found.append(
             Spent(
                 provider,
@@ -51,7 +51,7 @@ def summed(usage: Iterable[DayUsage], links: Sequence[ProviderState], since: str
                 sum(row.texts for row in rows),
                 tokens,
                 any(row.estimated for row in rows),
-                None if place is None else cost(provider, model, place, tokens),
+                None if host is None else cost(provider, model, host, tokens),
             )
         )
     return sorted(found, key=lambda item: (-item.tokens, item.provider, item.model))

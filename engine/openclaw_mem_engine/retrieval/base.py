@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.status import IndexStatus
     from openclaw_mem_engine.stores.base import CacheSize
     from openclaw_mem_engine.stores.findings import DoctorReport
-    from openclaw_mem_engine.sync.journal import Journal
+    from openclaw_mem_engine.sync.events import Journal
     from openclaw_mem_engine.sync.plan import Plan
-    from openclaw_mem_engine.sync.report import SyncReport
+    from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 
 #: How long pruning the cache waits for a sync, seconds.
 PRUNE_WAIT_S = 10.0
@@ -112,27 +112,14 @@ class Backend(Protocol):
 
     def sync(
         self,
+        request: SyncRequest = ...,
         progress: Progress | None = None,
         cancel: CancelToken | None = None,
-        *,
-        force: bool = False,
-        verify: bool = False,
-        tails: bool = False,
-        wait_s: float = ...,
-        budget_s: float | None = None,
-        files_s: float | None = None,
     ) -> SyncReport:
-        """Make the index match the files on disk (options: see ``Memory.sync``). Blocks until it is done,
+        """Make the index match the files on disk as ``request`` says. Blocks until it is done,
         also for a sync of another process. Raises SyncBusy, WorkspaceError, ProviderError."""
 
-    def plan(
-        self,
-        cancel: CancelToken | None = None,
-        *,
-        force: bool = False,
-        tails: bool = False,
-        files_s: float | None = None,
-    ) -> Plan:
+    def plan(self, request: SyncRequest = ..., cancel: CancelToken | None = None) -> Plan:
         """What ``sync`` would do and cost. Sends and writes nothing. Raises WorkspaceError."""
 
     def would_rebuild(self) -> bool:

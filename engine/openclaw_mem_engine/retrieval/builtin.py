@@ -9,27 +9,25 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import Cancelled, IndexChanged, UsageError
+from openclaw_mem_engine.errors import Cancelled, UsageError
 from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
 from openclaw_mem_engine.retrieval.base import PRUNE_WAIT_S, BackendContext, Capabilities
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder
-from openclaw_mem_engine.retrieval.freshness import Standing, note_staleness
+from openclaw_mem_engine.retrieval.freshness import FreshnessTracker, note_staleness
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.status import IndexStatus
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore, StoredChunk
 from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
-from openclaw_mem_engine.stores.sqlite.files import make_folder
-from openclaw_mem_engine.sync.flight import WAIT_S, SingleFlight, Wishes, sweep_unowned
-from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild, sync
-from openclaw_mem_engine.sync.journal import Journal
+from openclaw_mem_engine.sync.coordinator import SyncCoordinator
+from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.plan import Plan, plan
-from openclaw_mem_engine.sync.report import SyncReport
-from openclaw_mem_engine.sync.sources import scan
+from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
+from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.workspace.reading import get_excerpt
 from openclaw_mem_engine.workspace.rules import note_date
 
@@ -76,12 +74,14 @@ class BuiltinBackend:
         self.embedders = embedders
         self._more_notes = notes
         self._clock = clock
-        self._standing = Standing(settings, store, embedders)
+        self._freshness = FreshnessTracker(settings, store, embedders)
         self._vectors = QueryVectors(store, embedders)
         self._searching: dict[int, LinkedToken] = {}
         self.journal = journal or Journal.of(settings, clock, kept=False)
-        self._flight = SingleFlight(store.path, killed=self.journal.killed)
-        sweep_unowned(store.path, self.journal.killed)
+        self._coordinator = SyncCoordinator(
+            settings, store, embedders, self.journal, clock, self._freshness.syncing
+        )
+        self._coordinator.sweep()
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -93,71 +93,19 @@ class BuiltinBackend:
 
     def sync(
         self,
+        request: SyncRequest = DEFAULT_REQUEST,
         progress: Progress | None = None,
         cancel: CancelToken | None = None,
-        *,
-        force: bool = False,
-        verify: bool = False,
-        tails: bool = False,
-        wait_s: float = WAIT_S,
-        budget_s: float | None = None,
-        files_s: float | None = None,
     ) -> SyncReport:
-        """Bring the index up to date (see ``sync.indexer.sync`` and ``sync.flight``). One at a time: a second
-        thread joins a sync that does all that it asks for, another process is waited for, ``wait_s`` seconds
-        at most. An index that was set aside or removed meanwhile is made anew. Raises SyncBusy when it is
-        not done by then, IndexChanged when the index was taken away while it was at work."""
-        done = SyncReport()
-        make_folder(self.store.path)  # that of the lock, too: all of it may have been removed
-
-        def work(tell: Progress, stop: CancelToken) -> SyncReport:
-            opened = self.store.follow()
-            sync(
-                self.settings,
-                self.store,
-                self.embedders,
-                tell,
-                stop,
-                force=force,
-                verify=verify,
-                tails=tails,
-                budget_s=budget_s,
-                files_s=files_s,
-                clock=self._clock,
-                report=done,
-            )
-            if self.store.follow() != opened:
-                raise IndexChanged(
-                    f"The index {self.store.path} was set aside or removed while it was brought up to date: "
-                    "run it again."
-                )
-            return done
-
-        def alone(tell: Progress, stop: CancelToken) -> SyncReport:
-            # Here: whoever joins this sync, or gives up waiting for it, has done nothing to write down.
-            self._standing.began()
-            report = None
-            try:
-                report = self.journal.syncing(
-                    lambda: work(tell, stop), lambda: self.would_rebuild(force), done
-                )
-                return report
-            finally:
-                self._standing.ended(report)
-
+        """Bring the index up to date (see ``SyncCoordinator.sync``). Blocks until it is done: minutes for a
+        first index, and ``request.wait_s`` while another process syncs."""
         try:
-            report = self._flight.run(
-                alone,
-                lambda: not scan(self.settings, self.store, tails=tails)[0].paths,
-                progress,
-                cancel,
-                Wishes(force, verify, tails, budget_s, files_s, wait_s),
-            )
+            report = self._coordinator.sync(request, progress, cancel)
         except BaseException:
-            self._standing.forget()  # it leaves something that only a look can tell
+            self._freshness.forget()  # what it leaves only a scan can find out
             raise
         if report.waiting:
-            self._standing.look()  # it was not all done
+            self._freshness.look()  # it was not all done
         return report
 
     def prune_cache(
@@ -168,33 +116,24 @@ class BuiltinBackend:
         most. Raises SyncBusy when that was not enough, Cancelled, IndexUnavailable."""
         lock = SyncLock(self.store.path, "pruning the cache", killed=self.journal.killed)
         with lock.holding(wait_s, cancel):
-            self._standing.follow()
+            self._freshness.follow()
             return self.store.prune_cache(most)
 
-    def plan(
-        self,
-        cancel: CancelToken | None = None,
-        *,
-        force: bool = False,
-        tails: bool = False,
-        files_s: float | None = None,
-    ) -> Plan:
+    def plan(self, request: SyncRequest = DEFAULT_REQUEST, cancel: CancelToken | None = None) -> Plan:
         """What ``sync`` would do and cost. Sends and writes nothing."""
-        return plan(
-            self.settings, self.store, self.embedders, cancel, force=force, tails=tails, files_s=files_s
-        )
+        return plan(self.settings, self.store, self.embedders, request, cancel)
 
-    def would_rebuild(self, force: bool = False) -> bool:
-        """Whether the next sync makes an index that is there anew: ``force``, or other settings."""
+    def would_rebuild(self) -> bool:
+        """Whether the next sync makes an index that is there anew, because of other settings."""
         present = self.store.fingerprint()
         wanted = fingerprint_of(self.settings, self.embedders.primary)
-        return present is not None and (force or needs_rebuild(present, wanted))
+        return present is not None and needs_rebuild(present, wanted)
 
     # -- state of the index -----------------------------------------------------------------------------
 
     def freshness(self) -> Freshness:
         """Compare the index with the files on disk now: one stat a file. Raises WorkspaceError."""
-        return self._standing.look()[0]
+        return self._freshness.look()[0]
 
     def paths(self) -> tuple[str, ...]:
         """All indexed files."""
@@ -223,7 +162,7 @@ class BuiltinBackend:
         """Each file compared with the disk, and what the index was made with. Raises WorkspaceError."""
         from openclaw_mem_engine.inspection.file_list import overview
 
-        freshness, changes, skipped = self._standing.look()
+        freshness, changes, skipped = self._freshness.look()
         return overview(self.settings, self.store, self.embedders.primary, freshness, changes, skipped)
 
     def chunks(self, path: str) -> Anatomy:
@@ -273,7 +212,7 @@ class BuiltinBackend:
         query = query.strip()
         if not query:
             raise UsageError("A query is required.")
-        self._standing.follow()
+        self._freshness.follow()
         notes: list[Note] = [*self.notes]
         timings: dict[str, float] = {}
         primary = self.embedders.primary
@@ -303,7 +242,7 @@ class BuiltinBackend:
         )
         signals = builder.signals(kept, candidates, knobs)
         _stop_if_asked(cancel)
-        freshness = self._standing.known
+        freshness = self._freshness.known
         note_staleness(freshness, notes)
         return Pool(
             query,

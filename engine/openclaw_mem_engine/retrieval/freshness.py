@@ -1,28 +1,30 @@
-"""How an index stands to the files on disk: found by a look or by a sync, remembered for the answers."""
+"""The freshness of an index against the files on disk: found by a scan or by a sync, kept for the answers."""
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import Freshness, Note, SkippedFile
 from openclaw_mem_engine.providers.base import Embedders
 from openclaw_mem_engine.stores.base import IndexStore
-from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild
+from openclaw_mem_engine.sync.changes import Changes, scan
 from openclaw_mem_engine.sync.report import SyncReport
-from openclaw_mem_engine.sync.scan import Changes
-from openclaw_mem_engine.sync.sources import scan
-from openclaw_mem_engine.sync.staleness import stale_since
+from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
+from openclaw_mem_engine.workspace.transcript_listing import TRANSCRIPT_FOLDER
 
 #: How many changed paths an answer names; the count is always exact.
 _NAMED_CHANGES = 50
 
 
-class Standing:
-    """The standing of one opened index. Thread-safe; syncs that are told of come one after the other."""
+class FreshnessTracker:
+    """What is known of the freshness of one opened index. Thread-safe; its syncs come one after the other."""
 
     def __init__(self, settings: Settings, store: IndexStore, embedders: Embedders) -> None:
         self._settings = settings
@@ -30,21 +32,21 @@ class Standing:
         self._embedders = embedders
         self._guard = threading.Lock()  # of all below
         self._found: Freshness | None = None
-        self._turns = 0  # how often a sync has begun or ended, or another file took the place of the index
+        self._turns = 0  # how often a sync has begun or ended, or the index file was replaced
         self._syncing = False
         self._opened = store.follow(make=False)
 
     @property
     def known(self) -> Freshness | None:
-        """What the last look or sync found. An index that nobody has looked at, and that holds nothing, is
-        known to be empty: "nothing found" would be a lie there."""
+        """What the last scan or sync found. An index that was never scanned, and that holds nothing, is known
+        to be empty: "nothing found" would be wrong there."""
         found = self._found
         if found is None and self._store.synced_at() is None and not self._store.counts().files:
             return Freshness("empty", self._store.generation(), None)
         return found
 
     def forget(self) -> None:
-        """Know nothing until the next look or sync."""
+        """Know nothing until the next scan or sync."""
         with self._guard:
             self._found = None
 
@@ -62,45 +64,44 @@ class Standing:
 
     # -- syncs ------------------------------------------------------------------------------------------
 
-    def began(self) -> None:
-        """A sync begins to work."""
-        with self._guard:
-            self._turns += 1
-            self._syncing = True
-            self._found = None
-
-    def ended(self, report: SyncReport | None) -> None:
-        """It has ended, with this report. Without one, or when it has left files for later, it leaves
-        something that only a look can tell. Raises IndexUnavailable."""
+    @contextmanager
+    def syncing(self, report: SyncReport) -> Iterator[None]:
+        """A sync works in the body and fills in ``report``. One that fails, or leaves files for later, leaves
+        a state that only a scan can find out. Raises IndexUnavailable."""
+        self._turn(syncing=True)
         found = None
         try:
-            if report is not None and not report.waiting:
+            yield
+            if not report.waiting:
                 found = self._judged(None, report.skipped, self._store.synced_at())
         finally:
-            with self._guard:
-                self._turns += 1
-                self._syncing = False
-                self._found = found
+            self._turn(syncing=False, found=found)
 
-    # -- looks ------------------------------------------------------------------------------------------
+    def _turn(self, *, syncing: bool, found: Freshness | None = None) -> None:
+        with self._guard:
+            self._turns += 1
+            self._syncing = syncing
+            self._found = found
+
+    # -- scans ------------------------------------------------------------------------------------------
 
     def look(self) -> tuple[Freshness, Changes, list[SkippedFile]]:
         """Compare the index with the files on disk now: one stat a file. With every file that differs, and
-        every one that was left out. Raises WorkspaceError, IndexUnavailable."""
+        every one that was excluded. Raises WorkspaceError, IndexUnavailable."""
         self.follow()
         turn = self._turns
         synced_at = self._store.synced_at()
         changes, skipped = scan(self._settings, self._store)
         found = self._judged(changes, skipped, synced_at)
         with self._guard:
-            if self._turns == turn:  # else a sync knows more than these files told
+            if self._turns == turn:  # else a sync knows more than these files
                 self._found = found
         return found, changes, skipped
 
     def _judged(
         self, changes: Changes | None, skipped: Sequence[SkippedFile], synced_at: float | None
     ) -> Freshness:
-        """The standing of an index from which just these files differ; ``changes`` None: none does."""
+        """The freshness of an index from which just these files differ; ``changes`` None: none does."""
         paths = changes.paths if changes is not None else ()
         present = self._store.fingerprint()
         wanted = fingerprint_of(self._settings, self._embedders.primary)
@@ -110,7 +111,7 @@ class Standing:
         elif paths or present is None or needs_rebuild(present, wanted):
             state = "stale"
         else:
-            # What is no memory by rule does not count: nobody wants it searched.
+            # What is no memory by rule does not count.
             state = "fresh" if all(file.by_rule for file in skipped) else "partial"
         since = None
         if changes is not None and paths:
@@ -135,5 +136,40 @@ def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
     elif known.state == "stale":
         some = ", ".join(known.changed[:3]) or "the settings"
         more = f" and {known.changed_count - 3} more" if known.changed_count > 3 else ""
-        told = f"The index is older than {some}{more}: run `openclaw-mem index`."
-        notes.append(Note("stale", told, "warning"))
+        text = f"The index is older than {some}{more}: run `openclaw-mem index`."
+        notes.append(Note("stale", text, "warning"))
+
+
+def stale_since(settings: Settings, changes: Changes, synced_at: float | None, now: float) -> float | None:
+    """When the first of these changes happened, as far as the disk tells: epoch seconds, not before the last
+    sync and not in the future. None when nothing tells, as after a change of the settings alone.
+
+    Of a file it is the time its inode changed, which moving and copying with old times do not set back; of a
+    file that is gone, when the folder it was in last changed.
+    """
+    moments = [_moment(file.absolute) for file in changes.changed]
+    if "memory" in settings.sources:
+        gone = {Path(state.path).parent for state in changes.removed if state.source == "memory"}
+        moments += [_nearest_moment(settings.workspace, folder) for folder in gone]
+    if any(state.path.startswith(f"{TRANSCRIPT_FOLDER}/") for state in changes.removed):
+        moments.append(_moment(settings.openclaw.sessions_dir))
+    known = [moment for moment in moments if moment is not None]
+    if not known:
+        return None
+    return min(now, max(min(known), synced_at or 0.0))
+
+
+def _nearest_moment(root: Path, folder: Path) -> float | None:
+    """When a folder changed, or the nearest one above it that is still there."""
+    while (moment := _moment(root / folder)) is None and folder != folder.parent:
+        folder = folder.parent
+    return moment
+
+
+def _moment(path: str | Path) -> float | None:
+    try:
+        status = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - also of paths that are strings
+    except OSError:
+        return None
+    # On Windows ctime is when a file was made.
+    return status.st_ctime if os.name != "nt" else max(status.st_ctime, status.st_mtime)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
-from openclaw_mem_engine.state.side_file import Row, SideFile
-from openclaw_mem_engine.state.side_layout import Layout
+from openclaw_mem_engine.state.database import Row, StateDatabase
+from openclaw_mem_engine.state.schema import Schema
 
 if TYPE_CHECKING:
     import apsw
@@ -38,8 +38,6 @@ KEEP_EVENTS = 10_000
 KEEP_DAYS = 90
 #: The newest ones are kept whatever their age: a clock that is wrong for a minute must not cost the history.
 KEEP_NEWEST = 1_000
-#: Written as SQLite's user_version.
-SCHEMA_VERSION = 1
 #: Text and reason are messages for people; a page of text that a server sends does not fill the file.
 TEXT_CHARS = 500
 
@@ -47,9 +45,9 @@ _READ_CHARS = 20_000
 #: Beyond any true count; keeps nonsense within SQLite's 64 bits.
 _MOST = 10**12
 
-# AUTOINCREMENT: an id is never given twice, so whoever follows the log misses nothing. ``topic`` and
-# ``state`` tell an event that says the same as the one before; they are "" where nobody asks.
-_SCHEMA = """
+# AUTOINCREMENT: an id is never given twice, so a reader that follows the log misses nothing. ``topic`` and
+# ``state`` find an event that says the same as the one before; both may be "".
+_EVENTS = """
 CREATE TABLE events(
   id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL,
   seconds REAL, counts TEXT NOT NULL, reason TEXT NOT NULL, agent TEXT NOT NULL, workspace TEXT NOT NULL,
@@ -57,16 +55,7 @@ CREATE TABLE events(
 ) STRICT;
 CREATE INDEX events_topic ON events(topic, agent, workspace, id);
 """
-#: The tables of the file.
-LAYOUT = Layout(
-    SCHEMA_VERSION,
-    _SCHEMA,
-    {"events": 11},
-    "event-log",
-    "info",
-    "events",
-    "a record of what happened",
-)
+SCHEMA = Schema((_EVENTS,), "event-log", "info", "events", "a record of what happened")
 _COLUMNS = "id, at, kind, text, seconds, counts, reason, agent, workspace"
 _ADD = """
 INSERT INTO events(at, kind, text, seconds, counts, reason, agent, workspace, topic, state)
@@ -75,7 +64,7 @@ SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 WHERE NOT EXISTS (
     SELECT at, state FROM events WHERE topic = ?9 AND agent = ?7 AND workspace = ?8 ORDER BY id DESC LIMIT 1
   ) WHERE state = ?10 AND abs(?1 - at) < ?11
 )"""
-_STANDING = """
+_LAST_STATE = """
 SELECT state, (
   SELECT at FROM events WHERE topic = ?1 AND agent = ?2 AND workspace = ?3 AND id > coalesce(
     (SELECT max(id) FROM events WHERE topic = ?1 AND agent = ?2 AND workspace = ?3 AND state = ?4), 0
@@ -115,7 +104,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TopicState:
     """The last state of a topic. ``since`` is the time of the first event after the topic was last well
     (epoch seconds); None when it is well."""
 
@@ -129,7 +118,7 @@ class EventLog:
 
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
         self._kept = path is not None
-        self._file = _EventsFile(path, LAYOUT, clock)
+        self._file = StateDatabase(path, SCHEMA, clock, tidy=self._tidy, waits_for_room=True)
 
     @property
     def note(self) -> Note | None:
@@ -163,10 +152,10 @@ class EventLog:
         """Write an event down, now.
 
         It is not written when the last event of the same topic, agent and workspace has the same ``state``
-        and is less than ``quiet_s`` seconds old: whoever fails at every keystroke says it once. That is
+        and is less than ``quiet_s`` seconds old: what fails at every keystroke is written once. That is
         decided in one step with the writing, so two processes do not both write it.
         """
-        told = {_text(name): _count(number) for name, number in (counts or {}).items()}
+        figures = {_text(name): _count(number) for name, number in (counts or {}).items()}
         self._file.write(
             _ADD,
             (
@@ -174,7 +163,7 @@ class EventLog:
                 kind,
                 printable(text),
                 _finite(seconds),
-                json.dumps(told, separators=(",", ":")),
+                json.dumps(figures, separators=(",", ":")),
                 printable(reason),
                 _text(agent),
                 visible(workspace),
@@ -184,13 +173,13 @@ class EventLog:
             ),
         )
 
-    def standing(self, topic: str, *, well: str, agent: str = "", workspace: str = "") -> Standing | None:
-        """How a topic stood last, where ``well`` is the state in which nothing is wrong; None when nothing
-        is known of it."""
+    def last_state(self, topic: str, *, well: str, agent: str = "", workspace: str = "") -> TopicState | None:
+        """The last state of a topic, where ``well`` is the state in which nothing is wrong; None when
+        nothing is known of it."""
         found = self._file.read(
-            _STANDING,
+            _LAST_STATE,
             (_text(topic), _text(agent), visible(workspace), printable(well)),
-            lambda row: Standing(str(row[0]), _number(row[1])),
+            lambda row: TopicState(str(row[0]), _number(row[1])),
         )
         return found[0] if found else None
 
@@ -231,11 +220,7 @@ class EventLog:
         """Close the file. May be called twice; a later call opens it again (what was in memory is gone)."""
         self._file.close()
 
-
-class _EventsFile(SideFile):
-    WAITS_FOR_ROOM = True
-
-    def tidy(self, connection: apsw.Connection, *, new_day: bool) -> None:
+    def _tidy(self, connection: apsw.Connection, new_day: bool) -> None:
         beyond = "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?"
         connection.execute(beyond, (KEEP_EVENTS,))
         if new_day:
@@ -252,10 +237,10 @@ def _event(row: Row) -> Event:
     """A row as an event. Raises ValueError for one that was never written like this, by a damaged page or
     by a version that knows more kinds: it is no reason to hide the others."""
     number, at, kind, text, seconds, counts, reason, agent, workspace = row
-    told = json.loads(counts)
-    if kind not in KINDS or not isinstance(told, dict) or not math.isfinite(at):
+    found = json.loads(counts)
+    if kind not in KINDS or not isinstance(found, dict) or not math.isfinite(at):
         raise ValueError("no event of ours")
-    figures = {str(name): int(figure) for name, figure in told.items()}
+    figures = {str(name): int(figure) for name, figure in found.items()}
     return Event(
         int(number),
         float(at),

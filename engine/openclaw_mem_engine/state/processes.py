@@ -1,9 +1,8 @@
-"""Processes of this machine: whether one runs, and when it was started."""
+"""Processes of this machine."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 
 def is_running(pid: int) -> bool | None:
@@ -17,14 +16,3 @@ def is_running(pid: int) -> bool | None:
     except (PermissionError, OverflowError):
         return True
     return True
-
-
-def born_at(pid: int) -> str:
-    """When a process was started, in clock ticks since the start of this system; "" where nobody tells."""
-    try:
-        # The name of the program, in brackets, may hold anything; what follows the last bracket is numbers.
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-        return f"{boot[:8]}-{int(fields[19])}"
-    except (OSError, ValueError, IndexError):
-        return ""

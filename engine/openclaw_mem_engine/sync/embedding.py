@@ -33,16 +33,16 @@ _PROBE_TEXT = "memory"
 
 
 class OutOfTime(ProviderError):
-    """Somebody waits for an answer, and the embedder takes longer than they should."""
+    """Embedding takes longer than the search that waits for it allows."""
 
 
 class Embedding:
     """Makes the vectors of one space during one sync. After the first failure it asks no more: ``failure``
     says why, and what is missing is awaited by the next sync. A text that alone is refused is left out.
 
-    ``space`` is that of the embedder, or of the index's vectors when nobody can embed for them now. With
-    ``budget_s`` somebody waits: after so many seconds the rest is left for later (``OutOfTime``), and an
-    embedder that is left alone for failing is not asked.
+    ``space`` is that of the embedder, or of the index's vectors when no embedder can be asked for them
+    now. After ``budget_s`` seconds the rest is left for later (``OutOfTime``), and an embedder whose circuit
+    is open is not asked.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Embedding:
                 if self._until is None or self._until.is_cancelled:
                     raise
                 self.failure = OutOfTime(
-                    f"Embedding takes longer than {self._budget_s:g} s, for which nobody should wait."
+                    f"Embedding takes longer than {self._budget_s:g} s, for which a search does not wait."
                 )
             except TextRefused as error:
                 self._refused[missing[error.position]] = error
@@ -113,16 +113,16 @@ class Embedding:
                 self.failure = error
             else:
                 break
-        self._leave_out_refused(known)
+        self._exclude_refused(known)
         if self._zeros:
-            told = f"{self._zeros:,} texts got a vector of zeros: keywords alone find them."
-            self.notes.append(Note("zero-vector", told, "warning"))
+            text = f"{self._zeros:,} texts got a vector of zeros: keywords alone find them."
+            self.notes.append(Note("zero-vector", text, "warning"))
             self._zeros = 0
         self.notes += self._embedder.take_notes()
         return known
 
     def _admit(self) -> None:
-        """Ask once as a query does: an embedder that fails is then left alone, and says so at once."""
+        """Ask once as a query does: an embedder whose circuit is open refuses at once."""
         if not self._admitted and self._embedder is not None:
             self._embedder.embed_query(_PROBE_TEXT, self._cancel)
             self._admitted = True
@@ -134,7 +134,7 @@ class Embedding:
         assert embedder is not None
         held = self._store.vector_dims(self.space)
 
-        def keep(places: Sequence[int], vectors: Sequence[Vector | None]) -> None:
+        def keep(indexes: Sequence[int], vectors: Sequence[Vector | None]) -> None:
             sent = next((vector.size for vector in vectors if vector is not None), held)
             if held is not None and sent is not None and sent != held:
                 raise ProviderError(other_dims(embedder, sent, held))
@@ -142,20 +142,20 @@ class Embedding:
                 raise ProviderError(
                     f"The model {embedder.model} was replaced while it was in use. Run `openclaw-mem index`."
                 )
-            made = {missing[place]: vector for place, vector in zip(places, vectors, strict=True)}
-            self._look_for_zeros(made, texts)
+            made = {missing[index]: vector for index, vector in zip(indexes, vectors, strict=True)}
+            self._check_zeros(made, texts)
             self._store.cache_vectors(made, self.space)
             known.update(made)
             self.embedded += len(made)
             self._bytes += sum(len(texts[key].encode("utf-8", "replace")) for key in made)
 
-        def tell(done: int, total: int, _: str) -> None:
+        def show(done: int, total: int, _: str) -> None:
             if self._progress is not None:
-                self._progress(*self.files, f"{label}{self._told(done, total)}")
+                self._progress(*self.files, f"{label}{self._rate(done, total)}")
 
-        embedder.embed_documents([texts[key] for key in missing], self._cancel, tell, keep)
+        embedder.embed_documents([texts[key] for key in missing], self._cancel, show, keep)
 
-    def _look_for_zeros(self, made: Mapping[str, Vector | None], texts: Mapping[str, str]) -> None:
+    def _check_zeros(self, made: Mapping[str, Vector | None], texts: Mapping[str, str]) -> None:
         """A model for all languages has a vector for every text: where it sends zeros, something is wrong.
         Raises ProviderError when it sends nothing else."""
         assert self._embedder is not None
@@ -169,7 +169,7 @@ class Embedding:
             )
         self._zeros += zeros
 
-    def _leave_out_refused(self, known: dict[str, Vector | None]) -> None:
+    def _exclude_refused(self, known: dict[str, Vector | None]) -> None:
         """Remember that these texts have no vector, so that they are not sent again as long as they are the
         same; but only when the provider takes others."""
         new = [key for key in self._refused if key not in known]
@@ -188,7 +188,7 @@ class Embedding:
             Note("text-refused", f"{texts} refused, keywords alone find it: {error}", "warning")
         )
 
-    def _told(self, done: int, total: int) -> str:
+    def _rate(self, done: int, total: int) -> str:
         """``  embedded 120 of 256, 31/s, about $0.0021``"""
         embedder = self._embedder
         assert embedder is not None
@@ -246,13 +246,13 @@ def fill_beside(
     made.catch_up(f"vectors of {space_of(embedder).label}")
     if made.failure is None:
         return made, made.notes
-    told = f"The vectors of {space_of(embedder).label} are not complete: {made.failure}"
-    return made, [*made.notes, Note("beside-failed", told, "warning")]
+    text = f"The vectors of {space_of(embedder).label} are not complete: {made.failure}"
+    return made, [*made.notes, Note("beside-failed", text, "warning")]
 
 
 def other_dims(embedder: Embedder, sent: int, held: int) -> str:
     """What to say of vectors that cannot be compared with those of the index."""
     return (
         f"{embedder.id} {embedder.model} now sends vectors of {sent} dimensions, the index holds {held}: "
-        "another model stands behind this name. `openclaw-mem index --force` embeds everything anew."
+        "another model answers by this name. `openclaw-mem index --force` embeds everything anew."
     )

@@ -1,43 +1,77 @@
 """One sync of an index at a time, over all threads and processes.
 
-The lock is the operating system's (``flock`` on ``<index>.lock``): it falls when its process ends, however
-that ends, so there is nothing to recover. What the file holds is only for people: who does what since when.
-
-A file system that knows no such lock gets a file that only one can make (``<index>.lock-held``), see
-``exclusive``.
+The lock is that of ``filelock`` on ``<index>.lock``: the operating system releases it when its process ends,
+however that ends. A file system without such locks gets a lock file (``<index>.lock-held``) instead.
+``<index>.lock-owner`` says who works on the index since when; its owner removes it before it releases the
+lock, so a record that the next owner finds is that of a process that was killed.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.state.processes import is_running
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers
-from openclaw_mem_engine.sync.exclusive import Exclusive
-from openclaw_mem_engine.sync.owner import MOST_BYTES, Owner, now_s, parse_owner, read_owner
 
-#: How often a waiting process looks, seconds.
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+#: Pause between two attempts to take the lock, seconds.
 POLL_S = 0.05
 
-#: A file system, or a system, that has no lock of this kind.
-_NO_FLOCK = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL})
+#: Errors of a file system, or a system, that has no lock of the operating system.
+_NO_NATIVE_LOCK = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL})
+#: A larger file is no record of ours.
+_MOST_BYTES = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process that works on an index. ``since`` is epoch seconds, ``what`` says what it does
+    ("indexing")."""
+
+    pid: int
+    host: str
+    since: float
+    what: str
+
+    @staticmethod
+    def this_process(what: str, now: float) -> Owner:
+        return Owner(os.getpid(), _host(), now, what)
+
+    def to_json(self) -> bytes:
+        return json.dumps(asdict(self), sort_keys=True).encode("ascii") + b"\n"
+
+    def described(self, now: float) -> str:
+        """``process 123, indexing since 12 s``; with its host when that is another one."""
+        host = "" if self.host == _host() else f" on {self.host}"
+        age = max(0.0, now - self.since)  # the clock may have gone back
+        return f"process {self.pid}{host}, {self.what} since {_duration(age)}"
+
+    def is_gone(self) -> bool:
+        """Whether no process of this number runs on this host; False for a process of another host."""
+        return self.host == _host() and is_running(self.pid) is False
+
 
 #: Called while waiting, with the owner (None: not known) and the seconds waited so far.
-OnWait = Callable[[Owner | None, float], None]
-#: Called with the process that was killed at its work on the index (None: nobody knows which), and whether
-#: what an unfinished rebuild had written aside was still there.
-Killed = Callable[[Owner | None, bool], None]
+OnWait: TypeAlias = Callable[[Owner | None, float], None]
+#: Called with the process that was killed while it worked on the index (None: not known), and whether the
+#: files of an unfinished rebuild were still there.
+Killed: TypeAlias = Callable[[Owner | None, bool], None]
 
 
 class SyncBusy(IndexLocked):
-    """Another process is bringing the index up to date. ``owner`` is who, as far as that is known."""
+    """Another process is bringing the index up to date. ``owner`` is None when it is not known."""
 
     def __init__(self, message: str, owner: Owner | None) -> None:
         super().__init__(message)
@@ -47,9 +81,8 @@ class SyncBusy(IndexLocked):
 class SyncLock:
     """The right to change an index. Not re-entrant; one object is used by one thread at a time.
 
-    ``killed`` hears of who had it before and did not live to give it back: of all who take it after that, one
-    is told, and nobody else can write that down. ``flock`` False takes the other way, for file systems
-    without such locks (found out by itself when it fails). ``clock`` gives epoch seconds.
+    ``killed`` is called once when the lock is taken after an owner that was killed. ``soft`` uses a lock file
+    from the start, as on a file system without native locks. ``clock`` gives epoch seconds.
     """
 
     def __init__(
@@ -58,40 +91,49 @@ class SyncLock:
         what: str = "indexing",
         *,
         killed: Killed = lambda *_: None,
-        flock: bool = True,
-        clock: Callable[[], float] = now_s,
+        soft: bool = False,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.index_path = index_path
         self.path = index_path.with_name(f"{index_path.name}.lock")
+        self.record_path = index_path.with_name(f"{index_path.name}.lock-owner")
+        self._held_path = index_path.with_name(f"{index_path.name}.lock-held")
         self.what = what
         self._killed = killed
+        self._soft = soft
         self._clock = clock
-        self._ways: list[_Flock | Exclusive] = [_Flock(self.path)] if flock else []
-        self._ways.append(Exclusive(self.path.with_name(f"{self.path.name}-held")))
-        self._way: _Flock | Exclusive | None = None
-        #: Who had it before and ended without giving it back, as ``killed`` was told when it was taken.
+        self._lock: BaseFileLock | None = None
+        self._pid = 0
+        #: What identifies our record: another one in its path is that of another owner.
+        self._record: tuple[int, int, int] | None = None
+        #: The owner before this one, when it was killed.
         self.found_dead: Owner | None = None
 
     @property
+    def is_held(self) -> bool:
+        return self._lock is not None
+
+    @property
     def is_lost(self) -> bool:
-        """Whether another process has taken it away from this one, believing it dead: without ``flock`` that
-        may happen to one on another machine, or on one that slept. Whoever works longer under the lock asks
-        for this before it writes on."""
-        return self._way is not None and self._way.is_lost()
+        """Whether another process has taken the lock meanwhile, as after its file was removed by hand, or
+        the lock file of a host that did not answer. Long work under the lock checks this before each write;
+        one stat."""
+        if self._record is None:
+            return False
+        found = _identity(self.record_path)
+        return found is not None and found != self._record
 
     def owner(self) -> Owner | None:
-        """Who holds it, by what is written; None when nobody does or it cannot be told."""
-        return next((owner for way in self._ways if (owner := way.owner()) is not None), None)
+        """Who holds it, by the record; None when it is free or that is not known."""
+        owner = read_owner(self.record_path)
+        return None if owner is None or owner.is_gone() else owner
 
     def acquire(
         self, wait_s: float = 0.0, cancel: CancelToken | None = None, on_wait: OnWait | None = None
     ) -> bool:
-        """Take the lock, waiting up to ``wait_s`` seconds; False when somebody else keeps it. Who is found
-        dead is told to ``killed``.
-
-        Raises Cancelled, and IndexUnavailable when no lock file can be made.
-        """
-        assert self._way is None, "a lock is taken once"
+        """Take the lock, waiting up to ``wait_s`` seconds; False when another owner keeps it. Raises
+        Cancelled, and IndexUnavailable when no lock can be made."""
+        assert self._lock is None, "a lock is taken once"
         began = time.monotonic()
         while not self._try():
             waited = time.monotonic() - began
@@ -102,21 +144,29 @@ class SyncLock:
             if on_wait is not None:
                 on_wait(self.owner(), waited)
             time.sleep(min(POLL_S, wait_s - waited))
+        self.found_dead = read_owner(self.record_path)
+        self._write_record()
         if self.found_dead is not None:
             self._killed(self.found_dead, has_leftovers(self.index_path))
         return True
 
     def release(self) -> None:
-        """Give the lock back. May be called when it is not held."""
-        way, self._way = self._way, None
-        if way is not None:
-            way.leave()
+        """Release the lock. May be called when it is not held, and in a forked child, which holds nothing."""
+        lock, self._lock = self._lock, None
+        if lock is None or self._pid != os.getpid():
+            return
+        if self._record is not None and not self.is_lost:
+            with suppress(OSError):
+                self.record_path.unlink()
+        self._record = None
+        with suppress(OSError):
+            lock.release()
 
     @contextmanager
     def holding(
         self, wait_s: float = 0.0, cancel: CancelToken | None = None, on_wait: OnWait | None = None
     ) -> Iterator[SyncLock]:
-        """``acquire`` … ``release``; raises SyncBusy when somebody else keeps it."""
+        """``acquire`` … ``release``; raises SyncBusy when another owner keeps it."""
         if not self.acquire(wait_s, cancel, on_wait):
             raise self.busy()
         try:
@@ -125,40 +175,84 @@ class SyncLock:
             self.release()
 
     def busy(self) -> SyncBusy:
-        """What to tell when the lock is not to be had."""
+        """The error for a lock that another owner keeps."""
         owner = self.owner()
         who = f" ({owner.described(self._clock())})" if owner else ""
+        # The death of an owner on another host cannot be noticed here.
+        remote = f" If it is gone, remove {self._held_path}." if self._soft else ""
         return SyncBusy(
             f"Another process is bringing the index {self.index_path} up to date{who}. Nothing was changed; "
-            "try again when it is done.",
+            f"try again when it is done.{remote}",
             owner,
         )
 
     def taken_away(self) -> SyncBusy:
-        """What to tell when the lock is lost (see ``is_lost``)."""
+        """The error for a lock that was lost (see ``is_lost``)."""
         owner = self.owner()
         who = f" to another process ({owner.described(self._clock())})" if owner else ""
         return SyncBusy(
-            f"The lock of the index {self.index_path} was lost{who}: this process gave no sign of life for a "
-            "while, as when the machine sleeps, or the lock file was removed or out of reach. What was "
-            "finished before stays; run it again.",
+            f"The lock of the index {self.index_path} was lost{who}: its file was removed, or this host gave "
+            "no answer for a while. What was finished before stays; run it again.",
             owner,
         )
 
     def _try(self) -> bool:
-        told = Owner.this_process(self.what, self._clock())
-        for way in self._ways:
+        from filelock import FileLock, SoftFileLock, Timeout
+
+        if not self.path.parent.is_dir():  # filelock would make it
+            raise _refused(self.path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+        while True:
+            kind, path = FileLock, self.path
+            if self._soft:
+                kind, path = SoftFileLock, self._held_path
             try:
-                if not way.enter(told):
-                    return False
-            except _NotHere:
-                continue
+                lock = kind(path, mode=0o600, thread_local=False, fallback_to_soft=False)
+                lock.acquire(blocking=False)
+            except Timeout:
+                return False
             except OSError as error:
-                raise _refused(way.path, error) from error
-            self._way = way
-            self.found_dead, way.found_dead = way.found_dead, None
-            return True
-        raise AssertionError("the second way works everywhere")
+                if self._soft or error.errno not in _NO_NATIVE_LOCK:
+                    raise _refused(path, error) from error
+                self._soft = True
+            else:
+                self._lock, self._pid = lock, os.getpid()
+                return True
+
+    def _write_record(self) -> None:
+        """Say who holds the lock. On a full disk the lock holds without a record."""
+        with suppress(OSError):
+            self.record_path.unlink(missing_ok=True)
+            descriptor = os.open(self.record_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(Owner.this_process(self.what, self._clock()).to_json())
+            self._record = _identity(self.record_path)
+
+
+def read_owner(path: Path) -> Owner | None:
+    """The owner that a record names; None for a file that is missing, empty, half written or foreign."""
+    try:
+        with path.open("rb") as file:
+            return parse_owner(file.read(_MOST_BYTES))
+    except OSError:
+        return None
+
+
+def parse_owner(data: bytes) -> Owner | None:
+    """The same of bytes. Texts that are not printable are refused: they may reach a terminal."""
+    with suppress(LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        found = json.loads(data)
+        host, what = str(found["host"]), str(found["what"])
+        if all(text.isprintable() and len(text) < 300 for text in (host, what)):
+            return Owner(int(found["pid"]), host, float(found["since"]), what)
+    return None
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def _refused(path: Path, error: OSError) -> IndexUnavailable:
@@ -173,83 +267,12 @@ def _refused(path: Path, error: OSError) -> IndexUnavailable:
     )
 
 
-class _NotHere(Exception):
-    """This way of locking is unknown to the file system."""
+def _host() -> str:
+    """The name of this host; without the module ``socket``, whose import takes milliseconds."""
+    return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
 
 
-class _Flock:
-    """``flock`` on a file that stays: removing it would let two processes lock two files of one name."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.found_dead: Owner | None = None
-        self._descriptor: int | None = None
-
-    def enter(self, told: Owner) -> bool:
-        if os.name == "nt":
-            raise _NotHere
-        import fcntl
-
-        # Not inherited by programs that are started (O_CLOEXEC is Python's default); forks: see below.
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self.path, flags, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            here, named = os.fstat(descriptor), self.path.stat()
-        except BlockingIOError:
-            os.close(descriptor)
-            return False
-        except OSError as error:
-            os.close(descriptor)
-            if error.errno in _NO_FLOCK:
-                raise _NotHere from error
-            if error.errno == errno.ENOENT:
-                return False  # removed by somebody a moment ago: the next try makes it anew
-            raise
-        if (here.st_dev, here.st_ino) != (named.st_dev, named.st_ino):
-            os.close(descriptor)
-            return False
-        self._descriptor = descriptor
-        _HELD.add(self)
-        with suppress(OSError):
-            self.found_dead = parse_owner(os.pread(descriptor, MOST_BYTES, 0))  # ``leave`` empties it
-        with suppress(OSError):  # on a full disk the lock holds all the same, and nobody is told whose it is
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, told.to_json(), 0)
-        return True
-
-    def owner(self) -> Owner | None:
-        owner = read_owner(self.path)
-        return None if owner is None or owner.is_dead() else owner
-
-    def is_lost(self) -> bool:
-        return False  # nobody can take it away
-
-    def leave(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
-        _HELD.discard(self)
-        if descriptor is not None:
-            with suppress(OSError):
-                os.ftruncate(descriptor, 0)
-            os.close(descriptor)
-
-    def forked(self) -> None:
-        """In a forked child: let go of the copy. Closing leaves the parent's lock alone, unlocking would
-        not."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-#: The locks of this process, so that a forked child does not keep one alive that its parent has lost.
-_HELD: weakref.WeakSet[_Flock] = weakref.WeakSet()
-
-
-def _let_go() -> None:
-    for lock in list(_HELD):
-        lock.forked()
-    _HELD.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go)
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"

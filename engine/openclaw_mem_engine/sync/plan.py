@@ -14,9 +14,10 @@ from openclaw_mem_engine.model import MemoryFile, SkippedFile, Space, utf8
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
 from openclaw_mem_engine.stores.base import IndexStore
-from openclaw_mem_engine.sync.derive import chunks_of
-from openclaw_mem_engine.sync.indexer import beside_of, fingerprint_of, needs_rebuild
-from openclaw_mem_engine.sync.sources import listed, scan
+from openclaw_mem_engine.sync.changes import compared, listed
+from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncRequest
+from openclaw_mem_engine.sync.source_text import chunks_of
+from openclaw_mem_engine.sync.update import beside_of, fingerprint_of, needs_rebuild
 from openclaw_mem_engine.workspace.opening import NoteRefused
 
 
@@ -76,28 +77,29 @@ def plan(
     settings: Settings,
     store: IndexStore,
     embedders: Embedders,
+    request: SyncRequest = DEFAULT_REQUEST,
     cancel: CancelToken | None = None,
-    *,
-    force: bool = False,
-    tails: bool = False,
-    files_s: float | None = None,
 ) -> Plan:
     """Read and chunk what a sync would, look into the cache, and count. Sends and writes nothing.
 
-    ``tails`` and ``files_s``: see ``sync.indexer.sync``. As there, counting stops when the time is over: the
-    plan is of about as many files as that sync would do. Raises WorkspaceError, IndexUnavailable, Cancelled.
+    Counting stops after ``request.files_s``, too: the plan is of about as many files as that sync would do.
+    Raises WorkspaceError, IndexUnavailable, Cancelled.
     """
     present, wanted = store.fingerprint(), fingerprint_of(settings, embedders.primary)
     rebuild = ""
     if present is not None and needs_rebuild(present, wanted):
         rebuild = "; ".join(present.differences(wanted))
-    elif present is not None and force:
+    elif present is not None and request.force:
         rebuild = "asked for"
-    until = math.inf if files_s is None or not store.counts().files else time.monotonic() + files_s
-    changes, skipped = scan(settings, store, tails=tails)
+    until = (
+        math.inf
+        if request.files_s is None or not store.counts().files
+        else time.monotonic() + request.files_s
+    )
+    listing = listed(settings)
+    changes, skipped = compared(settings, store, listing, tails=request.tails)
     files: list[MemoryFile] = list(changes.changed)
     if rebuild:
-        listing = listed(settings)
         files, skipped = list(listing.files), list(listing.skipped)
     texts: dict[str, str] = {}
     chunks = read = 0

@@ -1,8 +1,10 @@
-"""What one sync did."""
+"""What a sync is asked for, and what it did."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields
+from itertools import islice
 
 from openclaw_mem_engine.model import Note, SkippedFile
 
@@ -10,17 +12,61 @@ from openclaw_mem_engine.model import Note, SkippedFile
 _INCOMPLETE = ("embedding-failed", "beside-failed")
 
 
+#: How long a sync waits for another process before it gives up, seconds: a first index with a remote provider
+#: may take that long. The wait can be cancelled.
+WAIT_S = 1_800.0
+#: How many of a list a sentence names.
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """What a sync is asked for. All times are seconds; None means no limit.
+
+    ``force`` rebuilds the index. ``verify`` reads every file to compare it, whatever its time and size say.
+    ``tails`` also takes what was appended to transcripts, however little it is. ``wait_s`` is how long
+    another process is waited for. The rest is for a search that waits for this sync: ``budget_s`` ends
+    embedding by a provider that takes time, and nothing is rebuilt for it; after ``files_s`` no further file
+    is begun, unless there is nothing to search yet.
+    """
+
+    force: bool = False
+    verify: bool = False
+    tails: bool = False
+    wait_s: float = WAIT_S
+    budget_s: float | None = None
+    files_s: float | None = None
+
+    def covers(self, other: SyncRequest) -> bool:
+        """Whether the report of a sync of this request, which has begun, answers the other one too.
+        ``wait_s`` is no part of that: each caller waits by its own limit. A ``verify`` that has begun
+        answers none that was asked for later: a file that it has read may have changed since without a
+        trace."""
+        if other.verify or (other.force and not self.force) or (other.tails and not self.tails):
+            return False
+        return _lasts(self.budget_s, other.budget_s) and _lasts(self.files_s, other.files_s)
+
+
+def _lasts(time_s: float | None, other_s: float | None) -> bool:
+    """Whether this much time (None: any) is at least as much as the other."""
+    return time_s is None or (other_s is not None and time_s >= other_s)
+
+
+#: Everything that changed, without a limit of time.
+DEFAULT_REQUEST = SyncRequest()
+
+
 @dataclass(slots=True)
 class SyncReport:
     """What one sync did. ``embedded`` counts texts sent to the embedder, ``cache_hits`` those it was spared;
     ``beside`` counts texts embedded for other than the primary space; ``verified`` counts known files that
-    were read to compare them, when that was asked for; ``seconds`` is wall time. ``waiting`` are changed or
-    deleted files that were left for later, when the time of a search was over.
+    were read to compare them; ``seconds`` is wall time. ``waiting`` are changed or
+    deleted files that were not done when the time of a search was over.
 
     ``changed`` are the files whose text was indexed. ``refused`` were read, too, and hold no text that can be
-    (binary, not UTF-8). ``removed`` are files that went from the index: gone from the disk or left out now,
-    and those of ``refused`` whose old text was taken out. ``skipped`` is everything that is left out, also
-    what was so before."""
+    (binary, not UTF-8). ``removed`` are files that were removed from the index: deleted or excluded now,
+    and those of ``refused`` whose old text was taken out. ``skipped`` is everything that is excluded, also
+    what was excluded before."""
 
     files: int = 0
     chunks: int = 0
@@ -78,3 +124,12 @@ class SyncReport:
         fresh = SyncReport()
         for item in fields(self):
             setattr(self, item.name, getattr(fresh, item.name))
+
+
+def first_few(texts: Collection[str], separator: str = ", ") -> str:
+    """``a, b, c and 2 more``; with "; " between longer parts, ``a; b; c; and 2 more``."""
+    shown = separator.join(islice(texts, _NAMED))
+    more = len(texts) - _NAMED
+    if more <= 0:
+        return shown
+    return f"{shown}{' ' if separator == ', ' else separator}and {more:,} more"

@@ -1,4 +1,4 @@
-"""One run over one store: read what changed, chunk, embed, write; interruptible at every step."""
+"""One update of one store: read what changed, chunk, embed, write; it can be stopped at every step."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import MemoryFile, Note, Progress, SkippedFile
 from openclaw_mem_engine.stores.base import FileChange, FileState, IndexStore, StoredChunk
-from openclaw_mem_engine.sync.derive import chunks_of
+from openclaw_mem_engine.sync.changes import Changes, Reading, compared, listed
 from openclaw_mem_engine.sync.embedding import Embedding
-from openclaw_mem_engine.sync.first_few import first_few
-from openclaw_mem_engine.sync.partly_read import PartlyRead
-from openclaw_mem_engine.sync.report import SyncReport
-from openclaw_mem_engine.sync.scan import Changes, Reading
-from openclaw_mem_engine.sync.sources import scan
+from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
+from openclaw_mem_engine.sync.source_text import PartlyRead, chunks_of
 from openclaw_mem_engine.workspace.opening import NoteRefused
 
-#: Refusals that stay as long as the file is the same: it is remembered, and not read again and again.
+#: Refusals that stay as long as the file is the same: they are recorded, so that it is read once.
 _LASTING = ("binary", "not-utf8")
 
 
-class Run:
-    """One run over one store: it makes the store match the files on disk. No file is ever half written, and
-    what is done stays done. ``clock`` gives epoch seconds, for the time of the sync."""
+class IndexUpdate:
+    """Makes one store match the files on disk, once. No file is ever half written, and what is done stays
+    done. ``clock`` gives epoch seconds, for the time of the sync."""
 
     def __init__(
         self,
@@ -42,7 +39,7 @@ class Run:
         """``max_input_bytes``: see ``Embedder``. ``report`` takes what is done."""
         self._settings = settings
         self._store = store
-        self._embedding = embedding
+        self.embedding = embedding
         self._max_input_bytes = max_input_bytes
         self._progress = progress
         self._cancel = cancel
@@ -53,46 +50,52 @@ class Run:
         self._known: Mapping[str, FileState] | None = None
         #: When the time for files is over, in seconds of ``time.monotonic``.
         self._until = math.inf
-        #: How many of the changed files were looked at.
+        #: How many of the changed files were read.
         self._taken = 0
         self._built_with = store.fingerprint()
         self._space = embedding.space if embedding.space.provider != "none" else None
 
-    def run(self, *, verify: bool = False, tails: bool = False, files_s: float | None = None) -> None:
-        """Scan, write what changed, forget what is gone. ``verify`` reads every file to compare it; ``tails``
-        takes transcripts that grew a little, too. After ``files_s`` seconds no further file is begun, but at
-        least one is done; embedding that has a limit of its own does not count. Raises WorkspaceError,
+    def run(self, request: SyncRequest) -> None:
+        """Compare, write what changed, remove what is gone, as the request says; at least one file is done.
+        Embedding that has a limit of its own does not count for ``files_s``. Raises WorkspaceError,
         IndexUnavailable, Cancelled."""
-        if files_s is not None:
-            self._until = time.monotonic() + files_s
-        known = self._store.files() if verify else {}
-        reading = self._verifying(len(known)) if verify else None
-        changes, skipped = scan(self._settings, self._store, verify=verify, tails=tails, reading=reading)
-        if verify:
-            self._tell_of_silent_changes(changes, known)
+        if request.files_s is not None:
+            self._until = time.monotonic() + request.files_s
+        listing = listed(self._settings)
+        known = self._store.files() if request.verify else {}
+        changes, skipped = compared(
+            self._settings,
+            self._store,
+            listing,
+            verify=request.verify,
+            tails=request.tails,
+            reading=self._verifying(len(known)) if request.verify else None,
+        )
+        if request.verify:
+            self._note_silent_changes(changes, known)
         self._report.skipped = skipped
         done, total = 0, len(changes.changed)
         written: list[str] = []
         refused: list[str] = []
         for batch in self._batches(changes.changed):
-            self._embedding.files = (done, total)
+            self.embedding.files = (done, total)
             self._embed_and_write(batch)
             done += len(batch)
             written.extend(state.path for state, _ in batch if not state.refusal)
             refused.extend(state.path for state, _ in batch if state.refusal)
-            self._tell(done, total, batch[-1][0].path)
+            self._show(done, total, batch[-1][0].path)
         removed = self._remove(changes.removed)
         self._store.touch(changes.touched)
         left = [file.path for file in changes.changed[self._taken :]]
         left += [state.path for state in changes.removed[len(removed) :]]
         self._report.waiting = tuple(left)
-        self._embedding.files = (done, total)
+        self.embedding.files = (done, total)
         if self._space is not None and not left:
-            self._embedding.catch_up("waiting passages")
-        self._report.embedded += self._embedding.embedded
-        self._report.cache_hits += self._embedding.cache_hits
+            self.embedding.catch_up("waiting passages")
+        self._report.embedded += self.embedding.embedded
+        self._report.cache_hits += self.embedding.cache_hits
         if left:
-            self._tell_of_waiting(len(left))
+            self._note_waiting(len(left))
         elif written or refused or removed or changes.touched or self._store.synced_at() is None:
             # A sync that found nothing writes nothing: it need not wait for another process that does.
             self._store.finish(self._clock())
@@ -105,7 +108,7 @@ class Run:
         self._report.removed = (*(state.path for state in removed), *self._emptied)
 
     def _remove(self, gone: Sequence[FileState]) -> Sequence[FileState]:
-        """Forget files; those that there was time for."""
+        """Remove files from the index, as many as there is time for; which."""
         for number, state in enumerate(gone):
             if (number or self._taken) and self._is_late:
                 return gone[:number]
@@ -117,27 +120,27 @@ class Run:
     def _is_late(self) -> bool:
         return time.monotonic() >= self._until
 
-    def _tell_of_waiting(self, number: int) -> None:
+    def _note_waiting(self, number: int) -> None:
         files = "1 file waits" if number == 1 else f"{number:,} files wait"
-        told = (
+        text = (
             f"{files} to be indexed, for which a search does not wait: they are new, edited or deleted. "
             "`openclaw-mem index` does the rest."
         )
-        self._report.notes.append(Note("files-later", told, "warning"))
+        self._report.notes.append(Note("files-later", text, "warning"))
 
-    def _tell(self, done: int, total: int, label: str) -> None:
+    def _show(self, done: int, total: int, label: str) -> None:
         if self._progress is not None:
             self._progress(done, total, label)
 
     def _verifying(self, total: int) -> Reading:
         def reading(path: str) -> None:
             self._stop_if_asked()
-            self._tell(self._report.verified, total, path)
+            self._show(self._report.verified, total, path)
             self._report.verified += 1
 
         return reading
 
-    def _tell_of_silent_changes(self, changes: Changes, known: Mapping[str, FileState]) -> None:
+    def _note_silent_changes(self, changes: Changes, known: Mapping[str, FileState]) -> None:
         """Files whose size, time and inode are as they were, and whose content is not."""
         silent = [
             file.path
@@ -147,8 +150,8 @@ class Run:
             and (state.size, state.mtime_ns, state.inode) == (file.size, file.mtime_ns, file.inode)
         ]
         if silent:
-            told = f"Not in the index as on disk, though their times are; indexed anew: {first_few(silent)}."
-            self._report.notes.append(Note("silent-changes", told, "warning"))
+            text = f"Not in the index as on disk, though their times are; indexed anew: {first_few(silent)}."
+            self._report.notes.append(Note("silent-changes", text, "warning"))
 
     def _stop_if_asked(self) -> None:
         if self._cancel is not None and self._cancel.is_set():
@@ -165,7 +168,7 @@ class Run:
             if read is not None:
                 batch.append(read)
                 waiting += len(read[1])
-            if batch and waiting >= self._embedding.group:
+            if batch and waiting >= self.embedding.group:
                 yield batch
                 batch, waiting = [], 0
             if self._is_late:
@@ -200,8 +203,8 @@ class Run:
         texts = {chunk.hash: chunk.text for _, chunks in batch for chunk in chunks}
         label = batch[-1][0].path
         began = time.monotonic()
-        vectors = self._embedding.vectors_of(texts, label) if self._space is not None else {}
-        if self._embedding.is_bounded:
+        vectors = self.embedding.vectors_of(texts, label) if self._space is not None else {}
+        if self.embedding.is_bounded:
             self._until += time.monotonic() - began
         changes = []
         for state, chunks in batch:

@@ -3,24 +3,78 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from openclaw_mem_engine.chunking import chunker_of
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.model import ChunkSpan, MemoryFile, Space, chunk_id_of, text_hash, utf8
+from openclaw_mem_engine.model import (
+    ChunkSpan,
+    MemoryFile,
+    Note,
+    SkippedFile,
+    Space,
+    chunk_id_of,
+    text_hash,
+    utf8,
+)
 from openclaw_mem_engine.providers.remote.limits import split_utf8
 from openclaw_mem_engine.stores.base import FileState, StoredChunk
-from openclaw_mem_engine.sync.partly_read import PartlyRead
+from openclaw_mem_engine.sync.report import first_few
 from openclaw_mem_engine.workspace.reading import read_note
-from openclaw_mem_engine.workspace.transcripts import read_transcript
+from openclaw_mem_engine.workspace.transcripts import MAX_LINE_BYTES, cut_at, first_part, read_transcript
+
+
+@dataclass(slots=True)
+class PartlyRead:
+    """Transcripts that one sync has read: how many lines of each are no JSON or too long, and which were
+    cut, with the limit in bytes of text."""
+
+    broken: dict[str, int] = field(default_factory=dict)
+    too_long: dict[str, int] = field(default_factory=dict)
+    cut: dict[str, int] = field(default_factory=dict)
+
+    def read(self, path: str, content_hash: str, *, broken: int, too_long: int) -> None:
+        """Take note of a transcript that was read; of others there is nothing to note."""
+        if broken:
+            self.broken[path] = broken
+        if too_long:
+            self.too_long[path] = too_long
+        limit = cut_at(content_hash)
+        if limit is not None:
+            self.cut[path] = limit
+
+    @property
+    def skipped(self) -> list[SkippedFile]:
+        """The conversations that are searched in part."""
+        return [SkippedFile(path, first_part(limit)) for path, limit in self.cut.items()]
+
+    @property
+    def notes(self) -> list[Note]:
+        """One for each kind of loss."""
+        found = []
+        if self.broken:
+            text = f"Lines of transcripts that are no JSON were left out: {_counts(self.broken)}."
+            found.append(Note("broken-lines", text))
+        if self.too_long:
+            text = (
+                f"Lines of transcripts that are longer than {MAX_LINE_BYTES // 2**20} MB were left out: "
+                f"{_counts(self.too_long)}."
+            )
+            found.append(Note("long-lines", text))
+        if self.cut:
+            text = (
+                f"Of long conversations {first_part(next(iter(self.cut.values())))}: {first_few(self.cut)}."
+            )
+            found.append(Note("transcripts-cut", text, "warning"))
+        return found
 
 
 class SourceText(NamedTuple):
     """The text of a note, or the conversation of a transcript. ``line_map[i]`` is the 1-based line of the
     file that text line ``i`` (from 0) comes from; None: they are the same. ``broken`` counts lines of a
-    transcript that are no JSON, ``too_long`` those that are too long to be looked at. ``settled`` is False
+    transcript that are no JSON, ``too_long`` those that are too long to be read. ``settled`` is False
     when the file changed while it was read."""
 
     text: str
@@ -98,9 +152,22 @@ def chunks_of(
 
 def _within(spans: Iterable[ChunkSpan], limit: int | None) -> Iterator[ChunkSpan]:
     """The chunks, those that an embedder would cut split at its limit. The parts keep the chunk's lines,
-    which are the smallest place that can be named."""
+    which are the smallest range that can be named."""
     for span in spans:
         if limit is None or len(utf8(span.text)) <= limit:
             yield span
         else:
             yield from (replace(span, text=part) for part in split_utf8(span.text, limit))
+
+
+def cut_files(states: Iterable[FileState], but: Collection[str] = ()) -> list[SkippedFile]:
+    """The indexed conversations that are searched in part, ``but`` some paths."""
+    return [
+        SkippedFile(state.path, first_part(limit))
+        for state in states
+        if state.source == "sessions" and state.path not in but and (limit := cut_at(state.hash)) is not None
+    ]
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return f"{sum(counts.values()):,} in {first_few(counts)}"

@@ -1,4 +1,4 @@
-"""Whether a transcript is due: pure decisions from what is known of it and what it is now.
+"""Whether a transcript is due, from what is known of it and what it is now.
 
 A conversation grows by the minute while it lasts. To index every message at once would embed its last passage
 again and again, so growth waits until there is enough of it, or until the conversation seems to be over.
@@ -14,11 +14,11 @@ from openclaw_mem_engine.workspace.transcripts import Growth
 
 #: ``new``: not indexed yet. ``rewritten``: what is indexed need not be in it any more. ``grown``: longer than
 #: what is indexed. ``doubtful``: as long as that, but its times do not prove it the same. ``same``: they do.
-Standing = Literal["new", "rewritten", "grown", "doubtful", "same"]
+TranscriptState = Literal["new", "rewritten", "grown", "doubtful", "same"]
 
 
-def standing(file: MemoryFile, known: FileState | None, racy_ns: int) -> Standing:
-    """How a listed transcript stands to the index, by size, inode and time alone.
+def transcript_state(file: MemoryFile, known: FileState | None, racy_ns: int) -> TranscriptState:
+    """The state of a listed transcript against the index, by size, inode and time alone.
 
     ``known.size`` counts the bytes that are indexed. A file that was last written, or had anything else done
     to it, less than ``racy_ns`` before it was checked may have been written again in the same clock tick; or

@@ -7,7 +7,9 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -15,7 +17,9 @@ import pytest
 
 from openclaw_mem_engine.providers.base import Usage
 from openclaw_mem_engine.providers.records import ProviderRecords
+from openclaw_mem_engine.state.database import StateDatabase
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
+from openclaw_mem_engine.state.schema import Schema
 
 ENGINE = Path(__file__).parents[2] / "engine"
 USED = Usage("openai", "text-embedding-3-small", 1, 2, 3)
@@ -130,6 +134,28 @@ def test_a_file_that_stays_is_opened_once(log: EventLog, path: Path) -> None:
     assert log._file._connection is connection
 
 
+# -- migrations -------------------------------------------------------------------------------------------
+
+ONE = Schema(("CREATE TABLE a(n INTEGER) STRICT;",), "test", "info", "numbers", "numbers")
+TWO = replace(ONE, migrations=(*ONE.migrations, "ALTER TABLE a ADD COLUMN m INTEGER DEFAULT 7;"))
+
+
+def test_an_older_file_is_migrated_and_a_newer_one_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.sqlite"
+    older = StateDatabase(path, ONE, time.time)
+    older.write("INSERT INTO a VALUES(?)", (1,))
+    older.close()
+    newer = StateDatabase(path, TWO, time.time)
+    assert newer.read("SELECT n, m FROM a", (), tuple) == [(1, 7)]
+    newer.close()
+    before = path.read_bytes()
+    again = StateDatabase(path, ONE, time.time)
+    again.write("INSERT INTO a VALUES(?)", (2,))
+    assert again.note is not None and "newer version" in again.note.text
+    assert again.read("SELECT n FROM a", (), tuple) == [(2,)], "in memory"
+    assert path.read_bytes() == before
+
+
 # -- looked at --------------------------------------------------------------------------------------------
 
 
@@ -190,7 +216,7 @@ def test_what_is_looked_at_cannot_be_written(tmp_path: Path) -> None:
     assert connection is not None
     with pytest.raises(apsw.ReadOnlyError):
         connection.execute("DELETE FROM usage")
-    with pytest.raises(AssertionError, match="looked at"):
+    with pytest.raises(AssertionError, match="read-only"):
         records.add_usage(USED)
     records.close()
 

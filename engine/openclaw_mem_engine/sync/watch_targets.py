@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,55 +41,55 @@ class TooManyFolders(Exception):
     """More folders than may be watched one by one."""
 
 
-class Places:
-    """The places of one agent's memory on disk, as they are configured; none of them need exist.
+class WatchTargets:
+    """The paths of one agent's memory on disk, as they are configured; none of them need exist.
 
-    No link is followed, except that the workspace itself may be one, and those on the way to a place: they
-    are places, too, since they may be pointed elsewhere. ``trees`` are folders that are memory with
-    everything below, ``talks`` is the folder of transcripts ("" when they are no source).
+    No link is followed, except that the workspace itself may be one, and those on the way to a target: they
+    are targets, too, since they may be pointed elsewhere. ``trees`` are folders that are memory with
+    everything below, ``transcripts`` is the folder of transcripts ("" when they are no source).
     """
 
     def __init__(self, settings: Settings) -> None:
         given = os.path.abspath(settings.workspace)
         self.root = os.path.realpath(given)
         self.trees: list[str] = []
-        self.talks = ""
+        self.transcripts = ""
         exact = {self.root}
         ways = [given]
         if "memory" in settings.sources:
             self.trees.append(os.path.join(self.root, MEMORY_FOLDER))
             exact.update(os.path.join(self.root, name) for name in ROOT_FILES)
             for extra in resolve_extras(Workspace(given, self.root), settings.extra_paths):
-                place = extra.absolute
+                path = extra.absolute
                 if extra.refusal:
                     continue
                 ways.append(extra.lexical)
-                if os.path.realpath(place) != place:
+                if os.path.realpath(path) != path:
                     continue
-                if os.path.isfile(place) or (is_note_name(place) and not os.path.isdir(place)):
-                    exact.add(place)
+                if os.path.isfile(path) or (is_note_name(path) and not os.path.isdir(path)):
+                    exact.add(path)
                 else:
-                    self.trees.append(place)
+                    self.trees.append(path)
         if "sessions" in settings.sources:
             ways.append(os.path.abspath(settings.openclaw.sessions_dir))
             if not os.path.islink(settings.openclaw.sessions_dir):
-                self.talks = os.path.realpath(settings.openclaw.sessions_dir)
-                exact.add(self.talks)
+                self.transcripts = os.path.realpath(settings.openclaw.sessions_dir)
+                exact.add(self.transcripts)
         exact.update(self.trees)
         exact.update(link for way in ways for link in _links_on(way))
         #: What comes, goes or is replaced by name: it is seen from the folder that holds it.
         self.exact = frozenset(exact)
-        self._above = frozenset(above for place in exact for above in _ancestors(place))
+        self._above = frozenset(above for path in exact for above in _ancestors(path))
 
     def folders(self, most: int = MOST_FOLDERS) -> list[str]:
         """Every folder to be watched, without what lies below it: the trees with all that is memory by its
-        place, and of each configured place the nearest folder above it that exists. Raises TooManyFolders."""
+        path, and of each configured path the nearest folder above it that exists. Raises TooManyFolders."""
         found: dict[str, None] = {}
-        for place in sorted(self.exact):
-            found.setdefault(_nearest(os.path.dirname(place)))
-        for place in (self.root, self.talks):
-            if place and _is_open_folder(place):
-                found.setdefault(place)
+        for path in sorted(self.exact):
+            found.setdefault(_nearest(os.path.dirname(path)))
+        for path in (self.root, self.transcripts):
+            if path and _is_open_folder(path):
+                found.setdefault(path)
         for tree in self.trees:
             pending = [tree] if not os.path.islink(tree) else []
             while pending:
@@ -108,30 +108,31 @@ class Places:
     def roots(self) -> tuple[list[str], list[str]]:
         """For systems that watch a whole tree at the price of one folder: the folders to be watched alone,
         and those with all below them."""
-        # Links of the root folder belong to the system (`/tmp`, `/var`), and to watch it means to hear of
+        # Links of the root folder belong to the system (`/tmp`, `/var`), and a watch of it has an event for
         # everything on the disk.
-        places = (place for place in sorted(self.exact) if not _is_root(os.path.dirname(place)))
-        alone = dict.fromkeys(_nearest(os.path.dirname(place)) for place in places)
-        alone.update((place, None) for place in (self.root, self.talks) if place and _is_open_folder(place))
+        paths = (path for path in sorted(self.exact) if not _is_root(os.path.dirname(path)))
+        alone = dict.fromkeys(_nearest(os.path.dirname(path)) for path in paths)
+        open_folders = (path for path in (self.root, self.transcripts) if path and _is_open_folder(path))
+        alone.update(dict.fromkeys(open_folders))
         return list(alone), [tree for tree in self.trees if os.path.isdir(tree) and not os.path.islink(tree)]
 
-    def relevant(self, paths: Iterable[str], watched: frozenset[str]) -> frozenset[str]:
+    def relevant(self, paths: Iterable[str], watched: Container[str]) -> frozenset[str]:
         """Of changed paths those that can change what is memory; ``watched`` are folders known before."""
         return frozenset(path for path in paths if self._matters(path, watched))
 
-    def _matters(self, path: str, watched: frozenset[str]) -> bool:
+    def _matters(self, path: str, watched: Container[str]) -> bool:
         if path in self.exact:
             return True
         if path in self._above:
             return path not in watched or not os.path.isdir(path)  # it came or went; else it is just busy
-        if self.talks and os.path.dirname(path) == self.talks:
+        if self.transcripts and os.path.dirname(path) == self.transcripts:
             return path.endswith(TRANSCRIPT_SUFFIX)
         return any(_in_tree(rest, path, watched) for tree in self.trees if (rest := below(tree, path)))
 
 
-def _in_tree(rest: str, path: str, watched: frozenset[str]) -> bool:
+def _in_tree(rest: str, path: str, watched: Container[str]) -> bool:
     """Whether a path below a tree counts. A folder that comes or goes brings or takes notes without an event
-    of their own; of what is gone nobody can tell any more whether it was one."""
+    of their own; of what is gone it is not known any more whether it was one."""
     *folders, name = rest.split(os.sep)
     if any(is_ignored_folder(folder) for folder in folders):
         return False
@@ -142,8 +143,10 @@ def _in_tree(rest: str, path: str, watched: frozenset[str]) -> bool:
     )
 
 
-def network_place(places: Places, mounts: Path = Path("/proc/self/mountinfo")) -> tuple[str, str] | None:
-    """A place of memory on a file system whose changes need not cause events, and the type of that file
+def network_target(
+    targets: WatchTargets, mounts: Path = Path("/proc/self/mountinfo")
+) -> tuple[str, str] | None:
+    """A target on a file system whose changes need not cause events, and the type of that file
     system; None when there is none, or where the system does not tell (only Linux does)."""
     kinds: dict[str, str] = {}
     with suppress(OSError):
@@ -151,12 +154,12 @@ def network_place(places: Places, mounts: Path = Path("/proc/self/mountinfo")) -
             before, _, after = line.partition(" - ")
             fields, more = before.split(" "), after.split(" ")
             if len(fields) > 4 and more[0]:
-                kinds[_unescaped(fields[4])] = more[0]  # of several mounts at one place the last is seen
-    for place in sorted(places.exact):
-        for folder in (place, *_ancestors(place)):
+                kinds[_unescaped(fields[4])] = more[0]  # of several mounts on one path the last is seen
+    for target in sorted(targets.exact):
+        for folder in (target, *_ancestors(target)):
             if folder in kinds:
                 if kinds[folder] in _ELSEWHERE:
-                    return place, kinds[folder]
+                    return target, kinds[folder]
                 break
     return None
 
@@ -171,22 +174,22 @@ def _ancestors(path: str) -> list[str]:
     return [str(parent) for parent in Path(path).parents]
 
 
-def _links_on(path: str) -> list[str]:
-    """Every link that is met on the way to an absolute path, itself included, each by its real place."""
-    here, rest = _split_root(path)
+def _links_on(way: str) -> list[str]:
+    """Every link that is met on the way to an absolute path, itself included, each by its real path."""
+    here, rest = _split_root(way)
     found: list[str] = []
     while rest and len(found) < _MOST_LINKS:
         name = rest.pop()
         if name == os.pardir:
             here = os.path.dirname(here)
             continue
-        place = os.path.join(here, name)
+        path = os.path.join(here, name)
         try:
-            target = os.readlink(place)
+            target = os.readlink(path)
         except OSError:
-            here = place  # no link, or not there
+            here = path  # no link, or not there
             continue
-        found.append(place)
+        found.append(path)
         if os.path.isabs(target):
             here, more = _split_root(target)
         else:

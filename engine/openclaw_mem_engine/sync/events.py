@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
-from openclaw_mem_engine.sync.first_few import first_few
+from openclaw_mem_engine.sync.report import first_few
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Fallback, Note
     from openclaw_mem_engine.state.events import EventKind
     from openclaw_mem_engine.stores.findings import DoctorReport
-    from openclaw_mem_engine.sync.owner import Owner
+    from openclaw_mem_engine.sync.lock import Owner
     from openclaw_mem_engine.sync.report import SyncReport
 
 #: The same failure is written down once in so many seconds: a search as you type would fill the log with it.
@@ -43,8 +43,8 @@ class Journal:
         self._workspace = str(settings.workspace)
         self._add = partial(log.add, agent=self._agent, workspace=self._workspace)
         self._guard = threading.Lock()
-        #: How each provider stood when this process last looked; saves a look into the file per search.
-        self._standing: dict[str, str] = {}
+        #: The last known state of each provider; saves reading the file at each search.
+        self._known_states: dict[str, str] = {}
 
     @classmethod
     def of(cls, settings: Settings, clock: Callable[[], float] = time.time, *, kept: bool = True) -> Journal:
@@ -58,41 +58,39 @@ class Journal:
 
     # -- syncs ------------------------------------------------------------------------------------------
 
-    def syncing(
-        self, work: Callable[[], SyncReport], rebuilds: Callable[[], bool], done: SyncReport
-    ) -> SyncReport:
-        """Do ``work``, and write down what it did or why it failed; nothing of one that found nothing to do.
-        ``rebuilds`` tells beforehand whether it is going to build the index anew; ``done`` is the report that
-        ``work`` fills in, which tells after an error how far it came."""
+    @contextmanager
+    def syncing(self, report: SyncReport, will_rebuild: Callable[[], bool]) -> Iterator[None]:
+        """Write down what the sync in the body did, or why it failed; nothing when there was nothing to do.
+        ``report`` is filled in by the body: after an error it says how far it came. ``will_rebuild`` is asked
+        beforehand whether the index is going to be rebuilt."""
         start = time.perf_counter()
         rebuild = False
         try:
-            rebuild = rebuilds()
-            report = work()
+            rebuild = will_rebuild()
+            yield
         except KeyboardInterrupt:
             stopped = Cancelled("Stopped at once, without waiting for the end of the step.")
-            self._sync_failed(stopped, time.perf_counter() - start, done, rebuild=rebuild)
+            self._sync_failed(stopped, time.perf_counter() - start, report, rebuild=rebuild)
             raise
         except Exception as error:
-            self._sync_failed(error, time.perf_counter() - start, done, rebuild=rebuild)
+            self._sync_failed(error, time.perf_counter() - start, report, rebuild=rebuild)
             raise
         self._synced(report)
-        return report
 
     def _sync_failed(self, error: Exception, seconds: float, done: SyncReport, *, rebuild: bool) -> None:
         ended = "was stopped" if isinstance(error, Cancelled) else "failed"
         # What was meant to be a rebuild becomes a plain sync when the provider does not answer.
         rebuild = rebuild and not any(note.code in _NO_REBUILD for note in done.notes)
         if done.rebuilt:
-            told = f"The index was rebuilt; what followed {ended}: what was done before stays."
+            text = f"The index was rebuilt; what followed {ended}: what was done before stays."
         elif rebuild:
-            told = f"The rebuild {ended}: the index is as it was."
+            text = f"The rebuild {ended}: the index is as it was."
         else:
-            told = f"The sync {ended}: what was done before stays."
+            text = f"The sync {ended}: what was done before stays."
         reason = _reason(error)
         self._add(
             "rebuild" if rebuild or done.rebuilt else "sync",
-            told,
+            text,
             seconds=seconds,
             reason=reason,
             topic="sync",
@@ -106,24 +104,24 @@ class Journal:
         failures = [note.text for note in report.incomplete]
         if not did and not failures:
             return
-        told = []
+        parts = []
         if report.rebuilt:
-            told.append(f"index rebuilt with {_counted(report.files, 'file')}")
+            parts.append(f"index rebuilt with {_counted(report.files, 'file')}")
         elif report.changed or report.refused or report.removed:
             out = f", {len(report.left_out):,} left out" if report.left_out else ""
-            told.append(
+            parts.append(
                 f"{_counted(len(report.changed), 'file')} new or changed, {len(report.gone):,} gone{out}"
             )
         if made:
-            told.append(f"{_counted(made, 'text')} embedded")
+            parts.append(f"{_counted(made, 'text')} embedded")
         if failures:
-            told.append("vectors are missing")
+            parts.append("vectors are missing")
         why = [note.text for note in report.notes if note.code == "rebuilt"]
         left_out = [] if report.rebuilt else [_left_out(report)]
         reason = " ".join(filter(None, [*why, *left_out, *failures]))
         self._add(
             "rebuild" if report.rebuilt else "sync",
-            _sentence("; ".join(told)),
+            _sentence("; ".join(parts)),
             seconds=report.seconds,
             counts={
                 "files": report.files,
@@ -144,8 +142,8 @@ class Journal:
         )
 
     def killed(self, owner: Owner | None, left: bool) -> None:
-        """Somebody found that ``owner`` (None: not known who) was killed at work on the index; ``left``: with
-        a rebuild that was not yet in its place. Who was killed cannot write that down itself."""
+        """The process ``owner`` (None: not known) was found to have been killed while it worked on the index;
+        ``left``: during a rebuild. A killed process cannot write that down itself."""
         kinds: dict[str, tuple[EventKind, str]] = {
             "indexing": ("sync", "A sync"),
             "rebuilding": ("rebuild", "A rebuild"),
@@ -194,10 +192,10 @@ class Journal:
         if not self._is_news(provider, _WELL):
             return
         topic = f"provider {provider}"
-        stood = self.log.standing(topic, well=_WELL, agent=self._agent, workspace=self._workspace)
-        if stood is None or stood.state == _WELL:
+        last = self.log.last_state(topic, well=_WELL, agent=self._agent, workspace=self._workspace)
+        if last is None or last.state == _WELL:
             return
-        away = None if stood.since is None else max(0.0, self.log.now() - stood.since)
+        away = None if last.since is None else max(0.0, self.log.now() - last.since)
         self._add(
             "recovered",
             f"{provider} answers again.",
@@ -209,9 +207,9 @@ class Journal:
 
     def _is_news(self, provider: str, state: str) -> bool:
         with self._guard:
-            if self._standing.get(provider) == state:
+            if self._known_states.get(provider) == state:
                 return False
-            self._standing[provider] = state
+            self._known_states[provider] = state
             return True
 
     @contextmanager
@@ -227,7 +225,7 @@ class Journal:
 
     @contextmanager
     def opening(self) -> Iterator[None]:
-        """The same for opening the index; the log is closed then, since nobody else will."""
+        """The same for opening the index; the log is closed then."""
         try:
             yield
         except Exception as error:
@@ -241,16 +239,15 @@ class Journal:
 
     # -- the rest ---------------------------------------------------------------------------------------
 
-    def mended(self, done: Sequence[str], seconds: float | None = None) -> None:
-        """The doctor has mended what ``done`` tells; nothing is written down of nothing. To be called at
+    def repaired(self, done: Sequence[str], seconds: float | None = None) -> None:
+        """The doctor has repaired what ``done`` names; nothing is written down of nothing. To be called at
         once: what follows may be stopped."""
         if done:
             counts = {"mended": len(done)}
-            self._add("doctor", f"Mended: {'; '.join(done)}.", seconds=seconds, counts=counts)
+            self._add("doctor", f"Repaired: {'; '.join(done)}.", seconds=seconds, counts=counts)
 
     def examined(self, report: DoctorReport, seconds: float | None = None) -> None:
-        """The doctor has looked. Of an index that is not there nothing is written down: looking leaves
-        nothing behind."""
+        """The doctor has checked. Nothing is written down when there is no index: a check makes no file."""
         codes = list(dict.fromkeys(finding.code for finding in report.findings))
         if "not-there" in codes:
             return
@@ -272,7 +269,7 @@ class Journal:
         )
 
     def watched(self, text: str, *, counts: Mapping[str, int] | None = None, reason: str = "") -> None:
-        """What a watcher tells of itself. The syncs that it starts write their own events."""
+        """What following the files reports of itself. The syncs that it starts write their own events."""
         self._add("watch", text, counts=counts, reason=reason)
 
     def close(self) -> None:
@@ -281,7 +278,7 @@ class Journal:
 
 
 def _reason(error: Exception) -> str:
-    """What an error says; one that nobody raised on purpose is named, too."""
+    """What an error says; an unexpected one with its type."""
     return str(error) if isinstance(error, OpenClawMemError) else f"{type(error).__name__}: {error}"
 
 
@@ -290,11 +287,11 @@ def _left_out(report: SyncReport) -> str:
     found = report.left_out
     if not found:
         return ""
-    told = [
+    texts = [
         f"{file.path}: {file.reason}" + (" (its old text was removed)" if file.path in report.removed else "")
         for file in found
     ]
-    return f"Left out: {first_few(told, '; ')}."
+    return f"Left out: {first_few(texts, '; ')}."
 
 
 def _began(since: float) -> str:

@@ -1,0 +1,205 @@
+"""One sync at a time: the lock of the index, single flight of the threads of a process, the event log."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+
+from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexUnavailable
+from openclaw_mem_engine.model import Progress
+from openclaw_mem_engine.providers.base import Embedders
+from openclaw_mem_engine.stores.base import IndexStore
+from openclaw_mem_engine.stores.sqlite.files import has_leftovers, make_folder, sweep
+from openclaw_mem_engine.sync.changes import scan
+from openclaw_mem_engine.sync.events import Journal
+from openclaw_mem_engine.sync.lock import Owner, SyncLock
+from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
+from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild, update
+
+#: How long a search waits with its own sync, seconds: most syncs are over by then.
+GRACE_S = 0.2
+#: Labels of the progress that begin like this are no files: another process is at work.
+WAITING = "waiting for "
+
+_POLL_S = 0.1
+
+#: A context in which a sync works; it is given the report, which is filled in meanwhile.
+During = Callable[[SyncReport], AbstractContextManager[None]]
+
+
+class _Flight:
+    """A sync that runs in one thread of this process, and that other threads may join."""
+
+    def __init__(self, request: SyncRequest, progress: Progress | None) -> None:
+        self.request = request
+        self.done = threading.Event()
+        #: When it had the lock, monotonic seconds; None while it waits for another process.
+        self.began: float | None = None
+        self.report: SyncReport | None = None
+        #: Its last progress, read by those who joined.
+        self.latest: tuple[int, int, str] = (0, 0, "")
+        self._progress = progress
+
+    def show(self, done: int, total: int, label: str) -> None:
+        self.latest = (done, total, label)
+        if self._progress is not None:
+            self._progress(done, total, label)
+
+    def answers(self, request: SyncRequest) -> bool:
+        """Whether its report is one for this request, too: it was finished in time, and asked for as much."""
+        report = self.report
+        if report is None or not self.request.covers(request):
+            return False
+        return not report.waiting and all(note.code != "embedding-later" for note in report.notes)
+
+
+class SyncCoordinator:
+    """The syncs of one opened index. Thread-safe.
+
+    Threads that share it share a sync: the second one waits and gets the report of the first, as long as
+    nothing has changed since. Other processes, and other openings of the index in this one, are kept out by
+    the lock of the index. ``during`` surrounds the work of each sync.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: IndexStore,
+        embedders: Embedders,
+        events: Journal,
+        clock: Callable[[], float] = time.time,
+        during: During = lambda _: nullcontext(),
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._embedders = embedders
+        self._events = events
+        self._clock = clock
+        self._during = during
+        self._guard = threading.Lock()
+        self._running: _Flight | None = None
+
+    def sync(
+        self, request: SyncRequest, progress: Progress | None = None, cancel: CancelToken | None = None
+    ) -> SyncReport:
+        """Bring the index up to date (see ``sync.update.update``), or join the sync that does it just now. An
+        index that was set aside or removed meanwhile is made anew.
+
+        Work of another process is reported as progress. Raises SyncBusy when it takes longer than
+        ``request.wait_s``, or took the lock over; IndexChanged when the index was taken away meanwhile;
+        Cancelled (a joined sync goes on for the threads that did not cancel); and what ``update`` raises.
+        Errors are not shared: they describe a moment before this was asked.
+        """
+        joined = self._join_or_begin(request, progress, cancel)
+        if isinstance(joined, SyncReport):
+            return joined
+        flight, wait_s = joined
+        report = SyncReport()
+        with self._flying(flight), self._locked(flight, wait_s, cancel) as lock, self._during(report):
+            with self._events.syncing(report, lambda: self._will_rebuild(request)):
+                opened = self._store.follow()
+                update(
+                    self._settings,
+                    self._store,
+                    self._embedders,
+                    request,
+                    flight.show,
+                    LinkedToken(cancel, lambda: lock.is_lost),  # without the lock nothing may be written
+                    clock=self._clock,
+                    report=report,
+                )
+                if self._store.follow() != opened:
+                    raise IndexChanged(
+                        f"The index {self._store.path} was set aside or removed while it was brought up to "
+                        "date: run it again."
+                    )
+            flight.report = report
+        return report
+
+    def sweep(self) -> None:
+        """Remove what killed rebuilds left beside the index, unless a process is at work on it. Never raises:
+        what cannot be removed now is removed another time."""
+        path = self._store.path
+        if not has_leftovers(path):
+            return
+        lock = SyncLock(path, "tidying up", killed=self._events.killed)
+        with suppress(IndexUnavailable), lock.holding():
+            left = has_leftovers(path)  # a process that was at work a moment ago has removed its own
+            sweep(path, of_all=True)
+            if lock.found_dead is None and left and not has_leftovers(path):
+                self._events.killed(None, True)
+
+    def _join_or_begin(
+        self, request: SyncRequest, progress: Progress | None, cancel: CancelToken | None
+    ) -> SyncReport | tuple[_Flight, float]:
+        """The report of a sync that was joined, or a sync of our own with the seconds that it may wait for
+        another process."""
+        wait_s = request.wait_s
+        while True:
+            with self._guard:
+                running = self._running
+                if running is None:
+                    self._running = _Flight(request, progress)
+                    return self._running, wait_s
+            wait_s -= self._join(running, wait_s, progress, cancel)
+            # A change after its scan of the files is not in its report.
+            if running.answers(request) and running.report is not None and self._is_current(request):
+                return running.report
+
+    def _is_current(self, request: SyncRequest) -> bool:
+        return not scan(self._settings, self._store, tails=request.tails)[0].paths
+
+    def _will_rebuild(self, request: SyncRequest) -> bool:
+        present = self._store.fingerprint()
+        wanted = fingerprint_of(self._settings, self._embedders.primary)
+        return present is not None and (request.force or needs_rebuild(present, wanted))
+
+    @contextmanager
+    def _flying(self, flight: _Flight) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._running = None
+            flight.done.set()
+
+    @contextmanager
+    def _locked(self, flight: _Flight, wait_s: float, cancel: CancelToken | None) -> Iterator[SyncLock]:
+        def waiting(owner: Owner | None, _: float) -> None:
+            who = owner.described(time.time()) if owner else "another process, which is indexing"
+            flight.show(0, 0, f"{WAITING}{who}")
+
+        make_folder(self._store.path)  # that of the lock, too: all of it may have been removed
+        lock = self._lock("rebuilding" if flight.request.force else "indexing")
+        with lock.holding(wait_s, cancel, waiting):
+            flight.began = time.monotonic()
+            try:
+                yield lock
+            except Cancelled as error:
+                if lock.is_lost:
+                    raise lock.taken_away() from error
+                raise
+
+    def _join(
+        self, flight: _Flight, wait_s: float, progress: Progress | None, cancel: CancelToken | None
+    ) -> float:
+        """Wait for the end of a sync of another thread. Returns how long that waited for another process
+        meanwhile, seconds; raises SyncBusy when it is more than ``wait_s``."""
+        start = time.monotonic()
+        shown: tuple[int, int, str] | None = None
+        while not flight.done.wait(_POLL_S):
+            if cancel is not None and cancel.is_set():
+                raise Cancelled("Waiting for a running sync was stopped; that sync goes on.")
+            if flight.began is None and time.monotonic() - start >= wait_s:
+                raise self._lock("indexing").busy()
+            if progress is not None and flight.latest != shown:
+                shown = flight.latest
+                progress(*shown)
+        return max(0.0, (flight.began or time.monotonic()) - start)
+
+    def _lock(self, what: str) -> SyncLock:
+        return SyncLock(self._store.path, what, killed=self._events.killed)

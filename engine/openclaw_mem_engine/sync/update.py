@@ -1,0 +1,321 @@
+"""Bringing the index up to date: whether it is rebuilt or updated in place, and which spaces are filled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.chunking import chunker_of
+from openclaw_mem_engine.config.settings import ChunkingSettings, Settings
+from openclaw_mem_engine.errors import Cancelled, ProviderError
+from openclaw_mem_engine.model import Note, Progress, SkippedFile, Space
+from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
+from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore
+from openclaw_mem_engine.sync.changes import unreadable_now
+from openclaw_mem_engine.sync.embedding import (
+    GROUP_CHUNKS,
+    JOB_CHUNKS,
+    Embedding,
+    OutOfTime,
+    fill_beside,
+    probe,
+)
+from openclaw_mem_engine.sync.index_update import IndexUpdate
+from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
+
+_STOPPED = "Indexing was stopped; what was finished before is in the index."
+_REBUILD_STOPPED = "The rebuild was stopped; the index is as it was."
+#: Carried files that are written in one transaction.
+_TOGETHER = 64
+_TOO_LONG = "Settings changed, and a search does not wait for the index to be built anew."
+
+
+def fingerprint_of(settings: Settings, embedder: Embedder | None) -> Fingerprint:
+    """What an index made with these settings is built with."""
+    return Fingerprint(
+        *space_of(embedder),
+        settings.chunking.tokens,
+        settings.chunking.overlap,
+        tuple(sorted(settings.sources)),
+        chunker=chunker_of(settings.chunking.tokens, settings.chunking.overlap).name,
+    )
+
+
+def needs_rebuild(present: Fingerprint, wanted: Fingerprint) -> bool:
+    """Whether an index with the present content cannot serve what is wanted.
+
+    Searching by keywords alone (provider none) is served by any index of the same chunks: its vectors are
+    just not asked, and are there when they are wanted again.
+    """
+    if wanted.provider == "none":
+        wanted = replace(
+            wanted, provider=present.provider, model=present.model, provider_key=present.provider_key
+        )
+    return present != wanted
+
+
+def beside_of(embedders: Embedders, *, primary_failed: bool = False) -> list[Embedder]:
+    """The embedders whose vectors are made besides the primary's: those to be compared, and the fallback: at
+    once when it costs nothing, else when it is needed."""
+    found = {space_of(embedder): embedder for embedder in embedders.also}
+    fallback = embedders.fallback
+    if fallback is not None and (primary_failed or fallback.cheap_lines):
+        found[space_of(fallback)] = fallback
+    found.pop(space_of(embedders.primary), None)
+    return list(found.values())
+
+
+def update(
+    settings: Settings,
+    store: IndexStore,
+    embedders: Embedders,
+    request: SyncRequest,
+    progress: Progress | None = None,
+    cancel: CancelToken | None = None,
+    *,
+    clock: Callable[[], float] = time.time,
+    report: SyncReport | None = None,
+) -> SyncReport:
+    """Make the index match the files on disk. No file is ever half written; what is done stays done.
+
+    An index built with other settings (model, chunking, sources), or ``force``, is rebuilt aside and put in
+    its path in one step; but never for an embedder that does not answer, which would cost the vectors that
+    are there. What cannot be read just now is carried over from the old index, or a note names it: old chunks
+    fit as long as chunking and model are the same. When the primary embedder fails, files are still indexed
+    for keywords, the report says so, the next sync tries their vectors again, and the fallback makes vectors
+    of its own space meanwhile.
+
+    Notes say what a search that waits for this leaves to ``openclaw-mem index``, and ``SyncReport.waiting``
+    names the files. ``clock`` gives epoch seconds for the time of the sync; times of files are always those
+    of the disk. ``report`` is filled in and returned: with one of their own, callers know after an error how
+    far it came. Raises WorkspaceError, IndexUnavailable, Cancelled.
+    """
+    start = time.perf_counter()
+    wanted = fingerprint_of(settings, embedders.primary)
+    present = store.fingerprint()
+    if present is None:
+        store.begin(wanted)
+        present = wanted
+    report = SyncReport() if report is None else report
+    if store.is_hollow():
+        # Damage that took the chunks leaves rows that only a new index is rid of.
+        request = replace(request, force=True)
+        text = "The index had lost all of its chunks, and was built anew."
+        report.notes.append(Note("hollow", text, "warning"))
+    if request.files_s is not None and not store.counts().files:
+        request = replace(request, files_s=None)  # there would be nothing to answer from
+    work = _Update(settings, store, embedders, request, progress, cancel, clock, present, wanted, report)
+    embedding, failure = None, None
+    if work.is_other or request.force:
+        with _stopped_as(_REBUILD_STOPPED):
+            embedding, failure = work.rebuilt()
+    with _stopped_as(_STOPPED):
+        if embedding is None:
+            in_place = work.in_place(failure)
+            in_place.run(request)
+            embedding = in_place.embedding
+        work.finish(embedding, failure)
+    report.seconds = time.perf_counter() - start
+    return report
+
+
+@dataclass(slots=True)
+class _Update:
+    """The decisions of one update, and what they lead to. ``present`` is what the index was built with when
+    it began, ``wanted`` what the settings ask for."""
+
+    settings: Settings
+    store: IndexStore
+    embedders: Embedders
+    request: SyncRequest
+    progress: Progress | None
+    cancel: CancelToken | None
+    clock: Callable[[], float]
+    present: Fingerprint
+    wanted: Fingerprint
+    report: SyncReport
+    #: A space of which a rebuild takes no embeddings over.
+    unfit: Space | None = None
+
+    @property
+    def is_other(self) -> bool:
+        """Whether what is there cannot serve what is wanted."""
+        return needs_rebuild(self.present, self.wanted)
+
+    @property
+    def _is_quick(self) -> bool:
+        """Whether the primary embedder takes no time worth a limit."""
+        primary = self.embedders.primary
+        return primary is None or primary.cheap_lines
+
+    def finish(self, embedding: Embedding, failure: ProviderError | None) -> None:
+        """What follows a rebuild or an update in place: notes, the spaces beside the primary one, pruning.
+        ``failure`` is why a rebuild did not happen."""
+        if self.report.rebuilt and self.is_other:
+            differences = "; ".join(self.present.differences(self.wanted))
+            self._note("rebuilt", f"Settings changed ({differences}): the index was rebuilt.", "info")
+        self.report.notes += dict.fromkeys(embedding.notes)
+        if embedding.failure is not None:
+            failure = embedding.failure
+            text = f"Embedding failed: {failure} New text is found by keywords; vectors follow when it works."
+            self._note_failure(failure, text)
+        if not self.report.waiting:
+            self._fill_beside(primary_failed=failure is not None and not isinstance(failure, OutOfTime))
+        if self.report.embedded or self.report.beside:
+            cache = self.settings.cache
+            self.store.prune_cache(cache.max_entries if cache.enabled else 0)
+
+    def rebuilt(self) -> tuple[Embedding | None, ProviderError | None]:
+        """Rebuild the index. Without an embedding: why it stayed as it was."""
+        failure = self._obstacle()
+        if failure is not None:
+            return None, failure
+        done: list[Embedding] = []
+
+        def fill(fresh: IndexStore) -> None:
+            made = self._index_update(self.settings, fresh, self.wanted.space, self.embedders.primary)
+            made.run(self.request)
+            if self.report.waiting:
+                raise OutOfTime(_TOO_LONG)
+            if self.is_other and made.embedding.failure is not None:
+                raise made.embedding.failure  # the old vectors are worth more than the new chunks
+            self._carry_over(fresh)
+            done.append(made.embedding)
+
+        try:
+            self.store.rebuild(self.wanted, fill, self.cancel, without=self.unfit)
+        except ProviderError as error:
+            self.report.forget()  # what was done is lost with the rebuild
+            return None, error
+        self.report.rebuilt = True
+        return done[0], None
+
+    def in_place(self, failure: ProviderError | None) -> IndexUpdate:
+        """An update of the index as it is. After a failure no embedder is asked: new text is found by
+        keywords, and by vectors that happen to be in the cache.
+
+        Chunks are cut as those are that are there: what the index was built with describes all of them, and
+        one that was cut in another way would stay so when the settings are set back. Sources are those of the
+        settings: a scan takes in or removes whole files, then as now.
+        """
+        chunking = ChunkingSettings(self.present.chunk_tokens, self.present.chunk_overlap)
+        settings = replace(self.settings, chunking=chunking)
+        space = self.present.space
+        if failure is None:
+            return self._index_update(settings, self.store, space, self.embedders.primary)
+        self._note_failure(failure, f"The index keeps its vectors of {space.label} as they are: {failure}")
+        return self._index_update(settings, self.store, space, None)
+
+    def _obstacle(self) -> ProviderError | None:
+        """Why the index cannot be rebuilt now; None when it can."""
+        if self.is_other and not self._is_quick and self.request.budget_s is not None:
+            return OutOfTime(_TOO_LONG)
+        primary = self.embedders.primary
+        if primary is None:
+            return None
+        dims, failure = probe(primary, self.cancel)
+        held = self.store.vector_dims(self.wanted.space)
+        if held is not None and dims is not None and held != dims:
+            self.unfit = self.wanted.space  # another model by the same name: not comparable
+        return failure
+
+    def _carry_over(self, fresh: IndexStore) -> None:
+        """Keep what is known of files that cannot be read now, and note where that does not fit."""
+        kept, lost = carry_over(self.store, fresh, self.report.skipped)
+        if kept:
+            counts = fresh.counts()
+            self.report.files, self.report.chunks = counts.files, counts.chunks
+        if lost:
+            text = (
+                f"Not found until they can be read: {first_few(lost)}. The index was built anew with other "
+                "settings, into which their old text does not fit. Make them readable, then run "
+                "`openclaw-mem index`."
+            )
+            self._note("unreadable-lost", text, "warning")
+
+    def _index_update(
+        self, settings: Settings, target: IndexStore, space: Space, embedder: Embedder | None
+    ) -> IndexUpdate:
+        """An update of the index, or of the one that is built aside."""
+        embedding = Embedding(
+            target,
+            embedder,
+            space,
+            self.progress,
+            self.cancel,
+            group=JOB_CHUNKS if self.settings.provider.batch.enabled else GROUP_CHUNKS,
+            budget_s=None if self._is_quick else self.request.budget_s,
+        )
+        primary = self.embedders.primary
+        limit = primary.max_input_bytes if primary else None
+        return IndexUpdate(
+            settings, target, embedding, limit, self.progress, self.cancel, self.report, self.clock
+        )
+
+    def _fill_beside(self, *, primary_failed: bool) -> None:
+        for embedder in beside_of(self.embedders, primary_failed=primary_failed):
+            if self.request.budget_s is not None and not embedder.cheap_lines:
+                continue
+            made, notes = fill_beside(self.store, embedder, self.progress, self.cancel)
+            self.report.beside += made.embedded
+            self.report.notes += notes
+
+    def _note_failure(self, failure: ProviderError, text: str) -> None:
+        if isinstance(failure, OutOfTime):
+            self._note("embedding-later", f"{failure} `openclaw-mem index` does the rest.", "warning")
+        else:
+            self._note("embedding-failed", text, "warning")
+
+    def _note(self, code: str, text: str, level: Literal["info", "warning"]) -> None:
+        self.report.notes.append(Note(code, text, level))
+
+
+@contextmanager
+def _stopped_as(text: str) -> Iterator[None]:
+    """Say what became of the index when the body is stopped."""
+    try:
+        yield
+    except Cancelled as error:
+        raise Cancelled(text) from error
+
+
+class Carried(NamedTuple):
+    """Paths of known files that cannot be read now, in order: those that were ``kept``, and those that are
+    ``lost`` until they can be read, since their chunks were made with other settings."""
+
+    kept: tuple[str, ...]
+    lost: tuple[str, ...]
+
+
+def carry_over(old: IndexStore, fresh: IndexStore, skipped: Iterable[SkippedFile]) -> Carried:
+    """Copy into ``fresh`` what ``old`` holds of files that are among the ``skipped`` and may be readable
+    later.
+
+    Only chunks of the same cut and the same vector space fit into it. Files of a source that is not wanted
+    any more are neither kept nor lost. Raises IndexUnavailable.
+    """
+    present, wanted = old.fingerprint(), fresh.fingerprint()
+    if present is None or wanted is None:
+        return Carried((), ())
+    known, there = old.files(), fresh.files()
+    missing = [path for path, state in known.items() if path not in there and state.source in wanted.sources]
+    states = [known[path] for path in sorted(unreadable_now(missing, skipped))]
+    if replace(present, sources=wanted.sources) != wanted:
+        return Carried((), tuple(state.path for state in states if not state.refusal))
+    for start in range(0, len(states), _TOGETHER):
+        changes = [_change(old, fresh, state, wanted) for state in states[start : start + _TOGETHER]]
+        fresh.apply(*changes, built_with=wanted)
+    return Carried(tuple(state.path for state in states), ())
+
+
+def _change(old: IndexStore, fresh: IndexStore, state: FileState, wanted: Fingerprint) -> FileChange:
+    chunks = old.chunks_of(state.path)
+    if wanted.space.provider == "none":
+        return FileChange(state, chunks, [None] * len(chunks))
+    vectors = fresh.cached_vectors({chunk.hash for chunk in chunks})
+    awaited = any(chunk.hash not in vectors for chunk in chunks)
+    return FileChange(state, chunks, [vectors.get(chunk.hash) for chunk in chunks], awaited)
