@@ -164,7 +164,8 @@ class Memory:
     ) -> Answer:
         """Retrieve and rank."""
         knobs = knobs or self.knobs
-        pool = self.retrieve(query, knobs, cancel, compare=compare)
+        compare = self._compare if compare is None else compare
+        pool = self._backend.retrieve(query, knobs, cancel, compare=compare)
         return Answer(pool, rank(pool, knobs))
 
     def searching(self) -> AbstractContextManager[None]:

@@ -87,7 +87,6 @@ def test_version_and_help_load_next_to_nothing(world: World, argv: list[str]) ->
         "openclaw_mem_engine.cli",
         "openclaw_mem_engine.cli.arguments",
         "openclaw_mem_engine.cli.main",
-        "openclaw_mem_engine.cli.options",
         "openclaw_mem_engine.cli.terminal",
         "openclaw_mem_engine.errors",
         "openclaw_mem_engine.sanitize",

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
-from openclaw_mem_engine.cli.terminal import Style, aligned, out, say, setting_text
+from openclaw_mem_engine.cli.terminal import Style, aligned, out, print_json, say, setting_text
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.faults import banner, faults_of, in_order
 from openclaw_mem_engine.cli.opening import open_memory
 from openclaw_mem_engine.cli.search import bring_up_to_date, show
-from openclaw_mem_engine.cli.terminal import Style, is_terminal, one_line, out, out_bytes, stoppable, width
+from openclaw_mem_engine.cli.terminal import (
+    Style,
+    is_terminal,
+    one_line,
+    out,
+    out_bytes,
+    print_json,
+    stoppable,
+    width,
+)
 from openclaw_mem_engine.cli.text_format import fallback_words
 from openclaw_mem_engine.errors import UsageError, WorkspaceError
 
@@ -50,7 +59,7 @@ def run(arguments: Namespace) -> int:
     lessons = load_queries(shift_days_for(today)).suggested
     watched = not arguments.json and is_terminal(sys.stdin) and is_terminal(sys.stdout)
     if watched:
-        from openclaw_mem_engine.cli.workbench import open_workbench
+        from openclaw_mem_engine.cli.tui import open_workbench
 
         return open_workbench(settings, lessons=lessons, query=arguments.query or "", faults=faults)
     return _run_lessons(settings, lessons, arguments, faults)
@@ -102,8 +111,6 @@ def demo_settings(workspace: Path, data_dir: Path) -> Settings:
 def _run_lessons(
     settings: Settings, lessons: Sequence[SuggestedQuery], arguments: Namespace, faults: frozenset[str]
 ) -> int:
-    from openclaw_mem_engine.cli.formats import print_json
-
     style = Style.of(sys.stdout)
     if not arguments.json:
         for line in banner(faults):

@@ -9,10 +9,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import Cancelled, IndexUnavailable
-from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine
-from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, stoppable
+from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, print_json, stoppable
 from openclaw_mem_engine.cli.text_format import count
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from unicodedata import normalize
 
 from openclaw_mem_engine.api import visible
 from openclaw_mem_engine.cli.arguments import whole_number
-from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
-from openclaw_mem_engine.cli.terminal import is_terminal, out_bytes, say
+from openclaw_mem_engine.cli.terminal import is_terminal, out_bytes, print_json, say
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Excerpt, Settings

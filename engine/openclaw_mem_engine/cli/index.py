@@ -6,10 +6,9 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine, duration
-from openclaw_mem_engine.cli.terminal import Style, one_line, out, say, stoppable
+from openclaw_mem_engine.cli.terminal import Style, one_line, out, print_json, say, stoppable
 from openclaw_mem_engine.cli.text_format import count, left_out_words
 from openclaw_mem_engine.errors import IndexDamaged, ProviderError, UsageError
 from openclaw_mem_engine.stores.sqlite.salvage import replace_damaged

@@ -10,10 +10,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.arguments import whole_number
-from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import duration
-from openclaw_mem_engine.cli.terminal import Style, flush_out, one_line, out, pad, speaks_utf8
+from openclaw_mem_engine.cli.terminal import Style, flush_out, one_line, out, pad, print_json, speaks_utf8
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.state.events import EVENTS_FILE, KEEP_EVENTS, KINDS, EventLog

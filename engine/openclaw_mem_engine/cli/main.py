@@ -25,7 +25,11 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (``errors.py`` lists them). Never raises."""
     prepare_streams()
     try:
-        code = _dispatch(sys.argv[1:] if argv is None else list(argv))
+        try:
+            command, arguments = _parsed(sys.argv[1:] if argv is None else argv)
+            code = command(arguments)
+        except SystemExit as done:  # --help and --version have printed their text
+            code = int(done.code or 0)
         flush_out()
     except BrokenPipeError:
         # The reader (`head`, a pager) has closed the pipe: no error.
@@ -42,24 +46,17 @@ def run(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _dispatch(argv: list[str]) -> int:
+def _parsed(argv: Sequence[str]) -> tuple[Command, Namespace]:
+    """The function of the command, and its arguments. Raises UsageError, and SystemExit after --help."""
     from openclaw_mem_engine.cli.arguments import build_parser
 
     parser = build_parser()
-    try:
-        arguments = parser.parse_args(argv)
-    except SystemExit as done:  # --help and --version have printed their text
-        return int(done.code or 0)
+    arguments = parser.parse_args(argv)
     if arguments.command is None:
-        parser.print_help()
-        return 0
-    return _command(arguments.command)(arguments)
-
-
-def _command(name: str) -> Command:
-    """The function of a command. Each module is loaded alone, so that no command pays for the others."""
-    command: Command = import_module(f"openclaw_mem_engine.cli.{name}").run
-    return command
+        parser.parse_args(["--help"])
+    # Each module is loaded alone, so that no command pays for the others.
+    module, _, function = arguments.runner.partition(":")
+    return getattr(import_module(f"openclaw_mem_engine.cli.{module}"), function), arguments
 
 
 def _unexpected(error: Exception) -> int:

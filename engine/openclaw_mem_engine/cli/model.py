@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ByteProgress
-from openclaw_mem_engine.cli.terminal import aligned, is_terminal, one_line, out, say, stoppable
+from openclaw_mem_engine.cli.terminal import aligned, is_terminal, one_line, out, print_json, say, stoppable
 from openclaw_mem_engine.cli.text_format import byte_size
 from openclaw_mem_engine.errors import ConfigError, UsageError
 

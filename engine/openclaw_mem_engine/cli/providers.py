@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import looking, say_warnings, settings_of
-from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, say
+from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, print_json, say
 from openclaw_mem_engine.cli.text_format import destination, dollars, failing, token_count
 from openclaw_mem_engine.errors import ProviderError, UsageError
 from openclaw_mem_engine.providers.spent import Spent, summed

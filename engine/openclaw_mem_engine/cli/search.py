@@ -10,7 +10,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
-from openclaw_mem_engine.cli.terminal import Style, out, say, stoppable, width
+from openclaw_mem_engine.cli.terminal import Style, out, print_json, say, stoppable, width
 from openclaw_mem_engine.errors import (
     IndexLocked,
     IndexUnavailable,
@@ -170,33 +170,23 @@ def outdated(answer: Answer, failure: OpenClawMemError) -> Answer:
 def show(answer: Answer, kind: str, *, explain: bool) -> None:
     """Print an answer; what a program-friendly format cannot hold goes to stderr."""
     if kind == "json":
-        from openclaw_mem_engine.cli.formats import print_json
-
         print_json(answer.to_dict(explain=explain))
         return
-    if kind == "table":
-        from openclaw_mem_engine.cli.tables import answer_lines, explained_lines
+    from openclaw_mem_engine.cli import tables
+    from openclaw_mem_engine.cli.text_format import fallback_words
 
-        style = Style.of(sys.stdout)
-        lines = explained_lines if explain else answer_lines
-        for line in lines(answer, style, width()):
+    if kind == "table":
+        lines = tables.explained_lines if explain else tables.answer_lines
+        for line in lines(answer, Style.of(sys.stdout), width()):
             out(line)
         return
-    from openclaw_mem_engine.cli import formats
-
-    if kind == "md" and explain:
-        text = formats.explained_markdown(answer)
+    if kind == "md":
+        out(tables.explained_markdown(answer) if explain else tables.markdown_text(answer), end="")
     else:
-        make = {"csv": formats.csv_text, "md": formats.markdown_text, "files": formats.files_text}[kind]
-        text = make(answer)
-    out(text, end="")
+        out(tables.csv_text(answer) if kind == "csv" else tables.files_text(answer), end="")
     if not answer.hits:
-        from openclaw_mem_engine.cli.tables import nothing_found
-
-        say(nothing_found(answer))
+        say(tables.nothing_found(answer))
     if answer.pool.fallback is not None and kind != "md":
-        from openclaw_mem_engine.cli.text_format import fallback_words
-
         say(f"{fallback_words(answer.pool.fallback, answer.pool.now)}.")
     for warning in answer.warnings:
         say(warning)

@@ -1,4 +1,4 @@
-"""``openclaw-mem status``."""
+"""``openclaw-mem status``, ``files`` and ``chunks``: the index, its files, and one file of it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Spent, summed
-from openclaw_mem_engine.cli.formats import print_json
+from openclaw_mem_engine.api import Spent, summed, visible
 from openclaw_mem_engine.cli.opening import looking, settings_of
 from openclaw_mem_engine.cli.progress import duration
-from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
+from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, print_json
 from openclaw_mem_engine.cli.text_format import (
+    byte_size,
     count,
     destination,
     dollars,
@@ -25,11 +25,28 @@ from openclaw_mem_engine.cli.text_format import (
 from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from openclaw_mem_engine.api import Freshness, ProviderState, Settings, Status
+    from openclaw_mem_engine.api import (
+        Anatomy,
+        AnatomyState,
+        FileRow,
+        Freshness,
+        Overview,
+        Piece,
+        ProviderState,
+        Settings,
+        Status,
+    )
 
 _NAMED = 3
+_STATES: dict[AnatomyState, str] = {
+    "indexed": "as indexed",
+    "changed": "changed since it was indexed: these chunks are what the next sync makes",
+    "new": "not indexed yet: these chunks are what the next sync makes",
+    "gone": "not on disk any more: this is what the index still holds",
+    "refused": "cannot be read: this is what the index still holds",
+}
 
 
 def run(arguments: Namespace) -> int:
@@ -61,10 +78,14 @@ def status_lines(status: Status, style: Style, now: float) -> list[str]:
     synced = "never" if fresh.synced_at is None else f"{duration(now - fresh.synced_at)} ago"
     asked = status.requested_provider
     provider = status.provider if asked == status.provider else f"{status.provider} (configured: {asked})"
+    size = byte_size(status.index_bytes) if status.index_bytes else "not there yet"
     rows = [
         ("agent", one_line(status.agent)),
         ("workspace", one_line(status.workspace)),
-        ("index", f"{one_line(status.index_path)} ({_size(status.index_bytes)})"),
+        (
+            "index",
+            f"{one_line(status.index_path)} ({size})",
+        ),
         ("state", f"{_state(fresh, now)}, last brought up to date: {synced}"),
         *([("", _changes(status))] if fresh.changed_count else []),
         ("files", f"{status.files:,}" + (f", {len(fresh.skipped):,} left out" if fresh.skipped else "")),
@@ -133,7 +154,117 @@ def _changes(status: Status) -> str:
     return f"{count(fresh.changed_count, 'change')}: {named}" + (f" and {more:,} more" if more else "")
 
 
-def _size(size: int) -> str:
-    if not size:
-        return "not there yet"
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
+def run_files(arguments: Namespace) -> int:
+    """Print the state of each file. Changes nothing, makes nothing."""
+    with looking(settings_of(arguments)) as memory:
+        overview = memory.health.overview()
+    rows = [row for row in overview.files if row.state != "indexed" or not arguments.changed]
+    if arguments.json:
+        print_json(
+            {"state": overview.freshness.state, "files": [row.to_dict() for row in rows]}
+            | {"differences": list(overview.differences)}
+        )
+        return 0
+    for line in file_lines(overview, rows, Style.of(sys.stdout)):
+        out(line)
+    return 0
+
+
+def file_lines(overview: Overview, rows: Sequence[FileRow], style: Style) -> list[str]:
+    """A table for people, and totals."""
+    table = [
+        (
+            row.state,
+            one_line(row.path),
+            count(row.chunks, "chunk") if row.chunks else "–",
+            _file_size(row),
+            one_line(row.why),
+        )
+        for row in rows
+    ]
+    lines = [line.rstrip() for line in aligned(table)]
+    counts = overview.counts
+    text = f"{count(counts.files, 'file')} with {count(counts.chunks, 'chunk')} in the index"
+    waiting = overview.number("changed", "new", "gone")
+    if waiting:
+        text += f", {count(waiting, 'file')} to sync: `openclaw-mem index`"
+    elif overview.differences:
+        text += ", built with other settings: `openclaw-mem index` builds it anew"
+    return [*lines, style.dim(f"{text}.")]
+
+
+def _file_size(row: FileRow) -> str:
+    """Its size on disk, and by how much it differs from what is indexed."""
+    if row.size is None:
+        return "–"
+    delta = f" ({row.delta:+,} B)" if row.state == "changed" and row.delta else ""
+    return byte_size(row.size) + delta
+
+
+def run_chunks(arguments: Namespace) -> int:
+    """Print the chunks of one file. Changes nothing, makes nothing."""
+    from openclaw_mem_engine.workspace.reading import parse_location
+
+    path = parse_location(arguments.path).path  # a line is as good as its file
+    with looking(settings_of(arguments)) as memory:
+        anatomy = memory.health.anatomy(path)
+    if arguments.json:
+        print_json(anatomy.to_dict())
+        return 0
+    style = Style.of(sys.stdout)
+    for line in [*summary_lines(anatomy, style), *(text_lines(anatomy, style) if arguments.text else [])]:
+        out(line)
+    return 0
+
+
+def summary_lines(anatomy: Anatomy, style: Style) -> list[str]:
+    """One line a chunk."""
+    rows = [
+        (
+            f"#{number}",
+            f"lines {_lines(piece)}",
+            count(piece.tokens, "token"),
+            f"{count(piece.overlap, 'token')} overlap" if piece.overlap else "",
+            "part of a line" if piece.partial else "",
+            "keywords" if piece.keyword else "no keywords",
+            "vector" if piece.embedded else "no vector",
+        )
+        for number, piece in enumerate(anatomy.pieces, 1)
+    ]
+    state = _STATES[anatomy.state]
+    if anatomy.state == "refused" and not anatomy.stored:
+        state = "left out; nothing of it is in the index"
+    title = f"{one_line(anatomy.path)}: {state}"
+    lines = [style.strong(title), *([one_line(anatomy.why)] if anatomy.why else [])]
+    lines += [f"  {line.rstrip()}" for line in aligned(rows)]
+    cut = f"{count(len(rows), 'chunk')} of {anatomy.chunk_tokens} tokens, {anatomy.chunk_overlap} overlap."
+    return [*lines, style.dim(cut)]
+
+
+def _lines(piece: Piece) -> str:
+    first, last = piece.start_line, piece.end_line
+    return f"{first}-{last}" if last > first else str(first)
+
+
+def text_lines(anatomy: Anatomy, style: Style) -> list[str]:
+    """The text with the numbers of the chunks that hold each line; lines of two chunks are shared."""
+    holders: list[list[int]] = [[] for _ in anatomy.lines]
+    for number, piece in enumerate(anatomy.pieces, 1):
+        for index in range(piece.first, piece.last + 1):
+            holders[index].append(number)
+    numbers = [_holding(held) for held in holders]
+    wide = max(map(len, numbers), default=0)
+    return [
+        "",
+        *(
+            f"{style.dim(f'{held:>{wide}} {line.number:>5} ')}{visible(line.text).expandtabs(4).rstrip()}"
+            for held, line in zip(numbers, anatomy.lines, strict=True)
+        ),
+    ]
+
+
+def _holding(numbers: list[int]) -> str:
+    """``#2``, ``#1 #2``; an over-long line is in many."""
+    if len(numbers) > 3:
+        return f"#{numbers[0]}-#{numbers[-1]}"
+    return " ".join(f"#{number}" for number in numbers)

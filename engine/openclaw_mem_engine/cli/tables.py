@@ -1,4 +1,5 @@
-"""An answer as text: hits with their matching lines, stages, arithmetic, and what was not returned."""
+"""An answer as text: for people hits with matching lines, stages, arithmetic, and what was not returned; for
+programs CSV, Markdown and bare paths."""
 
 from __future__ import annotations
 
@@ -14,9 +15,13 @@ from openclaw_mem_engine.explain import (
     arithmetic,
     digits_of,
     diversity,
+    fenced,
+    inline,
     other_vectors,
+    plain,
     stage_effect,
     stage_formula,
+    trace_markdown,
 )
 from openclaw_mem_engine.matches import Matches
 from openclaw_mem_engine.sanitize import visible
@@ -32,6 +37,9 @@ _SNIPPET_LINES = 3
 _WAITED_S = 0.05
 _RESCUED = "kept by keyword rescue"
 _INDENT = " " * 11
+#: A spreadsheet takes a cell that begins so for a formula, and runs it.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_CSV_COLUMNS = ("rank", "score", "path", "start_line", "end_line", "source", "rescued", "snippet")
 _WORD = re.compile(r"[^\W_]")
 
 
@@ -196,3 +204,67 @@ def best_lines(matches: Matches, text: str, limit: int) -> list[str]:
         return lines
     chosen = sorted(range(1, len(lines)), key=lambda index: -matches.distinct(lines[index]))[: limit - 1]
     return [lines[0], *(lines[index] for index in sorted(chosen))]
+
+
+def csv_text(answer: Answer) -> str:
+    """One row for each hit below a header; cells that a spreadsheet would run begin with an apostrophe."""
+    import csv
+    import io
+
+    made = io.StringIO()
+    writer = csv.writer(made, lineterminator="\n")
+    writer.writerow(_CSV_COLUMNS)
+    for hit in answer.hits:
+        writer.writerow(
+            (
+                hit.rank,
+                f"{hit.score:.6f}",
+                guarded(hit.path),
+                hit.start_line,
+                hit.end_line,
+                hit.source,
+                "yes" if hit.rescued else "no",
+                guarded(hit.to_dict()["snippet"]),
+            )
+        )
+    return made.getvalue()
+
+
+def guarded(text: str) -> str:
+    """A text as a cell that no spreadsheet takes for a formula and no terminal for a command."""
+    text = visible(text)
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+
+
+def files_text(answer: Answer) -> str:
+    """Each path once, best first, one on each line: for ``xargs -d '\\n'`` and editors."""
+    paths = dict.fromkeys(hit.path for hit in answer.hits)
+    return "".join(f"{visible(path)}\n" for path in paths)
+
+
+def markdown_text(answer: Answer) -> str:
+    """The hits as a Markdown list to paste into a chat or a note."""
+    digits = digits_of(answer.trace.knobs)
+    lines = [f"# {inline(visible(answer.trace.query))}", *_fallback_lines(answer)]
+    for hit in answer.hits:
+        where = inline(visible(f"{hit.path}:{hit.start_line}-{hit.end_line}"))
+        rescued = " (kept by keyword rescue)" if hit.rescued else ""
+        lines += ["", f"## {hit.rank}. {where} · {hit.score:.{digits}f}{rescued}", ""]
+        lines += fenced(visible(hit.to_dict()["snippet"]))
+    return "\n".join(lines) + "\n"
+
+
+def explained_markdown(answer: Answer) -> str:
+    """The whole explanation as Markdown, with the fallback at its head."""
+    head, _, rest = trace_markdown(answer).partition("\n")
+    return "\n".join([head, *_fallback_lines(answer), rest])
+
+
+def _fallback_lines(answer: Answer) -> list[str]:
+    if answer.pool.fallback is None:
+        return []
+    fallback = answer.pool.fallback
+    return [
+        "",
+        f"> fallback: {plain(visible(f'{fallback_words(fallback, answer.pool.now)}: {fallback.reason}'))}",
+    ]

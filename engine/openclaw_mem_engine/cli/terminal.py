@@ -111,6 +111,14 @@ def out(text: str, end: str = "\n") -> None:
         print(text, end=end)
 
 
+def print_json(value: Any) -> None:
+    """The value as JSON, indented. Readable characters stay as they are where stdout can hold them; lone
+    surrogates, which UTF-8 cannot hold, become JSON escapes by way of the stream's ``backslashreplace``."""
+    import json
+
+    out(json.dumps(value, ensure_ascii=not speaks_utf8(sys.stdout), indent=2))
+
+
 def flush_out() -> None:
     """Hand on what was printed, now: because the reader waits for it, or nothing follows."""
     with _writing():

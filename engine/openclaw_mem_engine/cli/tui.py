@@ -1,14 +1,22 @@
-"""``openclaw-mem tui``."""
+"""``openclaw-mem tui``: the only module of the engine that knows the workbench."""
 
 from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.faults import faults_of
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.terminal import is_terminal
+from openclaw_mem_engine.config.sources import user_folders
 from openclaw_mem_engine.errors import UsageError
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.demo import SuggestedQuery
+    from openclaw_mem_engine.memory import Memory
 
 
 def run(arguments: Namespace) -> int:
@@ -18,9 +26,36 @@ def run(arguments: Namespace) -> int:
         raise UsageError(
             "The workbench needs a terminal. In a script use `openclaw-mem search QUERY --json`."
         )
-    from openclaw_mem_engine.cli.workbench import open_workbench
     from openclaw_mem_engine.workspace.rules import open_workspace
 
     settings, query = settings_of(arguments), " ".join(arguments.words)
     open_workspace(settings.workspace)  # before the screen is taken: its absence is said in plain text
     return open_workbench(settings, query=query, theme=arguments.theme, faults=faults)
+
+
+def open_workbench(
+    settings: Settings,
+    *,
+    lessons: Sequence[SuggestedQuery] = (),
+    query: str = "",
+    theme: str | None = None,
+    faults: frozenset[str] = frozenset(),
+) -> int:
+    """Run the workbench on these settings until the user leaves it; returns its exit code. ``faults`` (see
+    ``providers.faults``) are on from the start."""
+    from openclaw_mem_tui.app import run
+    from openclaw_mem_tui.features.search.guide import DemoGuide
+
+    def memory(with_faults: frozenset[str]) -> Memory:
+        from openclaw_mem_engine.memory import Memory
+
+        return Memory.open(settings, resident=True, faults=with_faults)
+
+    return run(
+        memory,
+        demo=DemoGuide(lessons) if lessons else None,
+        initial_query=query,
+        theme=theme or settings.theme,
+        theme_folder=user_folders().config / "themes",
+        faults=faults,
+    )

@@ -60,13 +60,11 @@ class ListBuilder:
     ) -> tuple[AskedSpace, ...]:
         """The query's vectors, of the spaces that are to be searched (see ``QueryVectors.of``)."""
         self._counted = counted
-        searched = self._search.attempt(
-            "vector",
-            lambda: self._vectors.of(
+        searched = Searched(())
+        with self._search.tolerating("vector"):
+            searched = self._vectors.of(
                 query, self._notes, self._timings, cancel, counted=counted, compare=compare
-            ),
-            Searched(()),
-        )
+            )
         self._asked = {asked.space: asked for asked in searched.spaces}
         self.fallback = self.fallback or searched.fallback
         return searched.spaces
@@ -137,9 +135,8 @@ class ListBuilder:
             if knobs.fill_missing:
                 raw[vector].update(self._search.cosines(asked.vector, missing[vector], asked.space))
             if knobs.line_vector > 0:
-                best[vector] = self._search.attempt(
-                    "vector", lambda: self._vectors.best_line_cosines(asked, texts), {}, asked.space
-                )
+                with self._search.tolerating("vector", asked.space):
+                    best[vector] = self._vectors.best_line_cosines(asked, texts)
         self._timings["lines"] = (time.perf_counter() - start) * 1000
         return {id: {i: Signal(raw[id].get(i), best[id].get(i)) for i in members} for id in best}
 

@@ -3,9 +3,10 @@ recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.errors import IndexLocked, IndexUnavailable
 from openclaw_mem_engine.model import Space
@@ -14,8 +15,6 @@ from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,35 +46,39 @@ class DamageTolerantSearch:
         self._report = report
         self.damages: list[Damage] = []
 
-    def attempt(
-        self,
-        kind: Literal["lexical", "vector"],
-        read: Callable[[], T],
-        otherwise: T,
-        space: Space | None = None,
-    ) -> T:
-        """What ``read`` gives, or ``otherwise`` when the index is too damaged for it."""
+    @contextmanager
+    def tolerating(self, kind: Literal["lexical", "vector"], space: Space | None = None) -> Iterator[None]:
+        """Leave the body where the index is too damaged for it, and record the damage."""
         try:
-            return read()
+            yield
         except IndexLocked:
             raise
         except IndexUnavailable as error:
             damage = Damage(kind, error, space)
             self.damages.append(damage)
             self._report(damage)
-            return otherwise
 
     def lexical(self, query: LexicalQuery, limit: int) -> CandidateRows | None:
-        return self.attempt("lexical", lambda: self._store.lexical(query, limit), None)
+        with self.tolerating("lexical"):
+            return self._store.lexical(query, limit)
+        return None
 
     def vector(self, vector: Vector, limit: int, space: Space) -> CandidateRows | None:
-        return self.attempt("vector", lambda: self._store.vector(vector, limit, space=space), None, space)
+        with self.tolerating("vector", space):
+            return self._store.vector(vector, limit, space=space)
+        return None
 
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
-        return self.attempt("lexical", lambda: self._store.lexical_scores(query, ids), {})
+        with self.tolerating("lexical"):
+            return self._store.lexical_scores(query, ids)
+        return {}
 
     def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
-        return self.attempt("lexical", lambda: self._store.line_scores(query, texts), {})
+        with self.tolerating("lexical"):
+            return self._store.line_scores(query, texts)
+        return {}
 
     def cosines(self, vector: Vector, ids: Sequence[str], space: Space) -> dict[str, float]:
-        return self.attempt("vector", lambda: self._store.cosines(vector, ids, space), {}, space)
+        with self.tolerating("vector", space):
+            return self._store.cosines(vector, ids, space)
+        return {}
