@@ -134,6 +134,7 @@ _COMMANDS = (
             _option("--from", dest="start", metavar="N", help="first line, from 1"),
             _option("--lines", metavar="N", help="how many lines"),
         ),
+        runner="search:run_get",
     ),
     _Command("status", "what is indexed, with what, and whether it is up to date", "status"),
     _Command(
@@ -185,6 +186,7 @@ _COMMANDS = (
                 help="prune: how many may stay (default: cache.max_entries of the settings)",
             ),
         ),
+        runner="doctor:run_cache",
     ),
     _Command(
         "doctor",
@@ -214,7 +216,8 @@ _COMMANDS = (
                 metavar="K",
                 action="append",
                 default=[],
-                help="only these, with commas: sync, rebuild, fallback, recovered, search-failed, doctor, watch",
+                help="only these, with commas: sync, rebuild, fallback, recovered, search-failed, doctor, "
+                "watch",
             ),
             _option("--since", metavar="WHEN", help="30m, 12h, 2d, 1w ago, or a date: 2026-02-20"),
             _flag("--all", "of every agent and workspace"),
@@ -284,10 +287,7 @@ class _Parser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line. Its result holds ``command`` (None without one) and ``runner``
     (``module:function``)."""
-    shape: dict[str, Any] = {
-        "formatter_class": argparse.RawDescriptionHelpFormatter,
-        "allow_abbrev": False,
-    }
+    shape: Any = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     parser = _Parser(
         prog="openclaw-mem",
         description="Search the Markdown memory of AI agents, and see why every passage is,\n"

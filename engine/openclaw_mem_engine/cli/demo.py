@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.demo import SuggestedQuery
     from openclaw_mem_engine.memory import Memory
 
-#: Variables that say how things look, not what is searched: the only ones that the demo hears.
-_HEARD = ("OPENCLAW_MEM_EDITOR", "OPENCLAW_MEM_THEME", "VISUAL", "EDITOR")
+    #: Settings as ``--set`` takes them, and the answer with these.
+    _Run = tuple[Sequence[str], Answer]
+
+#: Variables that say how things look, not what is searched: the only ones that the demo reads.
+_READ = ("OPENCLAW_MEM_EDITOR", "OPENCLAW_MEM_THEME", "VISUAL", "EDITOR")
 _TOP_HITS = 3
 
 
@@ -44,21 +47,26 @@ def run(arguments: Namespace) -> int:
     for option in ("workspace", "config", "agent", "provider"):
         if getattr(arguments, option) is not None:
             raise UsageError(f"The demo has its own workspace and settings: leave --{option} out.")
+    from openclaw_mem_engine.demo import load_queries, write_demo
+    from openclaw_mem_engine.demo.shifting import shift_days_for
+
     faults = faults_of(arguments)
     today = datetime.date.today()
     data_dir = _data_folder()
     target = data_dir / "demo" if arguments.dir is None else Path(arguments.dir).absolute()
-    workspace = _written(target, today)
+    try:
+        workspace = write_demo(target, today)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise WorkspaceError(
+            f"The demo cannot be written to {target} ({reason}). Name another folder with --dir."
+        ) from error
     if arguments.print_workspace:
         out_bytes(os.fsencode(workspace) + b"\n")
         return 0
-    from openclaw_mem_engine.demo import load_queries
-    from openclaw_mem_engine.demo.shifting import shift_days_for
-
     settings = demo_settings(workspace, data_dir)
     lessons = load_queries(shift_days_for(today)).suggested
-    watched = not arguments.json and is_terminal(sys.stdin) and is_terminal(sys.stdout)
-    if watched:
+    if not arguments.json and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         from openclaw_mem_engine.cli.tui import open_workbench
 
         return open_workbench(settings, lessons=lessons, query=arguments.query or "", faults=faults)
@@ -73,18 +81,6 @@ def _data_folder() -> Path:
     return Path(named).expanduser().absolute() if named else user_folders().data
 
 
-def _written(target: Path, today: datetime.date) -> Path:
-    from openclaw_mem_engine.demo import write_demo
-
-    try:
-        return write_demo(target, today)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise WorkspaceError(
-            f"The demo cannot be written to {target} ({reason}). Name another folder with --dir."
-        ) from error
-
-
 def demo_settings(workspace: Path, data_dir: Path) -> Settings:
     """Settings of the demo: built-in embedder, no network, nothing of the user's configuration. The demo's
     folder stands for home and for OpenClaw's state, so that its sessions are found and nothing else is."""
@@ -93,7 +89,7 @@ def demo_settings(workspace: Path, data_dir: Path) -> Settings:
     from openclaw_mem_engine.config.sources import UserFolders
 
     target = workspace.parent
-    environ = {name: value for name in _HEARD if (value := os.environ.get(name))}
+    environ = {name: value for name in _READ if (value := os.environ.get(name))}
     environ |= {"OPENCLAW_MEM_HOME": str(data_dir), "OPENCLAW_STATE_DIR": str(target)}
     settings = load_settings(
         workspace=workspace,
@@ -104,7 +100,7 @@ def demo_settings(workspace: Path, data_dir: Path) -> Settings:
         cwd=target,
         folders=UserFolders(data_dir, target),
     )
-    # Nobody typed the flag: the screens must not say so.
+    # The flag is not the user's: the screens must not say so.
     return replace(settings, origins={**settings.origins, "provider.name": Origin("flag", "the demo")})
 
 
@@ -127,44 +123,44 @@ def _run_lessons(
             else:
                 show(answer, "table", explain=True)
             return 0
-        told = []
-        for place, lesson in enumerate(lessons, 1):
-            shown, against = _both_runs(memory, lesson, token)
+        printed = []
+        for number, lesson in enumerate(lessons, 1):
+            runs = _both_runs(memory, lesson, token)
             if arguments.json:
-                told.append(_lesson_dict(lesson, shown, against))
+                printed.append(_lesson_dict(lesson, runs))
                 continue
-            for line in _lesson_lines(f"{place} of {len(lessons)}", lesson, shown, against):
+            for line in _lesson_lines(f"{number} of {len(lessons)}", lesson, runs):
                 out(line)
         if arguments.json:
             workspace = str(settings.workspace)
-            print_json({"workspace": workspace, "faults": in_order(faults), "lessons": told})
+            print_json({"workspace": workspace, "faults": in_order(faults), "lessons": printed})
         else:
             out(f"The workspace of these lessons: {settings.workspace}")
             out("On a terminal, `openclaw-mem demo` opens it in the workbench.")
     return 0
 
 
-def _both_runs(memory: Memory, lesson: SuggestedQuery, token: threading.Event) -> tuple[Answer, Answer]:
+def _both_runs(memory: Memory, lesson: SuggestedQuery, token: threading.Event) -> list[_Run]:
+    """The run that shows the lesson, and the one to compare it with."""
     from openclaw_mem_engine.ranking.knob_table import parse_settings
 
-    shown, against = (
-        memory.search(lesson.query, memory.knobs.set(parse_settings(list(settings))), token)
+    return [
+        (settings, memory.search(lesson.query, memory.knobs.set(parse_settings(list(settings))), token))
         for settings in (lesson.settings, lesson.against)
-    )
-    return shown, against
+    ]
 
 
-def _lesson_lines(place: str, lesson: SuggestedQuery, shown: Answer, against: Answer) -> Iterator[str]:
+def _lesson_lines(number: str, lesson: SuggestedQuery, runs: Sequence[_Run]) -> Iterator[str]:
     from textwrap import wrap
 
     from openclaw_mem_engine.cli.tables import hit_lines, stage_lines
 
     style, columns = Style.of(sys.stdout), width()
-    yield style.strong(f"Lesson {place}: {lesson.title}")
+    yield style.strong(f"Lesson {number}: {lesson.title}")
     yield f"query: {lesson.query}"
     yield from wrap(lesson.lesson, min(columns, 100))
-    yield from _trouble(shown, style)
-    for settings, answer in ((lesson.settings, shown), (lesson.against, against)):
+    yield from _trouble(runs[0][1], style)
+    for settings, answer in runs:
         yield ""
         yield style.mark(f"--set {' --set '.join(settings)}")
         yield from (f"  {line}" for line in stage_lines(answer, style))
@@ -174,7 +170,7 @@ def _lesson_lines(place: str, lesson: SuggestedQuery, shown: Answer, against: An
 
 
 def _trouble(answer: Answer, style: Style) -> Iterator[str]:
-    """What a fault has done to an answer, and who answered instead."""
+    """What a fault has done to an answer, and what answered instead."""
     if answer.pool.fallback is not None:
         words = fallback_words(answer.pool.fallback, answer.pool.now)
         yield style.mark(f"fallback: {words}")
@@ -183,13 +179,12 @@ def _trouble(answer: Answer, style: Style) -> Iterator[str]:
             yield style.mark(f"{note.level}: {one_line(note.text)}")
 
 
-def _lesson_dict(lesson: SuggestedQuery, shown: Answer, against: Answer) -> dict[str, Any]:
+def _lesson_dict(lesson: SuggestedQuery, runs: Sequence[_Run]) -> dict[str, Any]:
     return {
         "query": lesson.query,
         "title": lesson.title,
         "lesson": lesson.lesson,
         "runs": [
-            {"settings": list(settings), "answer": answer.to_dict(explain=True)}
-            for settings, answer in ((lesson.settings, shown), (lesson.against, against))
+            {"settings": list(settings), "answer": answer.to_dict(explain=True)} for settings, answer in runs
         ],
     }

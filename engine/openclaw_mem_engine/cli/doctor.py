@@ -1,4 +1,4 @@
-"""``openclaw-mem doctor``."""
+"""``openclaw-mem doctor`` and ``cache``: whether the index is whole, and what its embeddings take."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import sys
 import time
 from argparse import Namespace
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.api import Cancelled, IndexUnavailable
-from openclaw_mem_engine.cli.opening import settings_of
+from openclaw_mem_engine.api import Cancelled, IndexUnavailable, UsageError
+from openclaw_mem_engine.cli.arguments import whole_number
+from openclaw_mem_engine.cli.opening import open_memory, settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, print_json, stoppable
-from openclaw_mem_engine.cli.text_format import count
+from openclaw_mem_engine.cli.text_format import byte_size, count, moment
+from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openclaw_mem_engine.api import DoctorReport, Finding, Settings
+    from openclaw_mem_engine.api import CacheSize, DoctorReport, Finding, Settings
     from openclaw_mem_engine.sync.events import Journal
 
 
@@ -95,15 +97,75 @@ def _finding(finding: Finding, style: Style) -> list[str]:
 
 
 def _sum(report: DoctorReport) -> str:
-    counts = [
-        count(sum(finding.severity == severity for finding in report.findings), noun, plural)
-        for severity, noun, plural in (
-            ("error", "error", "errors"),
-            ("warning", "warning", "warnings"),
-            ("info", "notice", "notices"),
-        )
-    ]
+    nouns = {"error": "error", "warning": "warning", "info": "notice"}
+    severities: list[str] = [finding.severity for finding in report.findings]
+    counts = [count(severities.count(severity), noun) for severity, noun in nouns.items()]
     text = f"{', '.join(counts)} from {count(len(report.checks), 'check')}."
     if report.fixable:
         text += f" `openclaw-mem doctor --fix` repairs {len(report.fixable):,} of them."
     return text
+
+
+def run_cache(arguments: Namespace) -> int:
+    """Print the sizes of the embedding cache, or prune it. Without an index there is no cache, and none is
+    made."""
+    most, prune = whole_number(arguments.max, "--max", 0), arguments.action == "prune"
+    if most is not None and not prune:
+        raise UsageError("--max belongs to `openclaw-mem cache prune`.")
+    settings = settings_of(arguments)
+    kept = settings.cache.max_entries if settings.cache.enabled else 0
+    most = kept if most is None else most
+    exists, removed = index_is_there(settings.index_path), 0
+    sizes: Sequence[CacheSize] = ()
+    if exists:
+        with open_memory(settings) as memory, stoppable() as token:
+            removed = memory.prune_cache(most, token) if prune else 0
+            sizes = memory.cache_sizes()
+    entries, live = sum(size.entries for size in sizes), sum(size.live for size in sizes)
+    spared = max(0, entries - most)
+    if arguments.json:
+        figures = {"max": most, "removed": removed, "spared": spared, "entries": entries, "live": live}
+        data = {"indexPath": str(settings.index_path), "exists": exists}
+        print_json(data | (figures if prune else _cache_dict(sizes, kept)))
+    elif not exists:
+        out(
+            f"There is no index yet ({one_line(str(settings.index_path))}), so there is no cache: "
+            "`openclaw-mem index` makes both."
+        )
+    elif prune:
+        out(
+            f"{count(removed, 'embedding')} forgotten; {entries:,} stay, {live:,} of them needed by passages."
+        )
+        if spared:
+            out(f"That is {spared:,} more than {most:,}: what a passage needs is spared.")
+    else:
+        for line in cache_lines(sizes, kept, Style.of(sys.stdout), time.time()):
+            out(line)
+    return 0
+
+
+def _cache_dict(sizes: Sequence[CacheSize], kept: int) -> dict[str, Any]:
+    rows = [size._asdict() for size in sizes]
+    spaces = [(row.pop("space"), row) for row in rows]
+    return {
+        "entries": sum(size.entries for size in sizes),
+        "live": sum(size.live for size in sizes),
+        "bytes": sum(size.bytes for size in sizes),
+        "maxEntries": kept,
+        "spaces": [{"provider": space.provider, "model": space.model} | row for space, row in spaces],
+    }
+
+
+def cache_lines(sizes: Sequence[CacheSize], kept: int, style: Style, now: float) -> list[str]:
+    """The cache space by space, for people; a sync keeps ``kept`` embeddings; ``now`` is epoch seconds."""
+    if not sizes:
+        return ["The cache holds no embeddings yet: `openclaw-mem index` fills it."]
+    rows = [("embeddings of", "entries", "needed", "size", "oldest", "newest")]
+    for size in sizes:
+        counts = (f"{size.entries:,}", f"{size.live:,}", byte_size(size.bytes))
+        rows.append((one_line(size.space.label), *counts, moment(size.oldest, now), moment(size.newest, now)))
+    head, *lines = aligned(rows)
+    entries = count(sum(size.entries for size in sizes), "embedding")
+    total = f"{entries}, {byte_size(sum(size.bytes for size in sizes))}"
+    rule = f"an index run keeps at most {kept:,}, and always those that passages need."
+    return [style.strong(head), *lines, f"{total}; {rule}"]
