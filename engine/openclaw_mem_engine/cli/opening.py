@@ -21,39 +21,29 @@ def settings_of(arguments: Namespace) -> Settings:
     """The settings in effect for these options and this process. Raises ConfigError, UsageError."""
     from openclaw_mem_engine.api import load_settings
 
-    return load_settings(
-        workspace=_path(arguments.workspace, "--workspace"),
-        config=_path(arguments.config, "--config"),
-        agent=arguments.agent,
-        provider=arguments.provider,
-        environ=os.environ,
-        home=home_folder(),
-        cwd=_current_folder(),
-    )
-
-
-def _path(text: str | None, option: str) -> Path | None:
-    # An unset variable in a script (`--workspace "$NOTES"`) must not mean the current folder.
-    if text is not None and not text.strip():
-        raise UsageError(f"{option} is empty: give it a path.")
-    return None if text is None else Path(text)
-
-
-def home_folder() -> Path:
-    """The user's home. Raises ConfigError when the system cannot tell."""
+    for option in ("workspace", "config"):
+        # An unset variable in a script (`--workspace "$NOTES"`) must not mean the current folder.
+        if (text := getattr(arguments, option)) is not None and not text.strip():
+            raise UsageError(f"--{option} is empty: give it a path.")
     try:
-        return Path.home()
+        home = Path.home()
     except RuntimeError:
         raise ConfigError("Your home folder cannot be determined: set the variable HOME.") from None
-
-
-def _current_folder() -> Path:
     try:
-        return Path.cwd()
+        cwd = Path.cwd()
     except OSError as error:
         raise ConfigError(
             f"The current folder cannot be used ({error.strerror}): go to another one."
         ) from error
+    return load_settings(
+        workspace=Path(arguments.workspace) if arguments.workspace else None,
+        config=Path(arguments.config) if arguments.config else None,
+        agent=arguments.agent,
+        provider=arguments.provider,
+        environ=os.environ,
+        home=home,
+        cwd=cwd,
+    )
 
 
 def open_memory(settings: Settings, faults: frozenset[str] = frozenset()) -> Memory:

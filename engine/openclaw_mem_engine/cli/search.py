@@ -190,8 +190,7 @@ def show(answer: Answer, kind: str, *, explain: bool) -> None:
     from openclaw_mem_engine.cli.text_format import fallback_words
 
     if kind == "table":
-        lines = tables.explained_lines if explain else tables.answer_lines
-        for line in lines(answer, Style.of(sys.stdout), width()):
+        for line in tables.answer_lines(answer, Style.of(sys.stdout), width(), explain=explain):
             out(line)
         return
     if kind == "md":

@@ -43,34 +43,27 @@ _CSV_COLUMNS = ("rank", "score", "path", "start_line", "end_line", "source", "re
 _WORD = re.compile(r"[^\W_]")
 
 
-def answer_lines(answer: Answer, style: Style, columns: int) -> Iterator[str]:
-    """The hits, each with the lines that match best, then one line on how they were found."""
+def answer_lines(answer: Answer, style: Style, columns: int, *, explain: bool = False) -> Iterator[str]:
+    """The hits, each with the lines that match best, then one line on how they were found; with ``explain``
+    also every stage before it, the arithmetic of every hit, and the first of the dropped."""
     matches = Matches.of(answer.pool)
-    for hit in answer.hits:
-        yield from _hit(hit, answer, matches, style, columns)
+    if explain:
+        yield from stage_lines(answer, style)
         yield ""
-    if not answer.hits:
-        yield nothing_found(answer)
-    yield from closing(answer, style)
-
-
-def explained_lines(answer: Answer, style: Style, columns: int) -> Iterator[str]:
-    """The same with every stage before it, the arithmetic of every hit, and the first of the dropped."""
-    matches = Matches.of(answer.pool)
-    yield from stage_lines(answer, style)
-    yield ""
     for hit, row in zip(answer.hits, answer.trace.returned, strict=True):
         yield from _hit(hit, answer, matches, style, columns)
-        yield _INDENT + visible(arithmetic(row, answer.trace.knobs))
-        if row.diversity is not None:
-            yield _INDENT + one_line(diversity(row, answer.trace.knobs))
-        if beside := other_vectors(row, answer.trace):
-            yield _INDENT + style.dim(one_line(beside))
+        if explain:
+            yield _INDENT + visible(arithmetic(row, answer.trace.knobs))
+            if row.diversity is not None:
+                yield _INDENT + one_line(diversity(row, answer.trace.knobs))
+            if beside := other_vectors(row, answer.trace):
+                yield _INDENT + style.dim(one_line(beside))
         yield ""
     if not answer.hits:
         yield nothing_found(answer)
-        yield ""
-    yield from dropped_lines(answer, style, DROPPED_SHOWN)
+    if explain:
+        yield from [] if answer.hits else [""]
+        yield from _dropped_lines(answer, style)
     yield from closing(answer, style)
 
 
@@ -89,7 +82,7 @@ def hit_lines(answer: Answer, style: Style, columns: int, limit: int) -> Iterato
     digits = digits_of(answer.trace.knobs)
     matches = Matches.of(answer.pool)
     for hit in answer.hits[:limit]:
-        head = f"{hit.rank:>3}  {hit.score:.{digits}f}  {_location(hit.path, hit.start_line, hit.end_line)}"
+        head = f"{hit.rank:>3}  {hit.score:.{digits}f}  {_location(hit)}"
         head += f"  [{_RESCUED}]" if hit.rescued else ""
         yield head
         line = (best_lines(matches, hit.text, 2) or [""])[-1]
@@ -98,23 +91,20 @@ def hit_lines(answer: Answer, style: Style, columns: int, limit: int) -> Iterato
         yield nothing_found(answer)
 
 
-def dropped_lines(answer: Answer, style: Style, limit: int) -> Iterator[str]:
+def _dropped_lines(answer: Answer, style: Style) -> Iterator[str]:
     """What was nearest to being returned, with stage and reason; the rest as a number."""
-    dropped = answer.trace.dropped
+    dropped, digits = answer.trace.dropped, digits_of(answer.trace.knobs)
     if not dropped:
         return
     yield style.strong(f"not returned ({len(dropped):,})")
-    digits = digits_of(answer.trace.knobs)
-    yield from (f"  {line}" for line in aligned([_dropped(row, digits) for row in dropped[:limit]]))
-    if len(dropped) > limit:
-        yield style.dim(f"  {len(dropped) - limit:,} more; --json --explain lists them all")
+    rows = []
+    for row in dropped[:DROPPED_SHOWN]:
+        score = "" if row.final is None else f"{row.final:.{digits}f}"
+        rows.append((score, _location(row), row.outcome.stage or "", one_line(row.outcome.reason or "")))
+    yield from (f"  {line}" for line in aligned(rows))
+    if len(dropped) > DROPPED_SHOWN:
+        yield style.dim(f"  {len(dropped) - DROPPED_SHOWN:,} more; --json --explain lists them all")
     yield ""
-
-
-def _dropped(row: Row, digits: int) -> tuple[str, ...]:
-    score = "" if row.final is None else f"{row.final:.{digits}f}"
-    location = _location(row.path, row.start_line, row.end_line)
-    return score, location, row.outcome.stage or "", one_line(row.outcome.reason or "")
 
 
 def nothing_found(answer: Answer) -> str:
@@ -122,7 +112,7 @@ def nothing_found(answer: Answer) -> str:
     trace = answer.trace
     best = next((row for row in trace.dropped if row.final is not None), None)
     if best is not None and best.final is not None and best.outcome.stage == "min_score":
-        location = _location(best.path, best.start_line, best.end_line)
+        location = _location(best)
         limit = f"below min_score {trace.knobs.min_score:g}"
         reason = f"Nothing passes: best was {best.final:.2f} at {location}, {limit}"
         lower = max(0.0, math.floor(best.final * 20) / 20)
@@ -168,7 +158,7 @@ def _profile(answer: Answer) -> str:
 
 def _hit(hit: Hit, answer: Answer, matches: Matches, style: Style, columns: int) -> Iterator[str]:
     digits = digits_of(answer.trace.knobs)
-    location = style.strong(_location(hit.path, hit.start_line, hit.end_line))
+    location = style.strong(_location(hit))
     mark = f"  {style.mark(f'[{_RESCUED}]')}" if hit.rescued else ""
     yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {location}{mark}"
     room = columns - len(_INDENT)
@@ -183,8 +173,8 @@ def _around(line: str, matches: Matches, room: int) -> str:
     return f"…{line[start:].lstrip()}" if start > 0 else line
 
 
-def _location(path: str, start: int, end: int) -> str:
-    return one_line(f"{path}:{start}-{end}")
+def _location(passage: Hit | Row) -> str:
+    return one_line(f"{passage.path}:{passage.start_line}-{passage.end_line}")
 
 
 def emphasised(matches: Matches, line: str, put: Callable[[str], str]) -> str:
