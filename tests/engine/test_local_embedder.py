@@ -465,7 +465,8 @@ def test_idle_gives_the_memory_back_and_the_next_text_loads_again(tiny: Path, tm
 
 
 def test_close_twice_and_embed_after_it(tiny: Path, tmp_path: Path) -> None:
-    # A thread of an earlier test may still end meanwhile: what counts is that none of ours stays.
+    # A thread of an earlier test may still end meanwhile, and close its files: none of ours may stay.
+    gc.collect()
     threads, descriptors = set(threading.enumerate()), len(list(DESCRIPTORS.iterdir()))
     embedder = LocalEmbedder(str(tiny), folder=tmp_path, threads=1)
     embedder.close()
@@ -478,7 +479,7 @@ def test_close_twice_and_embed_after_it(tiny: Path, tmp_path: Path) -> None:
     embedder.close()
     gc.collect()
     assert wait_until(lambda: set(threading.enumerate()) <= threads)
-    assert len(list(DESCRIPTORS.iterdir())) == descriptors
+    assert len(list(DESCRIPTORS.iterdir())) <= descriptors
     assert "Z" not in children()
 
 
