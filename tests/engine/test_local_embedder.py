@@ -478,7 +478,7 @@ def test_close_twice_and_embed_after_it(tiny: Path, tmp_path: Path) -> None:
     embedder.close()
     gc.collect()
     assert wait_until(lambda: set(threading.enumerate()) <= threads)
-    assert len(list(DESCRIPTORS.iterdir())) == descriptors
+    assert len(list(DESCRIPTORS.iterdir())) <= descriptors
     assert "Z" not in children()
 
 

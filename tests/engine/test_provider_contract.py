@@ -17,7 +17,14 @@ import numpy as np
 import pytest
 
 from openclaw_mem_engine.errors import Cancelled, ConfigError, ProviderError
-from openclaw_mem_engine.providers import BadAnswer, Embedder, EmbedderSpec, RequestFailed, make_embedder
+from openclaw_mem_engine.providers import (
+    BadAnswer,
+    Embedder,
+    EmbedderSpec,
+    RequestFailed,
+    make_embedder,
+    registry,
+)
 from openclaw_mem_engine.providers.base import Chat, Message, check_vectors
 from openclaw_mem_engine.providers.base_embedder import BaseEmbedder, DelegatingEmbedder
 from openclaw_mem_engine.providers.registry import names, provider_named, register
@@ -57,7 +64,8 @@ class TinyProvider:
 
 
 @pytest.fixture(autouse=True)
-def tiny() -> None:
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_PROVIDERS", dict(registry._PROVIDERS))
     register("tiny", TinyProvider())
 
 
