@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from openclaw_mem_engine.config.show import fragment
+from openclaw_mem_engine.api import fragment
 from openclaw_mem_tui.features.search.state import View
 
 Kind = Literal["json", "markdown", "svg", "config"]
@@ -30,8 +30,7 @@ def as_markdown(view: View) -> str:
     assert view.trace is not None
     assert view.pool is not None
     # Loaded here: the engine itself is opened only after the first frame.
-    from openclaw_mem_engine.answer import Answer
-    from openclaw_mem_engine.explain import trace_markdown
+    from openclaw_mem_engine.api import Answer, trace_markdown
 
     report = trace_markdown(Answer(view.pool, view.trace))
     if not view.changed_knobs():

@@ -9,12 +9,10 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
-from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.api import Cancelled, Knobs, OpenClawMemError, Pool
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.memory import Memory
+    from openclaw_mem_engine.api import Memory
 
 T = TypeVar("T")
 

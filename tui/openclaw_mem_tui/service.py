@@ -16,26 +16,28 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.model import Excerpt, Note, Progress
-from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Candidate, Pool
+from openclaw_mem_engine.api import (
+    Anatomy,
+    CacheSize,
+    Candidate,
+    DoctorReport,
+    Excerpt,
+    Health,
+    Knobs,
+    Note,
+    OpenClawMemError,
+    Overview,
+    Plan,
+    Pool,
+    Progress,
+    Settings,
+    Status,
+    SyncReport,
+)
 from openclaw_mem_tui.memory_thread import Side, Unexpected, call
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.inspection.facade import Health
-    from openclaw_mem_engine.inspection.file_chunks import Anatomy
-    from openclaw_mem_engine.inspection.file_list import Overview
-    from openclaw_mem_engine.memory import Memory
-    from openclaw_mem_engine.providers.records import DayUsage
-    from openclaw_mem_engine.providers.registry import LinkState
-    from openclaw_mem_engine.state.events import Event
-    from openclaw_mem_engine.status import Status
-    from openclaw_mem_engine.stores.base import CacheSize
-    from openclaw_mem_engine.stores.findings import Report
-    from openclaw_mem_engine.sync.plan import Plan
-    from openclaw_mem_engine.sync.report import SyncReport
+    from openclaw_mem_engine.api import DayUsage, Event, LinkState, Memory
 
 T = TypeVar("T")
 
@@ -209,11 +211,11 @@ class Service:
         """What happened, newest first."""
         return await self._healthy.look(lambda memory: memory.health.events(limit))
 
-    async def examine(self, progress: Progress, *, deep: bool) -> Report:
+    async def examine(self, progress: Progress, *, deep: bool) -> DoctorReport:
         """Let the doctor look. ``progress`` is called in its thread; cancelling the coroutine stops it."""
         return await self._slowly(lambda health, token: health.examine(progress, token, deep=deep))
 
-    async def mend(self, report: Report, progress: Progress) -> tuple[list[str], Report | None]:
+    async def mend(self, report: DoctorReport, progress: Progress) -> tuple[list[str], DoctorReport | None]:
         """Mend what can be mended; what was done, and what there is afterwards (None: nobody looked). Raises
         SyncBusy, IndexUnavailable."""
         try:
@@ -273,7 +275,7 @@ class Service:
     async def changes(self, noted: Callable[[Note], None]) -> AsyncIterator[frozenset[str]]:
         """Groups of changed absolute paths, as the watcher sees them; first an empty one, when it begins to
         see. ``noted`` hears when it watches less well than it could."""
-        from openclaw_mem_engine.sync.watch import watch_notes
+        from openclaw_mem_engine.api import watch_notes
 
         async for paths in watch_notes(self.settings, self._watch_stop, noted):
             yield paths
@@ -306,7 +308,7 @@ def _probe(memory: Memory, name: str, loop: asyncio.AbstractEventLoop, told: asy
 
 def present(candidate: Candidate, citations: str) -> str:
     """The text that the agent would receive for a chunk, with its footer when citations are shown."""
-    from openclaw_mem_engine.tools import present_snippet, shows_citation
+    from openclaw_mem_engine.api import present_snippet, shows_citation
 
     cite = shows_citation(citations, None)  # type: ignore[arg-type]
     return present_snippet(candidate.text, candidate.path, candidate.start_line, candidate.end_line, cite)

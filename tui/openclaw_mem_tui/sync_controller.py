@@ -9,16 +9,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
-from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.api import Cancelled, Note, OpenClawMemError, SyncReport
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.status import Activity, Place, Task
 from openclaw_mem_tui.service import Service
-
-if TYPE_CHECKING:
-    from openclaw_mem_engine.sync.report import SyncReport
 
 _UP_TO_DATE = "the index is up to date"
 

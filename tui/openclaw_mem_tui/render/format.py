@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.api import visible
 
 #: No more characters than this of one line are ever looked at for display.
 LINE_LIMIT = 4_000

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from openclaw_mem_engine.model import Freshness, Note
-from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.api import Freshness, Note, Pool
 from openclaw_mem_tui.features.search.state import View, timings
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from textual.app import App, SuspendNotSupported
 
-from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.api import Settings
 from openclaw_mem_tui.editor import editor_command
 from openclaw_mem_tui.render import format as fmt
 

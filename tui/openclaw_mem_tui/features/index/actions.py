@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.api import FileRow
 from openclaw_mem_tui.features.index.presenter import FIXING, HealthDesk
 from openclaw_mem_tui.features.index.render import files as file_lines
 from openclaw_mem_tui.features.index.render import plan as plan_lines
@@ -17,9 +17,6 @@ from openclaw_mem_tui.screens.pick import Choice, PickScreen
 from openclaw_mem_tui.screens.subscreen import OverScreen
 from openclaw_mem_tui.widgets.panes import Pane
 from openclaw_mem_tui.widgets.table import Table
-
-if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_list import FileRow
 
 #: So many files are offered to pick from at once.
 _PICKED = 200

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
-from openclaw_mem_engine.errors import OpenClawMemError
+from openclaw_mem_engine.api import Anatomy, OpenClawMemError
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.index.render import chunks as anatomy_lines
 from openclaw_mem_tui.features.search.presenter import Lab
@@ -22,9 +20,6 @@ from openclaw_mem_tui.widgets.cursor_list import CursorList
 from openclaw_mem_tui.widgets.key_bar import KeyBar
 from openclaw_mem_tui.widgets.panes import Pane, nothing
 from openclaw_mem_tui.widgets.table import Table
-
-if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_chunks import Anatomy
 
 
 class PieceTable(Table):

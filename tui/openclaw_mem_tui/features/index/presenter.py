@@ -8,17 +8,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
-from openclaw_mem_engine.inspection.file_list import STANDINGS, FileRow
+from openclaw_mem_engine.api import (
+    FILE_STATES,
+    Cancelled,
+    Check,
+    DoctorReport,
+    FileRow,
+    Finding,
+    OpenClawMemError,
+    Overview,
+    Plan,
+)
 from openclaw_mem_tui.presenter import Desk
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_list import Overview
-    from openclaw_mem_engine.state.events import Event
-    from openclaw_mem_engine.stores.findings import Check, Finding, Report
-    from openclaw_mem_engine.sync.plan import Plan
+    from openclaw_mem_engine.api import Event
 
 Order = Literal["state", "path", "size", "chunks", "newest"]
 ORDERS: tuple[Order, ...] = ("state", "path", "size", "chunks", "newest")
@@ -40,7 +46,7 @@ class HealthLook:
     files: tuple[FileRow, ...] = ()
     order: Order = "state"
     events: tuple[Event, ...] = ()
-    report: Report | None = None
+    report: DoctorReport | None = None
     examined_at: float = 0.0
     seconds: float = 0.0
     stale: bool = False
@@ -158,7 +164,7 @@ class HealthDesk(Desk[HealthLook]):
             if self.look.doing == doing:
                 self._set(doing="")
 
-    def _take(self, report: Report, seconds: float) -> None:
+    def _take(self, report: DoctorReport, seconds: float) -> None:
         self._set(report=report, seconds=seconds, examined_at=self.service.clock(), stale=False)
 
     def _on_progress(self, done: int, total: int, label: str) -> None:
@@ -173,7 +179,7 @@ class HealthDesk(Desk[HealthLook]):
 
 def _ordered(files: tuple[FileRow, ...], order: Order) -> tuple[FileRow, ...]:
     if order == "state":
-        return tuple(sorted(files, key=lambda row: (STANDINGS.index(row.standing), row.path)))
+        return tuple(sorted(files, key=lambda row: (FILE_STATES.index(row.standing), row.path)))
     if order == "path":
         return tuple(sorted(files, key=lambda row: row.path))
     if order == "size":

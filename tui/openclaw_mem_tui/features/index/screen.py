@@ -10,8 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.timer import Timer
 
-from openclaw_mem_engine.model import Freshness
-from openclaw_mem_engine.stores.findings import Check
+from openclaw_mem_engine.api import Check, Freshness
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.index.actions import DoctorTable, EventTable, FileTable, IndexActions
 from openclaw_mem_tui.features.index.render import doctor

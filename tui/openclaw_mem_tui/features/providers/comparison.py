@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.trace import Outcome, Row
+from openclaw_mem_engine.api import Outcome, Pool, Row
 from openclaw_mem_tui.features.search.state import View
 
 #: Stage of a row that the baseline returned and the shown run did not even find.

@@ -7,16 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.providers.spent import Spent, summed
+from openclaw_mem_engine.api import CacheSize, OpenClawMemError, Spent, summed
 from openclaw_mem_tui.presenter import Desk
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.records import DayUsage
-    from openclaw_mem_engine.providers.registry import LinkState
-    from openclaw_mem_engine.stores.base import CacheSize
+    from openclaw_mem_engine.api import DayUsage, LinkState
 
 #: Name, role and model: one provider may be there twice.
 LinkKey = tuple[str, str, str]

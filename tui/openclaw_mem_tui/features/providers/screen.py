@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
-from openclaw_mem_engine.providers.faults import FAULTS
+from openclaw_mem_engine.api import FAULTS, Pool
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.providers.presenter import ProviderDesk
 from openclaw_mem_tui.features.providers.render import chain as chain_lines
@@ -24,8 +24,7 @@ from openclaw_mem_tui.widgets.key_bar import KeyBar
 from openclaw_mem_tui.widgets.panes import Pane
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.registry import LinkState
-    from openclaw_mem_engine.ranking.pool import Pool
+    from openclaw_mem_engine.api import LinkState
 
 _NAMES = tuple(FAULTS)
 

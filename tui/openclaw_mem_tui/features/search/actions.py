@@ -5,10 +5,7 @@ from __future__ import annotations
 from textual import work
 from textual.containers import Vertical
 
-from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.ranking.knob_table import KNOBS
-from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.trace import Row
+from openclaw_mem_engine.api import KNOBS, Knobs, OpenClawMemError, Row
 from openclaw_mem_tui.bindings import ACTIONS, elsewhere
 from openclaw_mem_tui.features.search.export_actions import ExportActions
 from openclaw_mem_tui.features.search.render import preview as preview_lines

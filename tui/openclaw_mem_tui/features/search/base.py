@@ -8,8 +8,7 @@ from textual.containers import Vertical
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
 
-from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.trace import Row
+from openclaw_mem_engine.api import Knobs, Row
 from openclaw_mem_tui.features.search.guide import DemoGuide
 from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel

@@ -11,7 +11,7 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from openclaw_mem_engine.ranking.trace import Row
+from openclaw_mem_engine.api import Row
 from openclaw_mem_tui.features.search.render import funnel, hits
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render.spans import Line

@@ -10,7 +10,7 @@ from textual.binding import Binding
 from textual.message import Message
 from textual.strip import Strip
 
-from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.render import knobs as knob_lines
 from openclaw_mem_tui.features.search.state import KNOB_NAMES

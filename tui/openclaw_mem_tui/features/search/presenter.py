@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
-from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.api import Cancelled, Knobs, OpenClawMemError
 from openclaw_mem_tui.features.search.state import (
     History,
     View,

@@ -13,8 +13,7 @@ from textual.timer import Timer
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.ranking.trace import Row
+from openclaw_mem_engine.api import Row, UsageError
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.providers.render.faults import in_short
 from openclaw_mem_tui.features.search.actions import SearchActions

@@ -10,11 +10,18 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Literal
 
-from openclaw_mem_engine.ranking.knob_table import KNOBS, KnobValue
-from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs, profile
-from openclaw_mem_engine.ranking.pool import Candidate, Pool
-from openclaw_mem_engine.ranking.rank import rank
-from openclaw_mem_engine.ranking.trace import Row, Trace
+from openclaw_mem_engine.api import (
+    KNOBS,
+    PROFILES,
+    Candidate,
+    Knobs,
+    KnobValue,
+    Pool,
+    Row,
+    Trace,
+    profile,
+    rank,
+)
 
 Columns = Literal["scores", "ranks", "contributions"]
 COLUMNS: tuple[Columns, ...] = ("scores", "ranks", "contributions")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.api import Anatomy, AnatomyState, Piece
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapped
-
-if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_chunks import Anatomy, AnatomyState, Piece
 
 _STATES: dict[AnatomyState, tuple[str, str]] = {
     "indexed": ("● the index holds this text", "good"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.stores.findings import INDEX, REBUILD, VERIFY, Check, Finding
+from openclaw_mem_engine.api import INDEX, REBUILD, VERIFY, Check, DoctorReport, Finding
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, labelled, line, spread, width, wrapped
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.stores.findings import Report
     from openclaw_mem_tui.features.index.presenter import HealthLook
 
 #: Mark and role of each severity: never told by colour alone.
@@ -86,7 +85,7 @@ def title(look: HealthLook) -> str:
     return fmt.join(("doctor", *_counted(report), "deep" if report.deep else ""))
 
 
-def _counted(report: Report) -> tuple[str, ...]:
+def _counted(report: DoctorReport) -> tuple[str, ...]:
     """Errors and warnings in their colours, or that there are none."""
     warnings = sum(finding.severity == "warning" for finding in report.findings)
     errors = f"[$error]{fmt.count(report.errors, 'error')}[/]" if report.errors else ""

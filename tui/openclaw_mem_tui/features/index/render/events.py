@@ -8,7 +8,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, labelled, line, wrapped
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.state.events import Event, EventKind
+    from openclaw_mem_engine.api import Event, EventKind
     from openclaw_mem_tui.features.index.presenter import HealthLook
 
 #: Mark, words and role of each kind: never told by colour alone.

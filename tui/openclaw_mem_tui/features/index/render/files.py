@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from openclaw_mem_engine.api import FileRow, FileState
 from openclaw_mem_tui.features.index.presenter import HealthLook
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, labelled, line
 
-if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_list import FileRow, Standing
-
 #: Mark, words and role of each standing: never told by colour alone.
-_STANDINGS: dict[Standing, tuple[str, str, str]] = {
+_STANDINGS: dict[FileState, tuple[str, str, str]] = {
     "changed": ("◌", "changed", "warn"),
     "new": ("+", "new", "warn"),
     "gone": ("−", "gone", "warn"),
@@ -20,8 +18,8 @@ _STANDINGS: dict[Standing, tuple[str, str, str]] = {
     "left-out": ("⊘", "left out", "warn"),
     "indexed": ("●", "indexed", ""),
 }
-STATE_WORDS: dict[Standing, str] = {standing: words for standing, (_, words, _) in _STANDINGS.items()}
-_WHAT: dict[Standing, str] = {
+STATE_WORDS: dict[FileState, str] = {standing: words for standing, (_, words, _) in _STANDINGS.items()}
+_WHAT: dict[FileState, str] = {
     "changed": "the file differs from what is indexed: searches find the old text until the next sync (y)",
     "new": "not in the index yet: no search finds it until the next sync (y)",
     "gone": "not on disk any more: searches still find it until the next sync (y)",

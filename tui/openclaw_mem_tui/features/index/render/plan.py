@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from openclaw_mem_engine.api import DoctorReport, Plan, PlannedSpace
 from openclaw_mem_tui.features.providers.render.chain import dollars
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, wrapped
-
-if TYPE_CHECKING:
-    from openclaw_mem_engine.stores.findings import Report
-    from openclaw_mem_engine.sync.plan import Plan, PlannedSpace
 
 
 def rebuild(plan: Plan, cells: int) -> list[Line]:
@@ -46,7 +41,7 @@ def _space(space: PlannedSpace) -> Line:
     return tuple(parts)
 
 
-def fixing(report: Report, cells: int) -> list[Line]:
+def fixing(report: DoctorReport, cells: int) -> list[Line]:
     """What ``f`` would fix."""
     made: list[Line] = []
     for finding in report.fixable:

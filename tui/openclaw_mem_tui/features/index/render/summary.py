@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from openclaw_mem_engine.api import FileState, Fingerprint, Overview
 from openclaw_mem_tui.features.index.presenter import HealthLook
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapped
 from openclaw_mem_tui.render.status import SPINNER, Activity, doing
 
-if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_list import Overview, Standing
-    from openclaw_mem_engine.stores.base import Fingerprint
-
 _LABEL = 9
 #: How files stand that the next sync reads or forgets.
-_WAITING: tuple[Standing, ...] = ("changed", "new", "gone")
+_WAITING: tuple[FileState, ...] = ("changed", "new", "gone")
 
 
 def facts(look: HealthLook, activity: Activity, cells: int, short: bool) -> list[Line]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.api import Spent
 from openclaw_mem_tui.features.providers.presenter import Look, key_of
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
@@ -11,8 +12,7 @@ from openclaw_mem_tui.render.spans import Line, Span, labelled, line, spread, wi
 from openclaw_mem_tui.render.status import Activity
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.registry import LinkState
-    from openclaw_mem_engine.providers.spent import Spent
+    from openclaw_mem_engine.api import LinkState
 
 #: Mark and role of each state: never told by colour alone.
 _STATES = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from openclaw_mem_engine.providers.faults import FAULTS
-from openclaw_mem_engine.ranking.trace import Row
+from openclaw_mem_engine.api import FAULTS, Row
 from openclaw_mem_tui.features.providers.comparison import Compared, answered_by, compared
 from openclaw_mem_tui.features.search.render.hits import path_spans
 from openclaw_mem_tui.features.search.state import View

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.trace import Stage, Trace
+from openclaw_mem_engine.api import Knobs, Stage, Trace
 from openclaw_mem_tui.features.search.render.hits import LEGS
 from openclaw_mem_tui.features.search.render.waterfall import cut_of
 from openclaw_mem_tui.features.search.state import View, timings

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.ranking.knob_table import KNOBS, KnobSpec, KnobValue
-from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs
+from openclaw_mem_engine.api import KNOBS, PROFILES, Knobs, KnobSpec, KnobValue
 from openclaw_mem_tui.features.search.state import KNOB_NAMES, PROFILE
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped

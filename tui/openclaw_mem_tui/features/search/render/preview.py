@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from openclaw_mem_engine.model import Excerpt
-from openclaw_mem_engine.ranking.pool import Candidate
+from openclaw_mem_engine.api import Candidate, Excerpt
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
