@@ -26,7 +26,7 @@ def open_workbench(
     """Run the workbench on these settings until the user leaves it; returns its exit code. ``faults`` (see
     ``providers.faults``) are on from the start."""
     from openclaw_mem_tui.app import run
-    from openclaw_mem_tui.features.search.guide import DemoGuide
+    from openclaw_mem_tui.features.search.lessons import DemoGuide
 
     def memory(with_faults: frozenset[str]) -> Memory:
         from openclaw_mem_engine.memory import Memory

@@ -239,6 +239,13 @@ def megabytes(count: int) -> str:
     return f"{count / 1e6:.1f} MB" if count < 9_950_000 else f"{count / 1e6:,.0f} MB"
 
 
+def dollars(amount: float) -> str:
+    """``$0.13``; small amounts with as many digits as say something."""
+    if amount >= 0.1:
+        return f"${amount:,.2f}"
+    return f"${amount:.4f}" if amount >= 0.0001 else "less than $0.0001"
+
+
 def days(value: float) -> str:
     """An age in days as the decay stage sees it: ``0.4 d``, ``12 d``."""
     return f"{value:.1f} d" if value < 3 else f"{value:.0f} d"

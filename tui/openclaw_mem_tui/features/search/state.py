@@ -56,7 +56,7 @@ class Baseline:
     ranks: dict[str, int] = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class View:
     """One answer and everything needed to draw it.
 
@@ -308,12 +308,12 @@ class History:
         self.queries.append(query)
         del self.queries[: -self.limit]
 
-    def older(self) -> str | None:
+    def previous(self) -> str | None:
         """The query before the one shown, or None at the oldest."""
         at = len(self.queries) - 2 if self._at is None else self._at - 1
         return self._step(at)
 
-    def newer(self) -> str | None:
+    def next(self) -> str | None:
         return None if self._at is None else self._step(self._at + 1)
 
     def _step(self, at: int) -> str | None:

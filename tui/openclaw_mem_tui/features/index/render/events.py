@@ -1,17 +1,17 @@
-"""What happened: the event log, one row an event."""
+"""The event log, one row an event."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, labelled, line, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, Span, line, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Event, EventKind
-    from openclaw_mem_tui.features.index.presenter import HealthLook
+    from openclaw_mem_tui.features.index.presenter import IndexState
 
-#: Mark, words and role of each kind: never told by colour alone.
+#: Mark, words and role of each kind: never distinguished by colour alone.
 _KINDS: dict[EventKind, tuple[str, str, str]] = {
     "sync": ("●", "sync", "good"),
     "rebuild": ("■", "rebuild", "accent"),
@@ -22,13 +22,12 @@ _KINDS: dict[EventKind, tuple[str, str, str]] = {
     "watch": ("·", "watch", "dim"),
 }
 _KIND = 10
-_LABEL = 9
 
 
-def event_row(event: Event, look: HealthLook, cells: int, selected: bool) -> Line:
-    """When, what kind, and what happened."""
+def event_row(event: Event, state: IndexState, cells: int, selected: bool) -> Line:
+    """Time, kind and text of an event."""
     mark, words, role = _KINDS[event.kind]
-    when = fmt.stamp(event.at, look.at)
+    when = fmt.stamp(event.at, state.at)
     start = line(
         ("▌ " if selected else "  ", "accent"),
         (f"{when} ", "dim"),
@@ -39,15 +38,12 @@ def event_row(event: Event, look: HealthLook, cells: int, selected: bool) -> Lin
     return (*start, Span(fmt.crop(fmt.inert(event.text), max(0, room)), "dim"))
 
 
-def event_detail(event: Event | None, look: HealthLook, cells: int) -> list[Line]:
+def event_detail(event: Event | None, state: IndexState, cells: int) -> list[Line]:
     """Everything about one event; every text in full."""
     if event is None:
-        return wrapped(line(("Nothing has happened yet that was worth writing down.", "dim")), cells)
-    made: list[Line] = []
-
-    def say(label: str, *parts: Span | tuple[str, str] | str) -> None:
-        made.extend(labelled(label, line(*parts), cells - 1, _LABEL))
-
+        return wrapped(line(("No event has been recorded yet.", "dim")), cells)
+    details = Details(cells)
+    say = details.say
     mark, words, role = _KINDS[event.kind]
     took = f", took {fmt.seconds(event.seconds)}" if event.seconds is not None else ""
     if event.kind == "recovered" and event.seconds is not None:
@@ -55,7 +51,7 @@ def event_detail(event: Event | None, look: HealthLook, cells: int) -> list[Line
     say(
         "event",
         (f"{mark} {words}", f"strong {role}"),
-        (f" at {fmt.clock(event.at, look.at, True)}{took}", ""),
+        (f" at {fmt.clock(event.at, state.at, True)}{took}", ""),
     )
     say("what", fmt.inert(event.text))
     if event.reason:
@@ -63,4 +59,4 @@ def event_detail(event: Event | None, look: HealthLook, cells: int) -> list[Line
     counts = fmt.join((f"{name} {number:,}" for name, number in event.counts.items() if number), ", ")
     if counts:
         say("counts", (fmt.inert(counts), "dim"))
-    return made
+    return details.lines

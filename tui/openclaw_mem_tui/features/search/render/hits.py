@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from openclaw_mem_engine.api import Row, Trace
-from openclaw_mem_tui.features.providers.comparison import GONE, missing
+from openclaw_mem_tui.features.search.comparison import GONE, missing
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit

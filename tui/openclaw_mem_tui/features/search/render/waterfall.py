@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from openclaw_mem_engine.api import Operand, Row, Trace
-from openclaw_mem_tui.features.providers.comparison import GONE, whose_vectors
+from openclaw_mem_tui.features.search.comparison import GONE, whose_vectors
 from openclaw_mem_tui.features.search.render.hits import LEGS, TAGS, path_spans
 from openclaw_mem_tui.features.search.state import View, baseline_row
 from openclaw_mem_tui.render import format as fmt

@@ -1,4 +1,4 @@
-"""One list to pick from, with or without a line to filter it: history, lessons, exports."""
+"""The dialogs over a screen: pick from a list, confirm, the command palette."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.command import CommandPalette
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.strip import Strip
@@ -16,8 +17,8 @@ from textual.widgets import Input
 
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span
-from openclaw_mem_tui.widgets.banner import Banner
-from openclaw_mem_tui.widgets.line_view import Lines
+from openclaw_mem_tui.widgets.edges import Banner
+from openclaw_mem_tui.widgets.line_view import Drawer, Lines, Pane
 
 
 class Choice(NamedTuple):
@@ -63,14 +64,10 @@ class Choices(Lines, can_focus=False):
         base: Style = self.rich_style + self.get_component_rich_style("choices--cursor", partial=True)
         return self.paint(self.drawn[index], base, self.cells)
 
-    def go(self, place: int) -> None:
-        self.cursor = max(0, min(place, len(self.choices) - 1))
+    def go(self, at: int) -> None:
+        self.cursor = max(0, min(at, len(self.choices) - 1))
         self.changed()
-        top, height = self.scroll_offset.y, self.size.height
-        if self.cursor < top:
-            self.scroll_to(y=self.cursor, animate=False)
-        elif height and self.cursor >= top + height:
-            self.scroll_to(y=self.cursor - height + 1, animate=False)
+        self.bring_into_sight(self.cursor, self.cursor + 1)
 
 
 class PickScreen(ModalScreen[str | None]):
@@ -143,8 +140,40 @@ class PickScreen(ModalScreen[str | None]):
 
     def on_click(self, event: events.Click) -> None:
         if event.widget is self._list:
-            place = event.y + self._list.scroll_offset.y
-            if 0 <= place < len(self._list.choices):
-                self.dismiss(self._list.choices[place].key)
+            at = event.y + self._list.scroll_offset.y
+            if 0 <= at < len(self._list.choices):
+                self.dismiss(self._list.choices[at].key)
         elif event.widget is self:
             self.dismiss(None)
+
+
+class ConfirmScreen(ModalScreen[bool]):
+    """Shows what is about to be done; returns whether to go ahead."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
+        Binding("enter,y", "dismiss(True)", show=False),
+        Binding("escape,n,q", "dismiss(False)", show=False),
+    ]
+
+    def __init__(self, title: str, drawer: Drawer, verb: str) -> None:
+        """``verb`` is what enter does, like ``rebuild``."""
+        super().__init__()
+        self._title, self._drawer, self._verb = title, drawer, verb
+
+    def compose(self) -> ComposeResult:
+        yield Banner(classes="over")
+        with Vertical(classes="box") as box:
+            box.border_title = self._title
+            box.border_subtitle = f"enter {self._verb} · esc cancel"
+            yield Pane(classes="said")
+
+    def on_mount(self) -> None:
+        self.query_one(Pane).show(self._drawer)
+
+
+class Palette(CommandPalette):
+    """Textual's command palette, below the banner when a fault is simulated."""
+
+    def compose(self) -> ComposeResult:
+        yield Banner(classes="over")
+        yield from super().compose()

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from openclaw_mem_tui.bindings import ACTIONS, GROUPS
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
-from openclaw_mem_tui.widgets.banner import Banner
+from openclaw_mem_tui.widgets.edges import Banner
 from openclaw_mem_tui.widgets.line_view import Lines
 
 _KEY = 10
@@ -19,79 +19,11 @@ _KEY = 10
 #: What to read on a screen: a heading, and signs with their meaning.
 Reading = tuple[str, Sequence[tuple[str, str]]]
 
-READING_ROWS: Reading = (
-    "Reading the rows",
-    (
-        ("vec", "cosine similarity of the embeddings"),
-        ("bm25", "text score, 1/(1 + keyword rank)"),
-        ("fused", "both legs weighted, or places added (rrf)"),
-        ("decay", "factor by the note's age"),
-        ("evergreen", "no date: decay leaves it as it is"),
-        ("#27", "27th in that leg, outside its candidates"),
-        ("·", "leg found nothing, or stage left it alone"),
-        ("▲2", "two places up against the baseline"),
-        ("▼2", "two places down"),
-        ("=", "the same place as in the baseline"),
-        ("new", "not returned by the baseline"),
-        ("out", "returned by the baseline, not now"),
-        ("*", "rescued: a keyword hit below the minimum"),
-        ("min", "out: below the minimum score"),
-        ("max", "out: past the last result"),
-        ("mmr", "out: too close to a better hit"),
-        ("pool", "out: in no leg near enough to be ranked"),
-        ("mode", "out: found only by a leg that is off"),
-        ("gone", "out: no leg that ran found it"),
-    ),
-)
-READING_CHAIN: Reading = (
-    "Reading the chain",
-    (
-        ("● serving", "answers queries now"),
-        ("○ ready", "would answer, or answers beside"),
-        ("✗ failed", "did not answer when last asked"),
-        ("· skipped", "not in use, and why"),
-        ("primary", "whose vectors are searched"),
-        ("fallback", "answers when the primary fails"),
-        ("also", "kept beside, to be compared"),
-        ("keywords", "always there, the last in the chain"),
-        ("overlap@6", "hits that two runs share, of six"),
-    ),
-)
-
-
-READING_INDEX: Reading = (
-    "Reading the index",
-    (
-        ("↑ ↓ j k", "up and down a list"),
-        ("● indexed", "what is indexed is what is on disk"),
-        ("◌ changed", "text on disk differs; +48 B: 48 bytes longer"),
-        ("+ new", "on disk, not in the index yet"),
-        ("− gone", "in the index, not on disk any more"),
-        ("⊘ left out", "found, not indexed; the file pane says why"),
-        ("= ≠", "built with the present settings; with others"),
-        ("✗ ! i", "error, warning, remark of the doctor"),
-        ("✓", "a check that found nothing"),
-        ("generation", "grows with every change of the index"),
-    ),
-)
-READING_CHUNKS: Reading = (
-    "Reading the chunks",
-    (
-        ("↑ ↓ j k", "the chunk before, the next one"),
-        ("┃ │", "lines of the selected chunk; of a neighbour"),
-        ("╋", "lines that two chunks share"),
-        ("tokens", "the estimate that chunks are cut by"),
-        ("overlap", "tokens repeated from the chunk before"),
-        ("keyword", "whether keyword search can find it"),
-        ("vector", "whether its text has an embedding"),
-    ),
-)
-
 
 class HelpText(Lines, can_focus=True):
     """Two columns where there is room."""
 
-    def __init__(self, about: str, hidden: frozenset[str], reading: Reading) -> None:
+    def __init__(self, about: str, reading: Reading, hidden: frozenset[str]) -> None:
         super().__init__()
         self._about = about
         self._signs = reading
@@ -141,12 +73,10 @@ class HelpScreen(ModalScreen[None]):
         Binding("k", "scroll(-1)", show=False),
     ]
 
-    def __init__(
-        self, about: str, hidden: frozenset[str] = frozenset(), reading: Reading = READING_ROWS
-    ) -> None:
+    def __init__(self, about: str, reading: Reading, hidden: frozenset[str] = frozenset()) -> None:
         """``hidden`` are ids of actions that do nothing now."""
         super().__init__()
-        self._text = HelpText(about, hidden, reading)
+        self._text = HelpText(about, reading, hidden)
         self._text.border_title = "help"
         self._text.border_subtitle = "j k scroll · esc closes"
         self._text.add_class("box")
