@@ -21,9 +21,8 @@ from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
-from openclaw_mem_tui.screens.confirm import ConfirmScreen
-from openclaw_mem_tui.screens.help import HelpScreen
-from openclaw_mem_tui.screens.pick import PickScreen
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, PickScreen
+from openclaw_mem_tui.widgets.help import HelpScreen
 
 
 def index_screen(app: Workbench) -> IndexScreen:
@@ -70,7 +69,7 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
         assert "84 files · 97 chunks · 97 of 97 vectors" in facts and "fresh" in facts
         assert "chunks of 400 tokens, 80 overlap" in facts and "= as configured" in facts
         assert screen.files.drawn and len(screen.files.drawn) == 84
-        assert "MEMORY.md" in screen.files.text and "● indexed" in screen.files.text
+        assert "MEMORY.md" in screen.files.text and "● up to date" in screen.files.text
         assert "healthy" in str(screen.doctor.border_title)
         assert "✓ integrity" in screen.doctor.text and "✓ recall" in screen.doctor.text
         assert "sync" in screen.events.text and "84 files new or changed" in screen.events.text
@@ -82,7 +81,7 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
         await press(pilot, "tab")
         assert screen.doctor.has_focus and "finding" in screen.detail.text
         await press(pilot, "G")
-        assert "check" in screen.detail.text and "seen" in screen.detail.text
+        assert "check" in screen.detail.text and "result" in screen.detail.text
         await press(pilot, "tab")
         assert screen.events.has_focus and "texts embedded" in screen.detail.text
         await press(pilot, "tab")
@@ -105,17 +104,17 @@ async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None
         make.disturb(tmp_path)
         await press(pilot, "1", "3")
         rows = screen.files.text.splitlines()
-        assert "MEMORY.md" in rows[0] and "changed +48 B" in rows[0]
-        assert "changed −" in rows[1] and "− gone" in rows[2] and "left out" in rows[3]
+        assert "MEMORY.md" in rows[0] and "modified +48 B" in rows[0]
+        assert "modified −" in rows[1] and "− deleted" in rows[2] and "excluded" in rows[3]
         assert "stale since" in shown(screen, "#facts") and "3 files to sync (y)" in shown(screen, "#facts")
-        assert "1 file left out" in shown(screen, "#facts")
+        assert "1 file excluded" in shown(screen, "#facts")
         assert "searches find the old text until the next sync" in " ".join(screen.detail.text.split())
         await press(pilot, "y")
-        assert shown(screen, "#facts").splitlines()[-1].split() == "state fresh · 1 file left out".split()
+        assert shown(screen, "#facts").splitlines()[-1].split() == "state fresh · 1 file excluded".split()
         assert "to sync" not in shown(screen, "#facts")
-        assert all("● indexed" in row for row in screen.files.text.splitlines()[1:])
-        assert "left out" in screen.files.text.splitlines()[0]
-        assert "2 files changed, 1 gone in" in shown(screen, "#status")
+        assert all("● up to date" in row for row in screen.files.text.splitlines()[1:])
+        assert "excluded" in screen.files.text.splitlines()[0]
+        assert "2 files modified, 1 deleted in" in shown(screen, "#status")
         assert screen.events.text.count("sync") == 2
 
 
@@ -125,9 +124,9 @@ async def test_a_change_that_the_watcher_sees_reaches_the_screen(tmp_path: Path)
         for _ in range(400):
             await pilot.pause(0.02)
             row = next((row for row in screen.files.text.splitlines() if "memory/seen.md" in row), "")
-            if "● indexed" in row:
+            if "● up to date" in row:
                 break
-        assert "● indexed" in row and "85 files" in shown(screen, "#facts")
+        assert "● up to date" in row and "85 files" in shown(screen, "#facts")
 
 
 # -- the doctor ---------------------------------------------------------------------------------------------
@@ -142,7 +141,7 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         assert "error" in str(screen.doctor.border_title)
         await press(pilot, "tab")
         told = " ".join(screen.detail.text.split())
-        assert "✗ error" in told and "fix f from" in told and "openclaw-mem doctor --fix" in told
+        assert "✗ error" in told and "repair f from" in told and "openclaw-mem doctor --fix" in told
         await press(pilot, "f")
         assert isinstance(pilot.app.screen, ConfirmScreen)
         assert "Notes are not touched" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
@@ -154,10 +153,10 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         assert "keyword 0 of 5 · vector 5 of 5" in chunks.query_one("#status").text
         await press(pilot, "escape", "f", "enter")
         assert "healthy" in str(screen.doctor.border_title)
-        assert "fixed:" in shown(screen, "#status")
+        assert "repaired:" in shown(screen, "#status")
         assert "doctor" in screen.events.text.splitlines()[0]
         await press(pilot, "f")
-        assert "nothing that it could fix" in shown(screen, "#status")
+        assert "nothing to repair" in shown(screen, "#status")
 
 
 async def test_the_deep_doctor_looks_at_every_note(tmp_path: Path) -> None:
@@ -206,7 +205,7 @@ async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
 
 async def test_a_rebuild_is_shown_before_it_is_done(tmp_path: Path) -> None:
     async with opened(unwatched(tmp_path)) as (pilot, screen):
-        before = screen.desk.look.overview
+        before = screen.presenter.state.overview
         assert before is not None
         await press(pilot, "Y")
         assert isinstance(pilot.app.screen, ConfirmScreen)
@@ -218,11 +217,11 @@ async def test_a_rebuild_is_shown_before_it_is_done(tmp_path: Path) -> None:
         await press(pilot, "Y", "enter")
         assert "rebuilt with 84 files" in shown(screen, "#status")
         assert "rebuild" in screen.events.text.splitlines()[0]
-        after = screen.desk.look.overview
+        after = screen.presenter.state.overview
         assert after is not None and after.freshness.generation > before.freshness.generation
         assert after.counts == before.counts
         await press(pilot, "1")
-        assert lab(pilot.app).lab.view.answers  # type: ignore[arg-type]
+        assert lab(pilot.app).search.view.answers  # type: ignore[arg-type]
 
 
 async def test_verify_reads_files_whose_times_lie(tmp_path: Path) -> None:
@@ -270,7 +269,7 @@ async def test_chunks_of_a_file_that_changes_are_read_again(tmp_path: Path) -> N
         (notes(tmp_path) / "MEMORY.md").write_text("One short line.\n")
         for _ in range(400):
             await pilot.pause(0.02)
-            if len(screen.anatomy.pieces) == 1 and screen.lab.activity.phase == "ready":
+            if len(screen.anatomy.pieces) == 1 and screen.search.activity.phase == "ready":
                 break
         await settled(pilot)
         assert len(screen.pieces.drawn) == 1 and "One short line." in screen.text.text
@@ -311,10 +310,10 @@ async def test_orders_and_finding_a_file(tmp_path: Path) -> None:
         for _ in range(5):
             await press(pilot, "o")
             assert screen.selected is not None and screen.selected.path == chosen.path
-            orders.append(screen.desk.look.order)
+            orders.append(screen.presenter.state.order)
         assert orders == ["path", "size", "chunks", "newest", "state"]
         await press(pilot, "o", "o", "g")
-        sizes = [row.size or 0 for row in screen.desk.look.files]
+        sizes = [row.size or 0 for row in screen.presenter.state.files]
         assert sizes == sorted(sizes, reverse=True)
         await press(pilot, "slash")
         assert isinstance(pilot.app.screen, PickScreen)
@@ -360,7 +359,7 @@ async def test_screens_lead_to_each_other_and_the_lab_lies_below(tmp_path: Path)
 async def test_thousands_of_files_cost_what_is_seen(tmp_path: Path) -> None:
     """Rows are drawn when they are in sight: never all of them, also when the cursor jumps."""
     from openclaw_mem_tui.render.spans import Line, Span
-    from openclaw_mem_tui.widgets.table import Table
+    from openclaw_mem_tui.widgets.lists import Table
 
     async with opened(unwatched(tmp_path)) as (pilot, screen):
         drawn: list[int] = []

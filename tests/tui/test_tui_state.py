@@ -132,10 +132,10 @@ def test_history_walks_and_merges() -> None:
     for query in ("router", "router vlan", "heron", "router vlan"):
         history.add(query)
     assert history.queries == ["heron", "router vlan"]
-    assert history.older() == "heron"
-    assert history.older() is None
-    assert history.newer() == "router vlan"
-    assert history.newer() is None
+    assert history.previous() == "heron"
+    assert history.previous() is None
+    assert history.next() == "router vlan"
+    assert history.next() is None
     history.add("  ")
     assert len(history.queries) == 2
 

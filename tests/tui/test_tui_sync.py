@@ -52,15 +52,15 @@ async def test_syncs_that_meet_run_once_more_and_esc_stops_them_all(tmp_path: Pa
         assert kind.syncs == before + 1
         kind.held = False
         await settled(pilot)
-        assert kind.syncs == before + 2 and screen.lab.activity.phase == "ready"
+        assert kind.syncs == before + 2 and screen.search.activity.phase == "ready"
         kind.held = True
         await pilot.press("r", "r")
         await pilot.pause(0.05)
         await pilot.press("escape")
         await pilot.pause(0.05)
-        assert screen.lab.activity.phase == "syncing"
+        assert screen.search.activity.phase == "syncing"
         await settled(pilot)
-        assert kind.syncs == before + 3 and screen.lab.activity.phase == "ready"
+        assert kind.syncs == before + 3 and screen.search.activity.phase == "ready"
         assert "sync stopped" in screen.status_line.text
 
 

@@ -166,7 +166,7 @@ async def test_a_failing_search_keeps_the_rows_and_says_why(tmp_path: Path, erro
         kind.error = None  # type: ignore[attr-defined]
         await pilot.press("x")
         await settled(pilot)
-        assert screen.lab.view.answers and not screen.lab.view.error
+        assert screen.search.view.answers and not screen.search.view.error
 
 
 async def test_a_refused_read_is_shown(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ async def test_a_slow_search_never_blocks_typing_and_can_be_cancelled(tmp_path: 
         await pilot.pause(0.4)
         assert time.monotonic() - start < 5
         assert screen.query_line.value == "heron router"
-        assert screen.lab.activity.searching and "searching" in screen.status_line.text
+        assert screen.search.activity.searching and "searching" in screen.status_line.text
         assert screen.hits.stale
         await pilot.press("escape", "escape")
         await settled(pilot)
@@ -209,7 +209,7 @@ async def test_fast_typing_asks_the_engine_once(tmp_path: Path) -> None:
         screen.query_line.value = "he"
         screen.query_line.value = "heron"
         await settled(pilot)
-        assert screen.lab.view.query == "heron" and kind.calls == 1  # type: ignore[attr-defined]
+        assert screen.search.view.query == "heron" and kind.calls == 1  # type: ignore[attr-defined]
 
 
 async def test_history_and_knobs_answer_from_kept_pools(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ async def test_degraded_service_has_its_line(tmp_path: Path) -> None:
     async with app.run_test(size=SMALL) as pilot:
         await settled(pilot)
         told = lab(app).notes.text
-        assert "keywords answer for openai" in told and "HTTP 401" in told
+        assert "BM25 only for openai" in told and "HTTP 401" in told
         assert "3 notes changed since the last sync: ^[[31mx.md." in told
 
 

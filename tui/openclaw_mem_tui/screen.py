@@ -62,12 +62,12 @@ class WorkbenchScreen(Screen[None]):
                     setattr(self, name, getattr(group, name))
 
     def on_mount(self) -> None:
-        self.search.listen(self.heard)
+        self.search.listen(self.search_changed)
 
     def on_unmount(self) -> None:
-        self.search.unlisten(self.heard)
+        self.search.unlisten(self.search_changed)
 
-    def heard(self) -> None:
+    def search_changed(self) -> None:
         """The state of the search or its activity has changed."""
         if self.is_mounted and self.is_current:
             self.draw()

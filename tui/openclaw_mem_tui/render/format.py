@@ -32,7 +32,7 @@ def inert(text: str, limit: int = LINE_LIMIT) -> str:
     """One line in which every character is seen and none acts.
 
     Control characters (escape sequences, C1), bidirectional and zero-width controls, lone surrogates and
-    unassigned code points become visible notation (``^[``, ``<U+202E>``); a newline becomes ``⏎``; what lies
+    unassigned code points become visible notation (``^[``, ``<U+202E>``); a newline becomes ``⏎``; what is
     past ``limit`` characters is replaced by a count.
     """
     cut = len(text) - limit
@@ -78,7 +78,7 @@ def crop(text: str, width: int) -> str:
 
 
 def crop_left(text: str, width: int) -> str:
-    """The text, or its end after an ellipsis, in at most ``width`` cells (paths: the end tells most)."""
+    """The text, or its end after an ellipsis, in at most ``width`` cells (paths: the end says most)."""
     if cell_len(text) <= width:
         return text
     if width <= 0:
@@ -202,8 +202,8 @@ def age(seconds: float) -> str:
 def clock(at: float, now: float, seconds: bool = False) -> str:
     """A moment (epoch seconds) in local time: ``14:02``, ``14:02:20``; with its date when not today."""
     moment = time.localtime(at)
-    told = time.strftime("%H:%M:%S" if seconds else "%H:%M", moment)
-    return told if moment[:3] == time.localtime(now)[:3] else f"{time.strftime('%Y-%m-%d', moment)} {told}"
+    text = time.strftime("%H:%M:%S" if seconds else "%H:%M", moment)
+    return text if moment[:3] == time.localtime(now)[:3] else f"{time.strftime('%Y-%m-%d', moment)} {text}"
 
 
 def day(at: float, now: float) -> str:

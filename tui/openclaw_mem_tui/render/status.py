@@ -156,7 +156,10 @@ def fallback(pool: Pool) -> Line:
 def served(pool: Pool) -> str:
     """What answers: ``BM25 only``, ``vectors of static-minilm answer``."""
     if pool.fallback is not None:
-        return pool.fallback.who
+        source = pool.fallback.served
+        if source not in ("keywords", "nobody"):
+            return f"vectors of {source} answer"
+        return "BM25 only" if source == "keywords" else "no retriever answers"
     return "BM25 only" if pool.leg("lexical") is not None else "no retriever answers"
 
 

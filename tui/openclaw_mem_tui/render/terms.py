@@ -20,7 +20,7 @@ class Marker:
 
     @classmethod
     def of(cls, pool: Pool | None) -> Marker:
-        """The marker for what a pool's lexical leg asked for."""
+        """The marker for the terms that a pool's BM25 query had."""
         return cls(Matches.of(pool) if pool is not None else Matches(frozenset(), ()))
 
     def mark(self, text: str, role: str = "") -> Line:
@@ -37,7 +37,7 @@ class Marker:
         return tuple(parts)
 
     def count(self, text: str) -> int:
-        """How many places of a text are marked."""
+        """How many matches of a text are marked."""
         return sum(len(self.matches.ranges(line)) for line in inert_lines(text))
 
     def best_line(self, text: str, room: int) -> Line:

@@ -88,13 +88,13 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         return self.paint(self.drawn[index], base, self.cells)
 
     def action_go(self, step: int) -> None:
-        place = max(0, min(len(self._spans) - 1, self.cursor + step))
-        if place == self.cursor:
+        target = max(0, min(len(self._spans) - 1, self.cursor + step))
+        if target == self.cursor:
             return
-        for at in (self.cursor, place):
+        for at in (self.cursor, target):
             for index in range(*self._spans[at]) if at < len(self._spans) else ():
                 self._painted.pop((index, self.cells), None)
-        self.cursor = place
+        self.cursor = target
         self.changed()
         self.refresh()
         self.follow()
@@ -126,12 +126,12 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
 
     def on_click(self, event: events.Click) -> None:
         line = event.y - self.gutter.top + self.scroll_offset.y
-        place = next((i for i, (first, stop) in enumerate(self._spans) if first <= line < stop), None)
-        if place is None:
+        target = next((i for i, (first, stop) in enumerate(self._spans) if first <= line < stop), None)
+        if target is None:
             return
-        if place == self.cursor and event.chain > 1:
+        if target == self.cursor and event.chain > 1:
             self.post_message(self.Chosen(self))
-        self.action_go(place - self.cursor)
+        self.action_go(target - self.cursor)
 
 
 class _Lazy(Sequence[T], Generic[T]):

@@ -73,12 +73,12 @@ class ChunksScreen(WorkbenchScreen):
 
     def on_mount(self) -> None:
         self.pieces.focus()
-        self.heard()
+        self.search_changed()
 
     def on_screen_resume(self) -> None:
-        self.heard()
+        self.search_changed()
 
-    def heard(self) -> None:
+    def search_changed(self) -> None:
         if not self.is_mounted or not self.is_current:
             return
         fresh = self.search.activity.freshness

@@ -108,9 +108,9 @@ class IndexScreen(WorkbenchScreen):
 
     def on_screen_resume(self) -> None:
         self._read_for = None
-        self.heard()
+        self.search_changed()
 
-    def heard(self) -> None:
+    def search_changed(self) -> None:
         """After a sync, or when the files were found to differ, the index is read again."""
         if not self.is_mounted or not self.is_current:
             return

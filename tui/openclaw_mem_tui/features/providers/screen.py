@@ -97,13 +97,13 @@ class ProvidersScreen(WorkbenchScreen):
 
     def on_screen_resume(self) -> None:
         self._read_for = None
-        self.heard()
+        self.search_changed()
 
     def on_screen_suspend(self) -> None:
         # The outcome of a probe is not shown any more; its thread ends by itself.
         self.workers.cancel_group(self, "probe")
 
-    def heard(self) -> None:
+    def search_changed(self) -> None:
         """The search has changed: what it found out about a provider is in the chain."""
         if not self.is_mounted or not self.is_current:
             return

@@ -65,7 +65,7 @@ def answered_by(pool: Pool) -> str:
 
 
 def whose_vectors(pool: Pool, number: int) -> str:
-    """The name of a vector leg's space: the configured provider's own has none."""
+    """The name of a vector list's space: the configured provider's own has none."""
     leg = pool.leg("vector", number)
     if leg is None:
         return ""

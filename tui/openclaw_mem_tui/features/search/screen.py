@@ -97,7 +97,7 @@ class SearchScreen(WorkbenchScreen):
             with self.prevent(Input.Changed):
                 self.query_line.value = self._initial_query
             self.search.ask(self._initial_query)
-        self.heard()
+        self.search_changed()
         (self.hits if self.search.guide or self._initial_query else self.query_line).focus()
         self.run_in(self._start, "start")
 
@@ -169,7 +169,7 @@ class SearchScreen(WorkbenchScreen):
 
     # -- state to screen ----------------------------------------------------------------------------------
 
-    def heard(self) -> None:
+    def search_changed(self) -> None:
         self.view = self.search.view
         self.activity = self.search.activity
 

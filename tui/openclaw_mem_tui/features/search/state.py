@@ -32,8 +32,8 @@ CITATIONS: tuple[Citations, ...] = ("auto", "on", "off")
 PROFILE = "profile"
 KNOB_NAMES: tuple[str, ...] = (PROFILE, *KNOBS)
 
-#: What the baseline is called while a fault is on.
-HEALTHY_RUN = "healthy run"
+#: The name of the baseline while a fault is simulated.
+HEALTHY_RUN = "without faults"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class View:
 
 
 def same_rows(before: View, view: View) -> bool:
-    """Whether the two look the same but for the edges: an unanswered query changes no row."""
+    """Whether the two are drawn the same but for the edges: an unanswered query changes no row."""
     return (
         view.trace is before.trace
         and view.trace is not None
@@ -154,7 +154,7 @@ def asked(view: View, query: str) -> View:
 
 def answered(view: View, pool: Pool, baseline_pool: Pool | None = None) -> View:
     """A pool has arrived, found under the faults that are on: rank it. ``baseline_pool`` is given when the
-    baseline needs another one: its knobs do, or it is the healthy run."""
+    baseline needs another one: its knobs do, or it is the run without faults."""
     trace = rank(pool, view.knobs)
     key = view.knobs.retrieval_key
     view = replace(view, pool=pool, pool_key=key, trace=trace, pending=False, error="")
@@ -249,7 +249,7 @@ def timings(view: View) -> list[tuple[str, float]]:
     if view.pool is None or view.trace is None:
         return []
     steps = {"embed": "embed", "vector": "vec", "bm25": "bm25", "lines": "lines"}
-    spent = [(told, view.pool.timings[name]) for name, told in steps.items() if name in view.pool.timings]
+    spent = [(shown, view.pool.timings[name]) for name, shown in steps.items() if name in view.pool.timings]
     return [*spent, ("rank", view.trace.milliseconds)]
 
 

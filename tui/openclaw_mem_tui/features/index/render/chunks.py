@@ -37,12 +37,12 @@ def header(cells: int) -> Line:
     return line((fmt.crop(titles, cells), "dim"))
 
 
-def piece_row(anatomy: Anatomy, place: int, cells: int, selected: bool) -> Line:
+def piece_row(anatomy: Anatomy, chosen: int, cells: int, selected: bool) -> Line:
     """One chunk: its number, lines, size, the lines that it repeats, and which retriever can find it."""
-    piece = anatomy.pieces[place]
+    piece = anatomy.pieces[chosen]
     row = line(
         ("▌ " if selected else "  ", "accent"),
-        (f"{place + 1:>4} ", "strong" if selected else ""),
+        (f"{chosen + 1:>4} ", "strong" if selected else ""),
         f"{lines_of(piece):>11} ",
         f"{piece.tokens:>6} ",
         (f"{piece.overlap or '':>7}  ", "text"),
@@ -63,14 +63,14 @@ def lines_of(piece: Piece) -> str:
     )
 
 
-def text(anatomy: Anatomy, place: int, cells: int) -> list[Line]:
-    """The text of the chunk at ``place`` and of both its neighbours, with their edges."""
+def text(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
+    """The text of the chunk at ``chosen`` and of both its neighbours, with their edges."""
     if not anatomy.pieces:
         return wrapped(line(("There is no text to cut in this file.", "dim")), cells)
-    shown = range(max(0, place - 1), min(len(anatomy.pieces), place + 2))
-    piece = anatomy.pieces[place]
+    shown = range(max(0, chosen - 1), min(len(anatomy.pieces), chosen + 2))
+    piece = anatomy.pieces[chosen]
     if piece.partial:
-        return _partial(anatomy, place, cells)
+        return _partial(anatomy, chosen, cells)
     first = min(anatomy.pieces[at].first for at in shown)
     last = max(anatomy.pieces[at].last for at in shown)
     gutter = max(3, len(str(anatomy.lines[last].number)))
@@ -85,11 +85,11 @@ def text(anatomy: Anatomy, place: int, cells: int) -> list[Line]:
             continue
         for at in shown:
             if anatomy.pieces[at].first == index:
-                made.append(_begins(anatomy, at, at == place, cells))
-        made.extend(_numbered(anatomy, index, place, shown, gutter, cells))
+                made.append(_begins(anatomy, at, at == chosen, cells))
+        made.extend(_numbered(anatomy, index, chosen, shown, gutter, cells))
         for at in shown:
             if anatomy.pieces[at].last == index:
-                made.append(_ends(at, at == place, cells))
+                made.append(_ends(at, at == chosen, cells))
     below = len(anatomy.lines) - last - 1
     if below > 0:
         made.append(line((f"   … {fmt.count(below, 'line')} below", "faint")))
@@ -121,9 +121,9 @@ def _rule(corner: str, title: str, stroke: str, selected: bool, cells: int) -> L
     return line((corner, role), (title, "strong" if selected else "dim"), (stroke * rest, role))
 
 
-def _numbered(anatomy: Anatomy, index: int, place: int, shown: range, gutter: int, cells: int) -> list[Line]:
+def _numbered(anatomy: Anatomy, index: int, chosen: int, shown: range, gutter: int, cells: int) -> list[Line]:
     inside = [at for at in shown if anatomy.pieces[at].first <= index <= anatomy.pieces[at].last]
-    mine = place in inside
+    mine = chosen in inside
     shared = len(inside) > 1
     bar = "╋" if shared and mine else "┃" if mine else "│" if inside else " "
     bar_role = "text" if shared else "accent" if mine else "faint"
@@ -135,18 +135,18 @@ def _numbered(anatomy: Anatomy, index: int, place: int, shown: range, gutter: in
     return [(*(rest if at else head), *row) for at, row in enumerate(rows)]
 
 
-def _partial(anatomy: Anatomy, place: int, cells: int) -> list[Line]:
+def _partial(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
     """A chunk that is a part of an over-long line: its own text."""
-    piece = anatomy.pieces[place]
-    made = [_begins(anatomy, place, True, cells)]
+    piece = anatomy.pieces[chosen]
+    made = [_begins(anatomy, chosen, True, cells)]
     note = f"a part of line {piece.start_line}, which is longer than a chunk"
     made.append(line(("┃ ", "accent"), (note, "dim")))
     for row in fmt.inert_lines(piece.text, limit=20_000):
         made.extend((Span("┃ ", "accent"), *part) for part in wrapped(line(row), max(8, cells - 3)))
-    return [*made, _ends(place, True, cells)]
+    return [*made, _ends(chosen, True, cells)]
 
 
-def status(anatomy: Anatomy, place: int, trouble: str, cells: int) -> Line:
+def status(anatomy: Anatomy, chosen: int, trouble: str, cells: int) -> Line:
     """Which chunk is selected, and how many of them can be found, and how."""
     if trouble:
         return spread(line((" ✗ ", "bad"), fmt.inert(trouble)), (), cells)
@@ -156,5 +156,5 @@ def status(anatomy: Anatomy, place: int, trouble: str, cells: int) -> Line:
     keyword, vector = sum(piece.keyword for piece in pieces), sum(piece.embedded for piece in pieces)
     found = f"keyword {keyword:,} of {len(pieces):,} · vector {vector:,} of {len(pieces):,} "
     whole = keyword == vector == len(pieces)
-    at = f"chunk {place + 1:,} of {len(pieces):,} · {fmt.count(pieces[place].tokens, 'token')}"
+    at = f"chunk {chosen + 1:,} of {len(pieces):,} · {fmt.count(pieces[chosen].tokens, 'token')}"
     return spread(line((" ● ", "good"), (at, "dim")), line((found, "dim" if whole else "warn")), cells)
