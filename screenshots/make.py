@@ -50,6 +50,8 @@ NOW = datetime.datetime(2026, 3, 31, 18, 0, tzinfo=datetime.UTC).timestamp()
 #: The path that the screens show instead of a temporary folder.
 SHOWN_WORKSPACE = "/home/ines/quillfern"
 LARGE, SMALL = (120, 36), (80, 24)
+#: Width of a character in the pictures.
+CELL = 12.2
 
 
 @dataclass(frozen=True)
@@ -273,13 +275,22 @@ def portable(svg: str) -> str:
 
 
 def text_of(svg: str) -> list[str]:
-    """The characters of a screenshot, row by row (what the tests compare)."""
+    """The characters of a screenshot, row by row, each in its column (what the tests compare)."""
     import html
 
+    from rich.cells import cell_len
+
     rows: dict[float, list[tuple[float, str]]] = {}
-    for x, y, text in re.findall(r'<text [^>]*?x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>', svg):
+    pattern = r'<text class="[^"]*-r\d+" [^>]*?x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>'
+    for x, y, text in re.findall(pattern, svg):
         rows.setdefault(float(y), []).append((float(x), html.unescape(text).replace("\xa0", " ")))
-    return ["".join(text for _, text in sorted(parts)).rstrip() for _, parts in sorted(rows.items())]
+    made = []
+    for _, parts in sorted(rows.items()):
+        row = ""
+        for x, text in sorted(parts):
+            row += " " * (round(x / CELL) - cell_len(row)) + text
+        made.append(row.rstrip())
+    return made
 
 
 def as_png(svg: str) -> bytes:

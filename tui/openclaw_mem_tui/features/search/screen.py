@@ -182,7 +182,7 @@ class SearchScreen(WorkbenchScreen):
             self.draw()
             return
         if view.trace is None:
-            self.hits.landing = landing(view, self.search.activity, self.search.guide)
+            self._draw_landing()
         self.hits.show(view)
         if self._fault_opens and view.answers:
             self._fault_opens = False
@@ -288,6 +288,7 @@ class SearchScreen(WorkbenchScreen):
         self._fit_waterfall()
         self.draw_keys()
 
+    @on(KnobPanel.Moved)
     def draw_hint(self) -> None:
         name, knobs = self.knob_panel.name_at_cursor, self.search.view.knobs
         self.hint.show(lambda cells: hint(name, cells, knobs))
@@ -344,12 +345,7 @@ class SearchScreen(WorkbenchScreen):
 
     @on(KnobPanel.Reset)
     def _reset(self, event: KnobPanel.Reset) -> None:
-        view = self.search.view
-        self.tune(reset(view.knobs, view.defaults, event.name))
-
-    @on(KnobPanel.Moved)
-    def _knob_moved(self) -> None:
-        self.draw_hint()
+        self.tune(reset(self.search.view.knobs, self.search.view.defaults, event.name))
 
     def on_descendant_focus(self) -> None:
         self.draw_keys()
