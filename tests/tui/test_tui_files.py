@@ -18,11 +18,11 @@ from openclaw_mem_themes import BUILT_IN, ThemeError, load_theme
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.bindings import ACTIONS, keys_markdown, offered
 from openclaw_mem_tui.editor import editor_command
+from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.search import export
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
 from openclaw_mem_tui.screen import WorkbenchScreen
-from openclaw_mem_tui.screen_table import SCREENS
 from openclaw_mem_tui.themes import textual_theme
 
 HOSTILE = "x\x1b[31m | [red]`#"
@@ -165,8 +165,8 @@ def test_the_key_table_of_the_readme_is_fresh() -> None:
 def test_pure_modules_do_not_import_textual() -> None:
     search = ("state", "lessons", "export", "comparison", "presenter", "render.hits", "render.waterfall")
     search += ("render.funnel", "render.preview", "render.knobs", "render.landing")
-    index = ("presenter", "render.files", "render.doctor", "render.events", "render.chunks", "render.summary")
-    modules = ["editor", "presenter", "service", "memory_thread", "sync_controller", "screen_table"]
+    index = ("presenter", "render.files", "render.doctor", "render.chunks", "render.summary")
+    modules = ["editor", "presenter", "service", "memory_thread", "sync_controller", "features"]
     modules += [f"render.{name}" for name in ("format", "spans", "status", "terms")]
     modules += [f"features.search.{name}" for name in search]
     modules += [f"features.index.{name}" for name in index]

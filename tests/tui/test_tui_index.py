@@ -21,8 +21,7 @@ from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, PickScreen
-from openclaw_mem_tui.widgets.help import HelpScreen
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen, PickScreen
 
 
 def index_screen(app: Workbench) -> IndexScreen:

@@ -18,9 +18,8 @@ from textual.widget import Widget
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.render import preview as preview_lines
 from openclaw_mem_tui.features.search.screen import SearchScreen
-from openclaw_mem_tui.widgets.dialogs import PickScreen
+from openclaw_mem_tui.widgets.dialogs import HelpScreen, PickScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
-from openclaw_mem_tui.widgets.help import HelpScreen
 
 DRILL = "how long did the last restore drill take"
 

@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
-from openclaw_mem_tui.widgets.help import HelpScreen
+from openclaw_mem_tui.widgets.dialogs import HelpScreen
 from support.embed_server import Fault, Server, hang, running_server, unauthorized
 from support.providers import World, make_world
 

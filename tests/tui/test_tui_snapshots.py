@@ -1,7 +1,7 @@
 """The screens as text, at both sizes: what is drawn today is what ``snapshots/`` holds.
 
-``OPENCLAW_MEM_SNAPSHOTS=write uv run pytest tests/tui/test_tui_snapshots.py`` writes them anew; the difference
-is then read in git.
+``OPENCLAW_MEM_SNAPSHOTS=write uv run pytest tests/tui/test_tui_snapshots.py`` writes them anew; git shows the
+difference.
 """
 
 from __future__ import annotations

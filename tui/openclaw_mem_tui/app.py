@@ -13,10 +13,10 @@ from textual.screen import Screen
 
 from openclaw_mem_themes import DEFAULT, ThemeError
 from openclaw_mem_tui.bindings import NOT_IN_PALETTE, offered
+from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.lessons import DemoGuide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.screen import SearchScreen
-from openclaw_mem_tui.screen_table import SCREENS
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
 from openclaw_mem_tui.themes import chosen_theme, mixed_variables, our_themes
 from openclaw_mem_tui.widgets.dialogs import Palette

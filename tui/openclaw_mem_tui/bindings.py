@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from textual.binding import Binding
 
-from openclaw_mem_tui.screen_table import SCREENS
+from openclaw_mem_tui.features import SCREENS
 
 #: Parts of the search lab with keys of their own: every other value of ``Action.where`` is a screen.
 _PARTS = frozenset({"query", "knobs"})
@@ -60,15 +60,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("dropped", "d", "d", "show or hide what was not returned", "Hits", footer="dropped", rank=10),
     Action("baseline", "b", "b", "pin this run as the baseline", "Hits", footer="baseline", rank=9),
     Action("clear_baseline", "B", "B", "back to the configured baseline", "Hits"),
-    Action(
-        "get",
-        "enter",
-        "enter",
-        "the lines around the chunk (memory_get)",
-        "Note",
-        footer="note",
-        rank=3,
-    ),
+    Action("get", "enter", "enter", "the lines around the chunk (memory_get)", "Note", footer="note", rank=3),
     Action("render", "m", "m", "render the Markdown of the chunk", "Note", footer="render", rank=12),
     Action("edit", "e", "e", "open the note in your editor, at the line", "Note", footer="edit", rank=9),
     Action("copy_location", "y", "y", "copy path:line", "Note"),

@@ -15,8 +15,8 @@ from openclaw_mem_tui.bindings import ACTIONS, elsewhere
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.sync_controller import Job
+from openclaw_mem_tui.widgets.dialogs import HelpScreen, Reading
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar
-from openclaw_mem_tui.widgets.help import HelpScreen, Reading
 from openclaw_mem_tui.widgets.line_view import Pane
 
 

@@ -17,8 +17,8 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import line, wrapped
 from openclaw_mem_tui.screen import WorkbenchScreen, title_of
 from openclaw_mem_tui.sync_controller import Job
+from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar
-from openclaw_mem_tui.widgets.help import Reading
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
@@ -120,8 +120,7 @@ class ChunksScreen(WorkbenchScreen):
         self.query_one("#pieces-head", Pane).show(lambda cells: [render.header(cells)])
         cut.show(lambda cells: render.summary(anatomy, cells))
         self.pieces.show_rows(
-            len(anatomy.pieces),
-            lambda at, cells, chosen: render.piece_row(anatomy, at, cells, chosen),
+            len(anatomy.pieces), lambda at, cells, chosen: render.piece_row(anatomy, at, cells, chosen)
         )
         status.show(lambda cells: [render.status(anatomy, self.pieces.cursor, trouble, cells)])
         self._draw_text()

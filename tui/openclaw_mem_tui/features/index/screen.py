@@ -12,11 +12,11 @@ from openclaw_mem_engine.api import Check, FileRow, Freshness
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.index.actions import FileActions, IndexActions
 from openclaw_mem_tui.features.index.presenter import IndexPresenter
-from openclaw_mem_tui.features.index.render import doctor, events, files, summary
+from openclaw_mem_tui.features.index.render import doctor, files, summary
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.screen import Lab, WorkbenchScreen
+from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar
-from openclaw_mem_tui.widgets.help import Reading
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
@@ -143,14 +143,13 @@ class IndexScreen(WorkbenchScreen):
         self.query_one("#facts", Pane).show(lambda cells: summary.facts(state, activity, cells, short))
         self.query_one("#files-head", Pane).show(lambda cells: [files.header(cells)])
         self.files.show_rows(
-            len(state.files),
-            lambda at, cells, chosen: files.file_row(state.files[at], state, cells, chosen),
+            len(state.files), lambda at, cells, chosen: files.file_row(state.files[at], state, cells, chosen)
         )
         found = state.findings
         self.doctor.show_rows(len(found), lambda at, cells, chosen: doctor.item_row(found[at], cells, chosen))
         self.events.show_rows(
             len(state.events),
-            lambda at, cells, chosen: events.event_row(state.events[at], state, cells, chosen),
+            lambda at, cells, chosen: files.event_row(state.events[at], state, cells, chosen),
         )
         box = self.query_one("#files-box", Vertical)
         box.border_title = files.title(state)
@@ -171,7 +170,7 @@ class IndexScreen(WorkbenchScreen):
             self._show_detail(name, item, lambda cells: doctor.item_detail(item, cells))
         elif at is self.events:
             event = state.events[at.cursor] if at.cursor < len(state.events) else None
-            self._show_detail("event", event, lambda cells: events.event_detail(event, state, cells))
+            self._show_detail("event", event, lambda cells: files.event_detail(event, state, cells))
         else:
             row = self.selected
             self._show_detail("file", row, lambda cells: files.file_detail(row, state, cells))

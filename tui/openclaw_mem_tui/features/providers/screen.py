@@ -15,8 +15,8 @@ from openclaw_mem_tui.features.providers import render
 from openclaw_mem_tui.features.providers.presenter import ProvidersPresenter
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.screen import Lab, WorkbenchScreen
+from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar
-from openclaw_mem_tui.widgets.help import Reading
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 

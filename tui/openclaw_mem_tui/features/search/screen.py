@@ -14,11 +14,10 @@ from textual.widgets import Input
 from openclaw_mem_engine.api import Knobs, Row
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.providers.render import in_short
-from openclaw_mem_tui.features.search.actions import HitActions, MoreActions, QueryActions
+from openclaw_mem_tui.features.search.actions import HitActions, MoreActions, NoteActions, QueryActions
 from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
 from openclaw_mem_tui.features.search.lessons import lesson_lines
-from openclaw_mem_tui.features.search.note_actions import NoteActions
 from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
 from openclaw_mem_tui.features.search.preview import Preview
 from openclaw_mem_tui.features.search.query_line import QueryLine

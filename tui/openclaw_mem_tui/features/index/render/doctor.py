@@ -50,9 +50,7 @@ def item_detail(item: Finding | Check | None, cells: int) -> list[Line]:
     say = details.say
     if isinstance(item, Check):
         say(
-            "check",
-            fmt.inert(item.name),
-            (" · ok" if item.ok else " · failed", "good" if item.ok else "bad"),
+            "check", fmt.inert(item.name), (" · ok" if item.ok else " · failed", "good" if item.ok else "bad")
         )
         say("result", fmt.inert(item.detail))
         return details.lines

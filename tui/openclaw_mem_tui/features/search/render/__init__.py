@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from openclaw_mem_tui.widgets.help import Reading
+    from openclaw_mem_tui.widgets.dialogs import Reading
 
 READING: Reading = (
     "Reading the rows",
