@@ -37,7 +37,7 @@ settled = make.settled
 
 
 def lab(app: Workbench) -> SearchScreen:
-    """The lab's screen, also while a box lies over it."""
+    """The screen of the search lab, also while a dialog covers it."""
     return next(screen for screen in app.screen_stack if isinstance(screen, SearchScreen))
 
 

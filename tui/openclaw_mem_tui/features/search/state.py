@@ -279,11 +279,6 @@ def reset(knobs: Knobs, defaults: Knobs, name: str) -> Knobs:
     return replace(knobs, **{name: getattr(defaults, name)})
 
 
-def is_free(before: Knobs, after: Knobs) -> bool:
-    """Whether going from one setting to the other needs no retrieval."""
-    return before.retrieval_key == after.retrieval_key
-
-
 # -- query history ----------------------------------------------------------------------------------------
 
 
