@@ -23,8 +23,8 @@ def open_workbench(
     theme: str | None = None,
     faults: frozenset[str] = frozenset(),
 ) -> int:
-    """Run the workbench on these settings until the user quits; returns its exit code. Blocks. ``faults`` (see
-    ``providers.faults``) are simulated from the start."""
+    """Run the workbench on these settings until the user quits; returns its exit code. Blocks. ``faults``
+    (see ``providers.faults``) are simulated from the start."""
     from openclaw_mem_tui.app import run
     from openclaw_mem_tui.features.search.lessons import DemoGuide
 
