@@ -89,8 +89,8 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path, name: s
         if name.startswith("embeddings-") or name == "wrong-dimension":
             assert "BM25 only for static" in screen.notes.text
         await press(pilot, "2")
-        told = " ".join(app.screen.query_one("#last").text.split())  # type: ignore[attr-defined]
-        assert "(fault injected on purpose)" in told or not name.startswith("embeddings-")
+        drawn = " ".join(app.screen.query_one("#last").text.split())  # type: ignore[attr-defined]
+        assert "(fault injected on purpose)" in drawn or not name.startswith("embeddings-")
         await press(pilot, "u")
         assert screen.search.view.faults == frozenset() and "no fault is simulated any more" in first_status(
             app
@@ -117,9 +117,9 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         screen = providers(app)
         assert "SIMULATED FAULT: embeddings-401" in first_line(app) and "· u clears" in first_line(app)
         assert "[x] embeddings-401" in screen.faults.text
-        told = screen.last.text
-        assert "the same as the baseline" in told and "BM25 only" in told
-        assert "static-minilm" in told and "overlap@6" in told
+        drawn = screen.last.text
+        assert "the same as the baseline" in drawn and "BM25 only" in drawn
+        assert "static-minilm" in drawn and "overlap@6" in drawn
         assert screen.last.border_title == "last query under this fault"
         chain = screen.chain.text.splitlines()
         assert any("static" in row and "✗ failed" in row for row in chain)
@@ -238,8 +238,8 @@ def test_the_banner_fits_any_width() -> None:
     everything = frozenset(FAULTS)
     for cells in (20, 40, 60, 80, 120, 300):
         for faults in (frozenset({"zero-vector"}), everything):
-            told = text_of(fault_banner(faults, cells))
-            assert len(told) == cells and "FAULT" in told
+            drawn = text_of(fault_banner(faults, cells))
+            assert len(drawn) == cells and "FAULT" in drawn
     assert fault_banner(frozenset(), 80) == ()
     assert "+5" in text_of(fault_banner(everything, 120)) or "+4" in text_of(fault_banner(everything, 120))
 

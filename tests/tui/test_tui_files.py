@@ -38,14 +38,14 @@ def test_markdown_is_inert() -> None:
     view = world.view(
         Knobs().set({"min_score": 0.2}), Knobs(), query=HOSTILE, paths=(f"memory/{HOSTILE}.md",) * 3
     )
-    told = export.as_markdown(view)
-    assert "\x1b" not in told and "\\[red\\]" in told
-    assert "## Not returned" in told and "min_score" in told and "json5" in told
+    report = export.as_markdown(view)
+    assert "\x1b" not in report and "\\[red\\]" in report
+    assert "## Not returned" in report and "min_score" in report and "json5" in report
 
 
 def test_config_fragment_holds_the_change() -> None:
-    told = export.as_config(world.view(Knobs().set({"max_results": 9}), Knobs()))
-    assert "maxResults" in told and "9" in told
+    fragment = export.as_config(world.view(Knobs().set({"max_results": 9}), Knobs()))
+    assert "maxResults" in fragment and "9" in fragment
 
 
 def test_files_are_never_overwritten(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_users_theme_by_name_and_by_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reason"),
     [
         ("[colors", "cannot be read"),
         ("[colors]\n", "at least primary"),
@@ -120,10 +120,10 @@ def test_a_users_theme_by_name_and_by_path(tmp_path: Path) -> None:
         ('name = "../x"\n[colors]\nprimary = "#123456"\n', "letters, digits"),
     ],
 )
-def test_a_bad_theme_is_refused_with_a_reason(tmp_path: Path, text: str, told: str) -> None:
+def test_a_bad_theme_is_refused_with_a_reason(tmp_path: Path, text: str, reason: str) -> None:
     file = tmp_path / "bad.toml"
     file.write_text(text)
-    with pytest.raises(ThemeError, match=told):
+    with pytest.raises(ThemeError, match=reason):
         load_theme(str(file))
 
 
@@ -154,12 +154,12 @@ def test_every_action_has_its_method_and_no_key_is_taken_twice() -> None:
 
 
 def test_the_key_table_of_the_readme_is_fresh() -> None:
-    told = keys_markdown()
+    table = keys_markdown()
     for action in ACTIONS:
         if action.shown:
-            assert action.help in told
+            assert action.help in table
     readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    assert told.strip() in readme, "run keys_markdown() and put it between the key marks of the README"
+    assert table.strip() in readme, "run keys_markdown() and put it between the key marks of the README"
 
 
 def test_pure_modules_do_not_import_textual() -> None:

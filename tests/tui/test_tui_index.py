@@ -139,8 +139,8 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         await press(pilot, "d")
         assert "error" in str(screen.doctor.border_title)
         await press(pilot, "tab")
-        told = " ".join(screen.detail.text.split())
-        assert "✗ error" in told and "repair f from" in told and "openclaw-mem doctor --fix" in told
+        drawn = " ".join(screen.detail.text.split())
+        assert "✗ error" in drawn and "repair f from" in drawn and "openclaw-mem doctor --fix" in drawn
         await press(pilot, "f")
         assert isinstance(pilot.app.screen, ConfirmScreen)
         assert "Notes are not touched" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
@@ -347,8 +347,8 @@ async def test_screens_lead_to_each_other_and_the_lab_lies_below(tmp_path: Path)
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
-        told = pilot.app.screen.query_one("HelpText").text
-        assert "build a new index" in told and "Reading the index" in told and "knob" not in told
+        drawn = pilot.app.screen.query_one("HelpText").text
+        assert "build a new index" in drawn and "Reading the index" in drawn and "knob" not in drawn
         await pilot.press("escape")
         await pilot.pause()
         titles = [command.title for command in pilot.app.get_system_commands(screen)]

@@ -194,8 +194,8 @@ async def test_help_comes_from_the_table(tmp_path: Path) -> None:
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
-        told = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
-        assert "pin this run as the baseline" in told and "in the order in which the agent gets" in told
+        drawn = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
+        assert "pin this run as the baseline" in drawn and "in the order in which the agent gets" in drawn
         await pilot.press("escape")
         await pilot.pause()
         assert pilot.app.screen is screen

@@ -97,8 +97,8 @@ async def test_the_chain_says_who_serves_and_the_pane_says_all(tmp_path: Path) -
         assert any("static" in row and "primary" in row and "● active" in row for row in rows)
         assert "○ ready" in rows[-1] and "keywords" in rows[-1]
         assert screen.selected is not None and screen.selected.name == "static"
-        told = screen.link_pane.text
-        assert "stays on this machine" in told and "97 of 97 passages" in told and "free" in told
+        drawn = screen.link_pane.text
+        assert "stays on this machine" in drawn and "97 of 97 passages" in drawn and "free" in drawn
         assert "97 entries" in screen.query_one("#cache").text  # type: ignore[attr-defined]
         assert "vectors of static-minilm-256-int8 and BM25" in " ".join(screen.last.text.split())
         await press(pilot, "g")
@@ -123,11 +123,11 @@ async def test_a_provider_is_asked_and_answers(remote: World) -> None:
             asked = len(server.requests)
             await press(pilot, "r")
             assert len(server.requests) == asked + 1
-            told = " ".join(screen.link_pane.text.split())
-            assert "● active" in told and "answered in" in told
-            assert "stays on this machine" in told and "free" in told
-            assert "config.toml" in told.replace(" ", "") and "hash-bow-256" in told
-            assert "today" in told and "30 days" in told and "token" in told
+            drawn = " ".join(screen.link_pane.text.split())
+            assert "● active" in drawn and "answered in" in drawn
+            assert "stays on this machine" in drawn and "free" in drawn
+            assert "config.toml" in drawn.replace(" ", "") and "hash-bow-256" in drawn
+            assert "today" in drawn and "30 days" in drawn and "token" in drawn
             assert "openai answered in" in screen.query_one("#status").text  # type: ignore[attr-defined]
             assert SECRET not in every_text(screen)
             assert SECRET not in pilot.app.export_screenshot()
@@ -140,8 +140,8 @@ async def test_a_provider_that_refuses_is_shown_with_reason_and_next_try(remote:
         async with opened(app) as (pilot, screen):
             server.forever = unauthorized()
             await press(pilot, "r")
-            told = " ".join(screen.link_pane.text.split())
-            assert "✗ failed since" in told and "circuit open, retry at" in told and "401" in told
+            drawn = " ".join(screen.link_pane.text.split())
+            assert "✗ failed since" in drawn and "circuit open, retry at" in drawn and "401" in drawn
             assert "openai did not answer" in screen.query_one("#status").text  # type: ignore[attr-defined]
             keywords = screen.chain.text.splitlines()[-1]
             assert "● active" in keywords
@@ -233,9 +233,9 @@ async def test_help_palette_and_quit(tmp_path: Path) -> None:
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
-        told = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
-        assert "stop all simulated faults" in told and "Reading the chain" in told
-        assert "knob" not in told.lower()
+        drawn = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
+        assert "stop all simulated faults" in drawn and "Reading the chain" in drawn
+        assert "knob" not in drawn.lower()
         await pilot.press("escape")
         await pilot.pause()
         titles = [command.title for command in pilot.app.get_system_commands(screen)]

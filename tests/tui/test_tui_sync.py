@@ -92,5 +92,5 @@ async def test_what_a_sync_remarks_is_shown(tmp_path: Path) -> None:
     app = Workbench(make.demo_memory(tmp_path, slow_sync(notes=remarks)), initial_query="heron")
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
-        told = lab(app).notes.text
-        assert "! No vectors for 3 chunks." in told and "the index was rebuilt" in told
+        drawn = lab(app).notes.text
+        assert "! No vectors for 3 chunks." in drawn and "the index was rebuilt" in drawn

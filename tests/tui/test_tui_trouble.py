@@ -256,9 +256,9 @@ async def test_degraded_service_has_its_line(tmp_path: Path) -> None:
     app = Workbench(make.demo_memory(tmp_path, Degraded), initial_query="heron")
     async with app.run_test(size=SMALL) as pilot:
         await settled(pilot)
-        told = " ".join(lab(app).notes.text.split())
-        assert "BM25 only for openai" in told and "HTTP 401" in told
-        assert "3 notes changed since the last sync: ^[[31mx.md." in told
+        drawn = " ".join(lab(app).notes.text.split())
+        assert "BM25 only for openai" in drawn and "HTTP 401" in drawn
+        assert "3 notes changed since the last sync: ^[[31mx.md." in drawn
 
 
 async def test_a_query_without_vectors_says_so(tmp_path: Path) -> None:
