@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 
 from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.config.sources import UserFolders
 
 #: The generated notes end on this day, one daily log a day before it.
 LAST_DAY_S = 1_790_000_000
@@ -113,7 +114,13 @@ def settings_for(workspace: Path, home: Path, provider: str = "static", **enviro
     """Settings with everything of ours below ``home`` and nothing from the user's environment."""
     home.mkdir(parents=True, exist_ok=True)
     environ = environment(home, provider) | environ
-    return load_settings(workspace=workspace, environ=environ, home=home, cwd=home)
+    return load_settings(
+        workspace=workspace,
+        environ=environ,
+        home=home,
+        cwd=home,
+        folders=UserFolders(home / "data", home / "config"),
+    )
 
 
 def environment(home: Path, provider: str = "static") -> dict[str, str]:

@@ -33,14 +33,14 @@ from _whole import MARK, examine  # noqa: E402
 
 from openclaw_mem_engine.config.settings import Settings  # noqa: E402
 from openclaw_mem_engine.memory import Memory  # noqa: E402
-from openclaw_mem_engine.stores.sqlite.aside import has_leftovers  # noqa: E402
+from openclaw_mem_engine.stores.sqlite.files import has_leftovers  # noqa: E402
 from openclaw_mem_engine.sync.lock import SyncLock  # noqa: E402
 
 #: Notes that come, go and change; and one that never does, which every search must find.
 NOTES = 60
 ANCHOR = "memory/anchor.md"
 QUERY = "lighthouse keeper anchor"
-#: The longest life of a child, seconds.
+#: The longest life of a child, seconds; for most of them from their first change on.
 LIFE_S = 0.45
 
 
@@ -137,9 +137,11 @@ def run(folder: Path, kills: int, seed: int, *, alone: bool = False) -> Result:
     reader = fork(lambda: read(settings, stop, told))
     for number in range(kills):
         log = folder / f"child-{number}.log"
-        child_seed, life = draw.random(), draw.uniform(0.0, LIFE_S)
+        child_seed, life, starts = draw.random(), draw.uniform(0.0, LIFE_S), draw.random() < 0.3
         first_mark = 1_000 * (number + 1)
         child = fork(lambda: work(settings, log, child_seed, first_mark))  # noqa: B023 - runs before the next
+        if not starts:  # on a slow machine, opening would take all of that time
+            wait_for(log)
         time.sleep(life)
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
@@ -161,6 +163,13 @@ def run(folder: Path, kills: int, seed: int, *, alone: bool = False) -> Result:
     look(settings, known, kills, result)
     result.kills, result.seconds = kills, time.perf_counter() - began
     return result
+
+
+def wait_for(log: Path) -> None:
+    """Wait until a child has opened the index and writes down its first change; at most ten seconds."""
+    end = time.monotonic() + 10
+    while not (log.exists() and log.stat().st_size) and time.monotonic() < end:
+        time.sleep(0.001)
 
 
 def look(settings: Settings, known: Known, number: int, result: Result) -> None:

@@ -18,15 +18,23 @@ from _bench import LAST_DAY_S, Goal, ZipfText, in_turn, made_up_words, print_tim
 
 from openclaw_mem_engine.model import snippet_of
 from openclaw_mem_engine.ranking.knobs import DOCUMENTED, WORKBENCH, Knobs
-from openclaw_mem_engine.ranking.mmr import mmr_order, unicode_tokens
-from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, DateKind, Leg, LegRow, Pool, Signals
-from openclaw_mem_engine.ranking.rank import rank
+from openclaw_mem_engine.ranking.pipeline import rank
+from openclaw_mem_engine.ranking.pool import (
+    OVERFETCH,
+    Candidate,
+    CandidateList,
+    DateKind,
+    ListRow,
+    Pool,
+    Signal,
+)
+from openclaw_mem_engine.ranking.stages.mmr import mmr_order, token_bitsets, unicode_tokens
 
 DAY_S = 86_400
 
 
 def made_pool() -> Pool:
-    """Two full legs without a common chunk: 400 candidates of 1,600 characters, some near-duplicates."""
+    """Two full lists without a common chunk: 400 candidates of 1,600 characters, some near-duplicates."""
     text = ZipfText(made_up_words(ZipfText(["seed"]).draw, 5_000))
     candidates: dict[str, Candidate] = {}
     for number in range(2 * OVERFETCH):
@@ -38,11 +46,17 @@ def made_pool() -> Pool:
         kind: DateKind = "evergreen" if date is None else "dated"
         candidates[f"{number:064}"] = Candidate(f"{number:064}", path, 1, 30, body, "memory", date, kind)
     ids = list(candidates)
-    nearest = tuple(LegRow(ids[place], 0.9 - place * 0.003) for place in range(OVERFETCH))
-    matching = tuple(LegRow(ids[OVERFETCH + place], 12.0 - place * 0.05) for place in range(OVERFETCH))
-    legs = (Leg("vector", "vector", "words", nearest), Leg("bm25", "lexical", '"words"', matching))
-    signals = {key: Signals(5.0, 0.4, 3.0, 0.5) for key in ids}
-    return Pool("words", legs, candidates, float(LAST_DAY_S), signals)
+    nearest = tuple(ListRow(ids[at], 0.9 - at * 0.003) for at in range(OVERFETCH))
+    matching = tuple(ListRow(ids[OVERFETCH + at], 12.0 - at * 0.05) for at in range(OVERFETCH))
+    lists = (
+        CandidateList("vector", "vector", "words", nearest, space_number=0),
+        CandidateList("bm25", "lexical", '"words"', matching),
+    )
+    signals = {
+        "bm25": {key: Signal(5.0, 3.0) for key in ids},
+        "vector": {key: Signal(0.4, 0.5) for key in ids},
+    }
+    return Pool("words", lists, candidates, float(LAST_DAY_S), signals)
 
 
 def afresh(pool: Pool, knobs: Knobs) -> None:
@@ -72,9 +86,7 @@ def textbook_mmr(scores: Sequence[float], texts: Sequence[str], lam: float, pick
 
 
 def same_choice(pool: Pool, scores: Sequence[float], texts: Sequence[str], picks: int) -> bool:
-    from openclaw_mem_engine.ranking.rank import _token_bitsets
-
-    sets = _token_bitsets(pool, "unicode", list(pool.candidates))
+    sets = token_bitsets(pool, "unicode", list(pool.candidates))
     ours = [selected.position for selected in mmr_order(scores, sets, 0.7)]
     return ours[:picks] == textbook_mmr(scores, texts, 0.7, picks)
 
@@ -90,7 +102,7 @@ def main() -> int:
     weights = cycle([DOCUMENTED.set({"vector_weight": 0.65}), DOCUMENTED])
 
     texts = [candidate.text for candidate in pool.candidates.values()]
-    scores = [1.0 / (1 + place) for place in range(len(texts))]
+    scores = [1.0 / (1 + at) for at in range(len(texts))]
     if not same_choice(pool, scores, texts, 24):
         print("mmr_order and the textbook loop choose differently", file=sys.stderr)
         return 1

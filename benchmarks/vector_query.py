@@ -23,9 +23,8 @@ PER_FILE = 500
 
 def write_index(path: Path, vectors: Any) -> None:
     """An index of short chunks with these vectors, one file for every 500."""
-    from openclaw_mem_engine.model import text_hash
+    from openclaw_mem_engine.model import chunk_id_of, text_hash
     from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, StoredChunk
-    from openclaw_mem_engine.stores.sqlite.identity import chunk_id_of
     from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 
     store = SqliteIndex(path)

@@ -28,8 +28,8 @@ from openclaw_mem_engine.demo import load_queries, write_demo
 from openclaw_mem_engine.inspection.facade import Health
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
-from openclaw_mem_engine.providers.registry import LinkState
-from openclaw_mem_engine.ranking import cuts, rank
+from openclaw_mem_engine.providers.provider_state import ProviderState
+from openclaw_mem_engine.ranking import state as ranking_state
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.status import Status
@@ -52,6 +52,10 @@ SHOWN_WORKSPACE = "/home/ines/quillfern"
 LARGE, SMALL = (120, 36), (80, 24)
 #: Width of a character in the pictures.
 CELL = 12.2
+#: A screen that is not settled after so many seconds hangs; a loaded machine needs a few.
+HANGS_S = 60.0
+#: How often in turn a screen must have nothing to do before it counts as settled.
+CALM_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -118,10 +122,10 @@ class SteadyMemory(Memory):
 
     def retrieve(self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None) -> Pool:
         pool = super().retrieve(query, knobs, cancel)
-        legs = tuple(replace(leg, milliseconds=0.4 if leg.kind == "lexical" else 0.3) for leg in pool.legs)
-        fixed = {"embed": 0.2, "vector": 0.3, "bm25": 0.4, "lines": 0.1}
+        lists = tuple(replace(found, milliseconds=0.4 if found.words else 0.3) for found in pool.lists)
+        fixed = {"embed": 0.2, "vec": 0.3, "bm25": 0.4, "lines": 0.1}
         timings = {name: fixed[name] for name in pool.timings}
-        return replace(pool, legs=legs, timings=timings)
+        return replace(pool, lists=lists, timings=timings)
 
     def sync(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, **how: Any
@@ -130,7 +134,7 @@ class SteadyMemory(Memory):
         report.seconds = 0.2
         return report
 
-    def chain(self) -> tuple[LinkState, ...]:
+    def chain(self) -> tuple[ProviderState, ...]:
         return tuple(
             replace(link, last_ms=0.3 if link.last_ms is not None else None) for link in super().chain()
         )
@@ -203,18 +207,29 @@ def demo_guide() -> DemoGuide:
     return DemoGuide(load_queries(0).suggested)
 
 
-async def settled(pilot: Pilot[int]) -> None:
-    """Wait until no worker runs except the one that watches the files, and that one has nothing to do, three
-    times in a row: what a finished worker has started is seen too."""
-    search = pilot.app.search  # type: ignore[attr-defined]
-    quiet = 0
-    for _ in range(500):
+async def until(pilot: Pilot[int], is_so: Callable[[], object]) -> None:
+    """Wait for a state of the screen. Raises TimeoutError when it does not come within ``HANGS_S``."""
+    async with asyncio.timeout(HANGS_S):
         await pilot.pause(0.01)
+        while not is_so():
+            await pilot.pause(0.01)
+
+
+async def settled(pilot: Pilot[int]) -> None:
+    """Wait until no worker runs except the one that watches the files, and that one has nothing to do."""
+    search = pilot.app.search  # type: ignore[attr-defined]
+
+    def is_settled() -> bool:
         done = all(worker.is_finished or worker.group == "watch" for worker in pilot.app.workers)
         following = search.sync.follows or search.activity.phase == "failed"
-        quiet = quiet + 1 if done and following and not search.activity.busy else 0
-        if quiet == 3:
-            break
+        return done and following and not search.activity.busy
+
+    # A message may send another one when it is handled (focus, then a class, then a layout): several rounds
+    # through the queues of all widgets, each without anything new to do.
+    calm = 0
+    while calm < CALM_ROUNDS:
+        await until(pilot, is_settled)
+        calm = calm + 1 if is_settled() else 0
     await pilot.pause()
 
 
@@ -246,7 +261,7 @@ async def _render(scene: Scene, root: Path) -> str:
     def clock() -> float:
         return next(ticks) * 0.0001
 
-    rank.perf_counter = cuts.perf_counter = clock  # type: ignore[attr-defined]
+    ranking_state.perf_counter = clock  # type: ignore[attr-defined]
     app = Workbench(
         demo_memory(root, watch=not scene.disturbed),
         demo=demo_guide() if scene.demo else None,

@@ -1,8 +1,69 @@
-"""Shared by all tests: helpers under ``tests/support`` are importable as ``support``."""
+"""What all tests share: helpers under ``tests/support`` are importable as ``support``; how many processes run
+the suite, which of its tests run alone, and how many examples a property gets."""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+from hypothesis import settings
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+#: The suite starts some hundred child processes: they may keep what they compile.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# `ci`: the number of examples that a test asks for. `dev`: at most so many of them. Neither has deadlines:
+# how long an example takes depends on what else the machine does. HYPOTHESIS_PROFILE names one; else CI does.
+_DEV_EXAMPLES = 25
+settings.register_profile("ci", deadline=None, print_blob=True)
+settings.register_profile("dev", deadline=None, max_examples=_DEV_EXAMPLES)
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
+settings.load_profile(_PROFILE)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Processes for ``-n auto``: one more than there are cores, because tests of the workbench and of time
+    limits wait more than they compute; none for chosen files, where starting them costs more than it saves.
+    """
+    chosen = any(Path(str(argument).split("::")[0]).suffix == ".py" for argument in config.args)
+    return 0 if chosen else (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Under ``dev``, numbers of examples that a test names itself have the same upper limit. Should
+    Hypothesis rename its attribute, these tests take longer and nothing else."""
+    attribute = "_hypothesis_internal_use_settings"
+    for item in items if _PROFILE == "dev" else []:
+        function = getattr(item, "function", None)
+        asked = getattr(function, attribute, None)
+        if isinstance(asked, settings) and asked.max_examples > _DEV_EXAMPLES:
+            setattr(function, attribute, settings(asked, max_examples=_DEV_EXAMPLES))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A test marked ``alone`` waits until no other process of this run is in a test, and holds them off."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if run is None or os.name == "nt":
+        return (yield)
+    base = item.config._tmp_path_factory.getbasetemp().parent  # type: ignore[attr-defined]
+    with _in_a_test(base / f"alone-{run}", alone=item.get_closest_marker("alone") is not None):
+        return (yield)
+
+
+@contextmanager
+def _in_a_test(path: Path, *, alone: bool) -> Iterator[None]:
+    """A shared lock for a test, an exclusive one for a test ``alone``. Both are asked for behind a second
+    lock, in turn: otherwise the others would overtake the one that waits for all of them."""
+    import fcntl
+
+    with path.open("w") as held, path.with_suffix(".turn").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        fcntl.flock(held, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(turn, fcntl.LOCK_UN)
+        yield

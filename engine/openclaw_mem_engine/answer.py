@@ -1,4 +1,4 @@
-"""What a search comes to: the returned passages and the explanation of every other one."""
+"""The result of a search: the returned passages and the explanation of every other one."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Answer:
     def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
         """The stable answer of ``openclaw-mem search --json``; with ``explain`` it carries the trace."""
         pool = self.pool
-        told: dict[str, Any] = {
+        result: dict[str, Any] = {
             "query": pool.query,
             "profile": self.trace.knobs.profile,
             "backend": pool.backend,
@@ -87,5 +87,5 @@ class Answer:
             "syncSeconds": None if self.sync_seconds is None else round(self.sync_seconds, 3),
         }
         if explain:
-            told["trace"] = self.trace.to_dict()
-        return told
+            result["trace"] = self.trace.to_dict()
+        return result

@@ -1,103 +1,143 @@
-"""The public surface of the engine: what programs around it (the workbench, other tools) import.
+"""The public surface of the engine: the names that the command line and the workbench import.
 
-Everything here is imported from its own module; nothing is defined here. Importing it loads no database, no
-numeric library and no network code: those come with the first memory that is opened.
+A name is loaded at first use, so that importing this module costs nothing. To publish a name, add it to both
+lists; ``tests/engine/test_api.py`` compares them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-# One memory: the facade, its settings and what it reports.
-from openclaw_mem_engine.answer import Answer as Answer
-from openclaw_mem_engine.config.settings import Settings as Settings
-from openclaw_mem_engine.config.show import fragment as fragment
-
-# Errors.
-from openclaw_mem_engine.errors import Cancelled as Cancelled
-from openclaw_mem_engine.errors import OpenClawMemError as OpenClawMemError
-from openclaw_mem_engine.errors import UsageError as UsageError
-
-# Explanations, and what an agent is shown.
-from openclaw_mem_engine.explain import trace_markdown as trace_markdown
-
-# The index: files, chunks, checks and repairs.
-from openclaw_mem_engine.inspection.facade import Health as Health
-from openclaw_mem_engine.inspection.file_chunks import Anatomy as Anatomy
-from openclaw_mem_engine.inspection.file_chunks import AnatomyState as AnatomyState
-from openclaw_mem_engine.inspection.file_chunks import Piece as Piece
-from openclaw_mem_engine.inspection.file_list import STANDINGS as FILE_STATES
-from openclaw_mem_engine.inspection.file_list import FileRow as FileRow
-from openclaw_mem_engine.inspection.file_list import Overview as Overview
-from openclaw_mem_engine.inspection.file_list import Standing as FileState
-from openclaw_mem_engine.matches import Matches as Matches
-from openclaw_mem_engine.model import Excerpt as Excerpt
-from openclaw_mem_engine.model import Freshness as Freshness
-from openclaw_mem_engine.model import Note as Note
-from openclaw_mem_engine.model import Progress as Progress
-
-# Providers.
-from openclaw_mem_engine.providers.faults import FAULTS as FAULTS
-from openclaw_mem_engine.providers.spent import Spent as Spent
-from openclaw_mem_engine.providers.spent import summed as summed
-
-# Ranking: knobs, pool in, trace out.
-from openclaw_mem_engine.ranking.knob_table import KNOBS as KNOBS
-from openclaw_mem_engine.ranking.knob_table import KnobSpec as KnobSpec
-from openclaw_mem_engine.ranking.knob_table import KnobValue as KnobValue
-from openclaw_mem_engine.ranking.knob_table import parse_settings as parse_settings
-from openclaw_mem_engine.ranking.knobs import PROFILES as PROFILES
-from openclaw_mem_engine.ranking.knobs import Knobs as Knobs
-from openclaw_mem_engine.ranking.knobs import profile as profile
-from openclaw_mem_engine.ranking.pool import Candidate as Candidate
-from openclaw_mem_engine.ranking.pool import Pool as Pool
-from openclaw_mem_engine.ranking.rank import rank as rank
-from openclaw_mem_engine.ranking.trace import Operand as Operand
-from openclaw_mem_engine.ranking.trace import Outcome as Outcome
-from openclaw_mem_engine.ranking.trace import Row as Row
-from openclaw_mem_engine.ranking.trace import Stage as Stage
-from openclaw_mem_engine.ranking.trace import Trace as Trace
-from openclaw_mem_engine.sanitize import visible as visible
-
-# Events, sync, doctor.
-from openclaw_mem_engine.status import Status as Status
-from openclaw_mem_engine.stores.base import CacheSize as CacheSize
-from openclaw_mem_engine.stores.base import Fingerprint as Fingerprint
-from openclaw_mem_engine.stores.findings import INDEX as INDEX
-from openclaw_mem_engine.stores.findings import REBUILD as REBUILD
-from openclaw_mem_engine.stores.findings import VERIFY as VERIFY
-from openclaw_mem_engine.stores.findings import Check as Check
-from openclaw_mem_engine.stores.findings import Finding as Finding
-from openclaw_mem_engine.stores.findings import Report as DoctorReport
-from openclaw_mem_engine.sync.plan import Plan as Plan
-from openclaw_mem_engine.sync.plan import PlannedSpace as PlannedSpace
-from openclaw_mem_engine.sync.report import SyncReport as SyncReport
-from openclaw_mem_engine.sync.watch import watch_notes as watch_notes
-from openclaw_mem_engine.tools import present_snippet as present_snippet
-from openclaw_mem_engine.tools import shows_citation as shows_citation
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.answer import Answer as Answer
+    from openclaw_mem_engine.answer import Hit as Hit
+    from openclaw_mem_engine.cancellation import CancelToken as CancelToken
+    from openclaw_mem_engine.config.load import load_settings as load_settings
+    from openclaw_mem_engine.config.settings import Origin as Origin
+    from openclaw_mem_engine.config.settings import Settings as Settings
+    from openclaw_mem_engine.config.show import fragment as fragment
+    from openclaw_mem_engine.errors import Cancelled as Cancelled
+    from openclaw_mem_engine.errors import ConfigError as ConfigError
+    from openclaw_mem_engine.errors import IndexDamaged as IndexDamaged
+    from openclaw_mem_engine.errors import IndexLocked as IndexLocked
+    from openclaw_mem_engine.errors import IndexUnavailable as IndexUnavailable
+    from openclaw_mem_engine.errors import OpenClawMemError as OpenClawMemError
+    from openclaw_mem_engine.errors import PathRefused as PathRefused
+    from openclaw_mem_engine.errors import ProviderError as ProviderError
+    from openclaw_mem_engine.errors import UsageError as UsageError
+    from openclaw_mem_engine.errors import WorkspaceError as WorkspaceError
+    from openclaw_mem_engine.explain import trace_markdown as trace_markdown
+    from openclaw_mem_engine.inspection.facade import Health as Health
+    from openclaw_mem_engine.inspection.file_chunks import Anatomy as Anatomy
+    from openclaw_mem_engine.inspection.file_chunks import AnatomyState as AnatomyState
+    from openclaw_mem_engine.inspection.file_chunks import Piece as Piece
+    from openclaw_mem_engine.inspection.file_list import STANDINGS as FILE_STATES
+    from openclaw_mem_engine.inspection.file_list import FileRow as FileRow
+    from openclaw_mem_engine.inspection.file_list import Overview as Overview
+    from openclaw_mem_engine.inspection.file_list import Standing as FileState
+    from openclaw_mem_engine.matches import Matches as Matches
     from openclaw_mem_engine.memory import Memory as Memory
+    from openclaw_mem_engine.model import Excerpt as Excerpt
+    from openclaw_mem_engine.model import Fallback as Fallback
+    from openclaw_mem_engine.model import Freshness as Freshness
+    from openclaw_mem_engine.model import Note as Note
+    from openclaw_mem_engine.model import Progress as Progress
+    from openclaw_mem_engine.model import SkippedFile as SkippedFile
+    from openclaw_mem_engine.providers.faults import FAULTS as FAULTS
+    from openclaw_mem_engine.providers.provider_state import ProviderState as ProviderState
     from openclaw_mem_engine.providers.records import DayUsage as DayUsage
-    from openclaw_mem_engine.providers.registry import LinkState as LinkState
+    from openclaw_mem_engine.providers.spent import Spent as Spent
+    from openclaw_mem_engine.providers.spent import summed as summed
+    from openclaw_mem_engine.ranking.kinds import RankedList as RankedList
+    from openclaw_mem_engine.ranking.knob_table import KnobSpec as KnobSpec
+    from openclaw_mem_engine.ranking.knob_table import KnobValue as KnobValue
+    from openclaw_mem_engine.ranking.knob_table import parse_settings as parse_settings
+    from openclaw_mem_engine.ranking.knobs import KNOBS as KNOBS
+    from openclaw_mem_engine.ranking.knobs import PROFILES as PROFILES
+    from openclaw_mem_engine.ranking.knobs import Knobs as Knobs
+    from openclaw_mem_engine.ranking.knobs import profile as profile
+    from openclaw_mem_engine.ranking.pipeline import rank as rank
+    from openclaw_mem_engine.ranking.pool import Candidate as Candidate
+    from openclaw_mem_engine.ranking.pool import Pool as Pool
+    from openclaw_mem_engine.ranking.trace import Operand as Operand
+    from openclaw_mem_engine.ranking.trace import Outcome as Outcome
+    from openclaw_mem_engine.ranking.trace import Row as Row
+    from openclaw_mem_engine.ranking.trace import Stage as Stage
+    from openclaw_mem_engine.ranking.trace import Trace as Trace
+    from openclaw_mem_engine.ranking.trace import recompute as recompute
+    from openclaw_mem_engine.sanitize import visible as visible
     from openclaw_mem_engine.state.events import Event as Event
     from openclaw_mem_engine.state.events import EventKind as EventKind
+    from openclaw_mem_engine.status import Status as Status
+    from openclaw_mem_engine.stores.base import CacheSize as CacheSize
+    from openclaw_mem_engine.stores.base import Fingerprint as Fingerprint
+    from openclaw_mem_engine.stores.findings import INDEX as INDEX
+    from openclaw_mem_engine.stores.findings import REBUILD as REBUILD
+    from openclaw_mem_engine.stores.findings import VERIFY as VERIFY
+    from openclaw_mem_engine.stores.findings import Check as Check
+    from openclaw_mem_engine.stores.findings import Finding as Finding
+    from openclaw_mem_engine.stores.findings import Report as DoctorReport
+    from openclaw_mem_engine.sync.plan import Plan as Plan
+    from openclaw_mem_engine.sync.plan import PlannedSpace as PlannedSpace
+    from openclaw_mem_engine.sync.report import SyncReport as SyncReport
+    from openclaw_mem_engine.sync.watch import watch_notes as watch_notes
+    from openclaw_mem_engine.tools import memory_get as memory_get
+    from openclaw_mem_engine.tools import memory_search as memory_search
+    from openclaw_mem_engine.tools import present_snippet as present_snippet
+    from openclaw_mem_engine.tools import shows_citation as shows_citation
+
+#: Module below ``openclaw_mem_engine`` to the public names that it defines.
+_NAMES = {
+    "answer": "Answer Hit",
+    "cancellation": "CancelToken",
+    "config.load": "load_settings",
+    "config.settings": "Settings Origin",
+    "config.show": "fragment",
+    "errors": "Cancelled ConfigError IndexDamaged IndexLocked IndexUnavailable OpenClawMemError"
+    " PathRefused ProviderError UsageError WorkspaceError",
+    "explain": "trace_markdown",
+    "inspection.facade": "Health",
+    "inspection.file_chunks": "Anatomy AnatomyState Piece",
+    "inspection.file_list": "FILE_STATES FileRow FileState Overview",
+    "matches": "Matches",
+    "memory": "Memory",
+    "model": "Excerpt Fallback Freshness Note Progress SkippedFile",
+    "providers.faults": "FAULTS",
+    "providers.records": "DayUsage",
+    "providers.provider_state": "ProviderState",
+    "providers.spent": "Spent summed",
+    "ranking.kinds": "RankedList",
+    "ranking.knob_table": "KnobSpec KnobValue parse_settings",
+    "ranking.knobs": "KNOBS PROFILES Knobs profile",
+    "ranking.pipeline": "rank",
+    "ranking.pool": "Candidate Pool",
+    "ranking.trace": "Operand Outcome Row Stage Trace recompute",
+    "sanitize": "visible",
+    "state.events": "Event EventKind",
+    "status": "Status",
+    "stores.base": "CacheSize Fingerprint",
+    "stores.findings": "INDEX REBUILD VERIFY Check Finding DoctorReport",
+    "sync.plan": "Plan PlannedSpace",
+    "sync.report": "SyncReport",
+    "sync.watch": "watch_notes",
+    "tools": "memory_get memory_search present_snippet shows_citation",
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+#: Public names that their module defines under another one.
+_RENAMED = {"FILE_STATES": "STANDINGS", "FileState": "Standing", "DoctorReport": "Report"}
 
 __all__ = ["FILE_STATES", "DoctorReport", "FileState"]
-
-#: Names whose modules load the database: imported when they are first asked for.
-_LAZY = {
-    "Memory": "openclaw_mem_engine.memory",
-    "DayUsage": "openclaw_mem_engine.providers.records",
-    "LinkState": "openclaw_mem_engine.providers.registry",
-    "Event": "openclaw_mem_engine.state.events",
-    "EventKind": "openclaw_mem_engine.state.events",
-}
+__all__ += sorted(_MODULE_OF.keys() - set(__all__))
 
 
-def __getattr__(name: str) -> object:
-    from importlib import import_module
+if not TYPE_CHECKING:  # a type checker that saw this would accept any name
 
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
+
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"openclaw_mem_engine.{_MODULE_OF[name]}"), _RENAMED.get(name, name))
+        globals()[name] = value
+        return value

@@ -38,9 +38,11 @@ class WorkspaceError(OpenClawMemError):
 
 
 class IndexUnavailable(OpenClawMemError):
-    """The index cannot be opened, is damaged, or its disk is full; the old content is untouched."""
+    """The index cannot be opened, is damaged, or its disk is full; the old content is untouched. ``repair``
+    is what makes derived rows anew when only those are damaged: a sentence with the command."""
 
     exit_code = 6
+    repair = "`openclaw-mem doctor --fix` repairs this, or names what does."
 
 
 class IndexDamaged(IndexUnavailable):

@@ -1,6 +1,6 @@
 """A trace in words: the arithmetic of one row, the text of one stage, and a whole answer as Markdown.
 
-Command line, export and workbench take their sentences from here, so that one score is told one way.
+Command line, export and workbench take their sentences from here, so that one score is explained in one way.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.trace import Operand, Row, Stage
+from openclaw_mem_engine.ranking.trace import Operand, Row, Stage, Trace
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Answer
 
-#: How the scores of a vector space that is shown beside the counted one are named.
-_BESIDE = "vector:"
 #: Dropped rows that a report lists; the rest is counted.
 DROPPED_LISTED = 20
 
@@ -32,116 +30,106 @@ def arithmetic(row: Row, knobs: Knobs) -> str:
 
         vector 0.810 × 0.70 = 0.567  +  text 0.333 [1/(1+2)] × 0.30 = 0.100  → fused 0.667 × decay 0.5 = 0.333
 
-    A leg that does not know the row says why. Empty for a row that never entered the pool.
+    A list that does not hold the row says why. Empty for a row that never entered the pool.
     """
     digits = digits_of(knobs)
     adds = [operand for operand in row.operands if operand.op == "add"]
     factors = [operand for operand in row.operands if operand.op == "mul"]
     if not adds:
         return ""
-    told = "  +  ".join(_term(operand, knobs, digits) for operand in adds)
+    text = "  +  ".join(_term(operand, knobs, digits) for operand in adds)
     total = sum(operand.product for operand in adds)
     if len(adds) > 1 or factors:
-        told += f"  → fused {total:.{digits}f}"
+        text += f"  → fused {total:.{digits}f}"
     for operand in factors:
         total *= operand.value
         age = operand.inputs.get("age_days")
         because = ", ".join(part for part in (f"{age:.0f} days" if age else "", operand.note) if part)
-        told += f" × {operand.label} {operand.value:.3f}" + (f" ({because})" if because else "")
-        told += f" = {total:.{digits}f}"
-    return told
+        text += f" × {operand.label} {operand.value:.3f}" + (f" ({because})" if because else "")
+        text += f" = {total:.{digits}f}"
+    return text
 
 
 def _term(operand: Operand, knobs: Knobs, digits: int) -> str:
     if not operand.inputs and not operand.value:
         return f"{operand.label} 0 ({operand.note})" if operand.note else f"{operand.label} 0"
-    told = f"{operand.label} {operand.value:.{digits}f}{_origin(operand, knobs)}"
+    text = f"{operand.label} {operand.value:.{digits}f}{_origin(operand, knobs)}"
     if operand.weight != 1:
-        told += f" × {operand.weight:.2f} = {operand.product:.{digits}f}"
-    return told
+        text += f" × {operand.weight:.2f} = {operand.product:.{digits}f}"
+    return text
 
 
 def _origin(operand: Operand, knobs: Knobs) -> str:
-    """How an operand's value came out of its inputs, in brackets; empty when it is one of them."""
-    made = _made_of(operand.inputs, operand.label, knobs)
+    """How an operand's value was computed from its inputs, in brackets; empty when it is one of them."""
+    made = _made_of(operand.inputs, knobs)
     return f" [{made}]" if made else ""
 
 
-def _made_of(inputs: Mapping[str, float], label: str, knobs: Knobs) -> str:
+def _made_of(inputs: Mapping[str, float], knobs: Knobs) -> str:
+    """By what there is among the inputs: rank and constant, rank, a raw score and the largest, or a raw
+    score and both ends of its range."""
     if "k" in inputs:
         return f"1/({inputs['k']:g}+{inputs['rank']:g})"
-    if label == "text":
-        if "max" in inputs:
-            return f"{_mixed(inputs, 'bm25', 1.0)} / {inputs['max']:.4g}"
+    if "rank" in inputs:
         return f"1/(1+{inputs['rank']:g})" if knobs.text_score == "rank" else ""
-    share = inputs.get("line_share", 0.0)
-    mixed = _mixed(inputs, "cosine", 1.0 - share)
+    raw, share, line = next(iter(inputs.values())), inputs["line_share"], inputs["line"]
+    if "max" in inputs and "min" not in inputs:
+        # bm25 has no scale of its own: in a small workspace all of it may be far below 0.01.
+        mixed = f"({raw:.4g} + {share:g} × {line:.4g})" if share else f"{raw:.4g}"
+        return f"{mixed} / {inputs['max']:.4g}"
+    mixed = f"{1 - share:g} × {raw:.4f} + {share:g} × {line:.4f}" if share else f"{raw:.4f}"
     if "min" in inputs:
         return f"({mixed} − {inputs['min']:.4f}) / ({inputs['max']:.4f} − {inputs['min']:.4f})"
     return mixed if share else ""
 
 
-def _mixed(inputs: Mapping[str, float], name: str, own_share: float) -> str:
-    # bm25 has no scale of its own: in a small workspace all of it may be far below 0.01.
-    share, form = inputs.get("line_share", 0.0), ".4g" if name == "bm25" else ".4f"
-    value = format(inputs[name], form)
-    if not share:
-        return value
-    own = value if own_share == 1 else f"{own_share:g} × {value}"
-    joined = f"{own} + {share:g} × {inputs['line']:{form}}"
-    return f"({joined})" if name == "bm25" else joined
-
-
 def diversity(row: Row, knobs: Knobs) -> str:
-    """What MMR saw of a row, or an empty text."""
+    """The numbers of MMR for a row, or an empty text."""
     seen = row.diversity
     if seen is None:
         return ""
     lam = knobs.mmr_lambda
-    told = f"mmr {lam:g} × {seen.relevance:.3f} − {1 - lam:g} × {seen.similarity:.3f} = {seen.value:.3f}"
-    if seen.rival is not None and seen.similarity > 0:
-        told += f" (nearest chosen: {seen.rival})"
-    return told
+    text = f"mmr {lam:g} × {seen.relevance:.3f} − {1 - lam:g} × {seen.similarity:.3f} = {seen.value:.3f}"
+    if seen.nearest is not None and seen.similarity > 0:
+        text += f" (nearest chosen: {seen.nearest})"
+    return text
 
 
-def other_vectors(row: Row) -> str:
+def other_vectors(row: Row, trace: Trace) -> str:
     """The cosines in vector spaces that are shown and not counted; empty where there are none."""
     found = [
-        f"{name.removeprefix(_BESIDE)} {score:.3f} (place {row.ranks[name]})"
-        for name, score in row.scores.items()
-        if name.startswith(_BESIDE)
+        f"{lst.owner} {row.scores[lst.key]:.3f} (rank {row.ranks[lst.key]})"
+        for lst in trace.shown_lists
+        if lst.key in row.scores
     ]
     return f"not counted: vector of {', '.join(found)}" if found else ""
 
 
 def stage_formula(stage: Stage) -> str:
     """A stage's formula with what its names stand for."""
+    constants = stage.constants
     parts = [
-        f"{name.removesuffix('_score')} = {stage.constants[name]}"
-        for name in ("vector_score", "text_score")
-        if name in stage.constants
+        f"{name.removesuffix('_score')} = {value}"
+        for name, value in constants.items()
+        if stage.kind == "fusion" and name.endswith("_score")
     ]
-    more = [
-        f"{name} {stage.constants[name]:g}"
-        for name in ("k", "half_life_days", "lambda")
-        if name in stage.constants
-    ]
-    if stage.name in ("bm25", "vector"):
-        more.append(f"first {stage.constants['candidates']} enter the pool")
-    if "space" in stage.constants:
-        more.append(f"vectors of {stage.constants['space']}")
+    more = [f"{name} {constants[name]:g}" for name in ("k", "half_life_days", "lambda") if name in constants]
+    if stage.kind == "list":
+        more.append(f"first {constants['candidates']} enter the pool")
+    if "space" in constants:
+        more.append(f"vectors of {constants['space']}")
     return "; ".join([stage.formula, *parts, *more])
 
 
 def stage_effect(stage: Stage) -> str:
     """How many candidates a stage moved, in words; empty when it moves none."""
-    if stage.name == "rescue":
+    if stage.kind == "rescue":
         return f"{stage.changed} kept" if stage.changed else ""
     return f"{stage.changed} moved" if stage.changed else ""
 
 
 def trace_markdown(answer: Answer) -> str:
-    """An answer and its whole explanation as a Markdown document; texts of notes stand in code blocks, so
+    """An answer and its whole explanation as a Markdown document; texts of notes are in code blocks, so
     nothing in them is interpreted."""
     return visible("\n".join(_document(answer)) + "\n")
 
@@ -177,7 +165,7 @@ def _document(answer: Answer) -> Iterator[str]:
         if row.diversity is not None:
             yield ""
             yield plain(diversity(row, knobs))
-        if beside := other_vectors(row):
+        if beside := other_vectors(row, trace):
             yield ""
             yield plain(beside)
         yield ""

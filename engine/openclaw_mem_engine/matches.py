@@ -25,10 +25,9 @@ class Matches:
 
     @classmethod
     def of(cls, pool: Pool) -> Matches:
-        """What the lexical leg asked for; the words of the query when it did not run."""
-        leg = pool.leg("lexical")
-        asked = leg.words if leg is not None and leg.words else (pool.query,)
-        words = [word for text in asked for word in _WORD.findall(text)]
+        """The words of the lexical lists; those of the query when there is no such list."""
+        searched = tuple(dict.fromkeys(word for lst in pool.lists for word in lst.words)) or (pool.query,)
+        words = [word for text in searched for word in _WORD.findall(text)]
         plain = frozenset(stem(word) for word in words if not _CJK.search(word))
         return cls(plain, tuple(dict.fromkeys(word for word in words if _CJK.search(word))))
 

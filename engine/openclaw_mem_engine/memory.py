@@ -15,14 +15,15 @@ from openclaw_mem_engine.configured import configured_knobs
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.inspection.facade import Health
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
+from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.providers.faults import check_faults
-from openclaw_mem_engine.providers.registry import Lineup, LinkState
+from openclaw_mem_engine.providers.provider_state import ProviderState
 from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.rank import rank
 from openclaw_mem_engine.retrieval.builtin import PRUNE_WAIT_S, BuiltinBackend
 from openclaw_mem_engine.status import Status
-from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
+from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.sync.flight import WAIT_S
 from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.journal import Journal
@@ -41,7 +42,7 @@ class Memory:
     """
 
     def __init__(
-        self, backend: BuiltinBackend, lineup: Lineup, knobs: Knobs, *, compare: bool = False
+        self, backend: BuiltinBackend, lineup: ProviderSet, knobs: Knobs, *, compare: bool = False
     ) -> None:
         self._backend = backend
         self._lineup = lineup
@@ -70,10 +71,11 @@ class Memory:
         """
         check_faults(faults)
         knobs = configured_knobs(settings)
-        lineup = Lineup(settings, faults=faults, clock=clock)
+        lineup = ProviderSet(settings, faults=faults, clock=clock)
         journal = Journal.of(settings, clock, kept=not faults)
         with journal.opening():
-            store = SqliteIndex(
+            store = open_store(
+                "sqlite",
                 settings.index_path,
                 resident=resident and "no-sqlite-vec" not in faults,
                 extension=settings.vector_extension and "no-sqlite-vec" not in faults,
@@ -240,9 +242,9 @@ class Memory:
         """The hosts that note text may be sent to; empty when it stays on this machine."""
         embedders = self._backend.embedders
         asked = (embedders.primary, embedders.fallback, *embedders.also)
-        return tuple(embedder.place for embedder in asked if embedder is not None and embedder.place)
+        return tuple(embedder.host for embedder in asked if embedder is not None and embedder.host)
 
-    def chain(self) -> tuple[LinkState, ...]:
+    def chain(self) -> tuple[ProviderState, ...]:
         """Every provider of the chain and how it stands, keywords at the end."""
         store = self._backend.store
         vectors = {size.space: size.vectors for size in store.spaces()}

@@ -89,6 +89,16 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(utf8(text)).hexdigest()
 
 
+def chunk_id_of(
+    source: Source, path: str, start_line: int, end_line: int, content_hash: str, model: str
+) -> str:
+    """SHA-256 hex of ``source:path:start:end:hash:model`` (the documented form): content-addressed, so the
+    same text at the same lines has the same id in every store."""
+    return hashlib.sha256(
+        f"{source}:{path}:{start_line}:{end_line}:{content_hash}:{model}".encode("utf-8", "replace")
+    ).hexdigest()
+
+
 def utf8(text: str) -> bytes:
     """UTF-8 of any Python string; lone surrogates become U+FFFD instead of raising."""
     try:

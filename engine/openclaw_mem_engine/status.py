@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.model import Fallback, Freshness, Note
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.providers.provider_state import ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
-    from openclaw_mem_engine.providers.registry import LinkState
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Status:
     fallback: Fallback | None
     freshness: Freshness
     notes: tuple[Note, ...]
-    chain: tuple[LinkState, ...] = ()
+    chain: tuple[ProviderState, ...] = ()
     usage: tuple[DayUsage, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:

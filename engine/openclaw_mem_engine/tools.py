@@ -81,7 +81,7 @@ def memory_search(
 
 
 def _mode(answer: Answer) -> str:
-    kinds = {leg.kind for leg in answer.pool.legs}
+    kinds = {found.kind for found in answer.pool.lists}
     if "vector" not in kinds:
         return "fts-only"
     return "hybrid" if "lexical" in kinds else "vector-only"

@@ -30,6 +30,12 @@ def bare(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     return _caller(world, monkeypatch, capsys, [])
 
 
+@pytest.fixture
+def demo_call(demo_world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """The command in this process, where the demo is written and indexed."""
+    return _caller(demo_world, monkeypatch, capsys, [])
+
+
 def _caller(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], first: list[str]
 ) -> Call:

@@ -54,7 +54,7 @@ def test_a_search_answers_from_the_index_as_it_is(call: Call, world: World) -> N
         world.write("memory/new.md", "zeppelin")
         start = time.monotonic()
         said = call("search", "router", "--json")
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 20
         assert said.code == 0
         assert said.json["results"][0]["path"] == "memory/2026-02-20.md"
         assert said.json["freshness"]["state"] == "stale"
@@ -69,12 +69,14 @@ def test_index_waits_and_says_for_whom(call: Call, world: World) -> None:
     world.write("memory/new.md", "zeppelin")
     with busy(world.indexes[0]) as process:
         assert process.stdin is not None
-        threading.Timer(2.0, process.stdin.close).start()
-        code, text = on_a_terminal(world, ["index", "--workspace", str(world.workspace)])
+        # The other process ends when the message is on the terminal, however long that takes.
+        message = f"waiting for process {process.pid}, rebuilding since"
+        command = ["index", "--workspace", str(world.workspace)]
+        code, text = on_a_terminal(world, command, when_shown=(message, process.stdin.close))
         process.wait(10)
         process.stdin = None
     assert code == 0
-    assert f"waiting for process {process.pid}, rebuilding since" in text
+    assert message in text
     assert "0 files" not in text
     assert "1 new or changed" in text
 

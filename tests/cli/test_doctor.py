@@ -10,8 +10,8 @@ from typing import Any
 import apsw
 import pytest
 
+from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records import ProviderRecords
-from openclaw_mem_engine.providers.registry import RECORDS_FILE
 from support.commands import Call, World
 
 
@@ -122,7 +122,7 @@ def test_a_fact_that_cannot_be_read_is_told_with_a_way_out(
         said = call(*command)
         assert (said.code, said.out) == (6, "")
         assert (
-            f"{world.indexes[0]} is damaged" in said.err and "`openclaw-mem doctor --fix` mends" in said.err
+            f"{world.indexes[0]} is damaged" in said.err and "`openclaw-mem doctor --fix` repairs" in said.err
         )
     assert call("doctor").code == 6
     assert call("doctor", "--fix").code == 0

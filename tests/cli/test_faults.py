@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -13,34 +12,32 @@ from support.commands import Call, World
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_every_fault_is_shown_and_nothing_of_it_stays(demo_world: World, name: str) -> None:
-    before = json.loads(demo_world.run("demo", "--query", "GRN-40417", "--json").stdout)
-    done = demo_world.run("demo", "--fault", name)
-    text = done.stdout.decode()
-    assert done.returncode == 0, done.stderr
+def test_every_fault_is_shown_and_nothing_of_it_stays(demo_call: Call, name: str) -> None:
+    before = demo_call("demo", "--query", "GRN-40417", "--json").json
+    done = demo_call("demo", "--fault", name)
+    text = done.out
+    assert done.code == 0, done.err
     assert text.startswith(f"FAULT ON PURPOSE  {name}: ")
     assert "Lesson 12 of 12:" in text
-    assert b"Traceback" not in done.stderr
+    assert "Traceback" not in done.err
     if name.startswith("embeddings-"):
         assert "fallback: keywords answer instead of static, since " in text
         assert "(fault injected on purpose)" in text
     elif name != "no-sqlite-vec":  # vectors are compared in the process then, with the same outcome
         assert "warning: " in text
-    after = json.loads(demo_world.run("demo", "--query", "GRN-40417", "--json").stdout)
+    after = demo_call("demo", "--query", "GRN-40417", "--json").json
     assert after["results"] == before["results"]
     assert after["fallback"] is None
 
 
-def test_several_faults_and_json(demo_world: World) -> None:
-    done = demo_world.run("demo", "--fault", "no-fts5, zero-vector", "--fault", "embeddings-401", "--json")
-    told = json.loads(done.stdout)
+def test_several_faults_and_json(demo_call: Call) -> None:
+    told = demo_call("demo", "--fault", "no-fts5, zero-vector", "--fault", "embeddings-401", "--json").json
     assert told["faults"] == ["embeddings-401", "zero-vector", "no-fts5"]
     assert told["lessons"][0]["runs"][0]["answer"]["fallback"]["from"] == "static"
-    one = demo_world.run("demo", "--fault", "embeddings-429", "--query", "GRN-40417", "--json")
-    answer = json.loads(one.stdout)
+    answer = demo_call("demo", "--fault", "embeddings-429", "--query", "GRN-40417", "--json").json
     assert answer["faults"] == ["embeddings-429"]
     assert answer["results"]
-    assert json.loads(demo_world.run("demo", "--json").stdout)["faults"] == []
+    assert demo_call("demo", "--json").json["faults"] == []
 
 
 def test_a_demo_that_was_never_indexed_shows_a_fault_on_a_good_index(bare: Call) -> None:

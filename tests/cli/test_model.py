@@ -6,14 +6,13 @@ import hashlib
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from openclaw_mem_engine.providers.local.models import DEFAULT_MODEL, local_path
-from support.commands import Call, World
+from openclaw_mem_engine.providers.local.model_file import DEFAULT_MODEL, local_path
+from support.commands import Call, World, until
 from support.hub_server import Hub, running_hub
 from support.terminals import on_a_terminal
 
@@ -100,10 +99,7 @@ def test_a_stopped_download_goes_on_where_it_was(world: World, hub: Hub) -> None
     argv = ["model", "download", "--model", MODEL, "--from", hub.base_url, "--yes"]
     process = world.start(*argv)
     part = Path(f"{place(world)}.part")
-    for _ in range(200):
-        if part.exists() and part.stat().st_size > 300_000:
-            break
-        time.sleep(0.02)
+    until(lambda: part.exists() and part.stat().st_size > 300_000)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130, err

@@ -12,8 +12,7 @@ import time
 import pytest
 
 from cli.test_providers import CLOSED, configure
-from cli.test_trouble import until
-from support.commands import Call, World
+from support.commands import Call, World, until
 from support.embed_server import hang, running_server
 
 
@@ -110,7 +109,7 @@ def test_a_stopped_index_pays_for_nothing_twice(world: World) -> None:
         time.sleep(0.5)  # the answers have arrived
         process.send_signal(signal.SIGINT)
         try:
-            _, err = process.communicate(timeout=5)  # a server that hangs does not hold up one Ctrl-C
+            _, err = process.communicate(timeout=20)  # a server that hangs does not hold up one Ctrl-C
         except subprocess.TimeoutExpired:
             process.kill()
             raise

@@ -42,8 +42,8 @@ def test_the_chain_of_an_untouched_machine(call: Call, world: World) -> None:
     assert (said.code, said.err) == (0, "")
     head = said.out.splitlines()[0]
     assert head.split() == ["provider", "role", "state", "vectors", "latency", "why"]
-    assert row_of(said.out, "static").split()[:3] == ["static", "primary", "serving"]
-    assert row_of(said.out, "openai").split()[:3] == ["openai", "skipped", "skipped"]
+    assert row_of(said.out, "static").split()[:3] == ["static", "primary", "active"]
+    assert row_of(said.out, "openai").split()[:3] == ["openai", "–", "not"]
     assert row_of(said.out, "keywords").split()[:3] == ["keywords", "keywords", "ready"]
     assert "stays on this machine" in said.out
     assert "Nothing was asked of a metered provider" in said.out
@@ -92,7 +92,7 @@ def test_a_probed_primary_that_fails_is_exit_7_with_since_and_retry(bare: Call, 
     configure(world, CLOSED, fallback="static")
     said = bare("providers", "--probe")
     assert said.code == 7
-    assert row_of(said.out, "openai").split()[:3] == ["openai", "primary", "failed"]
+    assert row_of(said.out, "openai").split()[:4] == ["openai", "primary", "circuit", "open"]
     assert "openai (primary) fails: openai embeddings failed" in said.out
     assert "next retry in " in said.out
     later = bare("providers")
@@ -182,7 +182,7 @@ def test_vectors_beside_the_primarys_are_shown_and_not_counted(
     line = next(line for line in text.splitlines() if "not counted: vector of " in line)
     assert "static-minilm-256-int8 0." in line
     assert "openai other 0." in line
-    assert "(place 1)" in line
+    assert "(rank 1)" in line
     table = world.run("providers", env=world_env).stdout.decode()
     assert [line.split()[1] for line in table.splitlines() if line.startswith("openai ")] == [
         "primary",

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from openclaw_mem_engine.cli.matching import emphasised
+from openclaw_mem_engine.cli.tables import emphasised
 from openclaw_mem_engine.matches import Matches, stem
 from openclaw_mem_engine.ranking.trace import Operand, recompute
 from support.commands import Call, World
@@ -107,7 +107,7 @@ def test_explain_tells_stages_arithmetic_and_what_was_dropped(call: Call) -> Non
     assert "× 0.70 =" in sum_line
     assert "text 0.500 [1/(1+1)] × 0.30 = 0.150" in sum_line
     assert any(line.startswith("not returned (") for line in lines)
-    assert "place 2, the first 1 are returned" in said.out
+    assert "rank 2, the first 1 are returned" in said.out
 
 
 def test_nothing_passes_names_the_best_and_a_setting_that_shows_it(call: Call) -> None:

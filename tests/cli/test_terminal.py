@@ -143,6 +143,13 @@ def test_closed_standard_streams_do_not_crash(world: World) -> None:
 # progress
 
 
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 100 columns that can erase lines, whatever the tests themselves run in."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 class _Screen:
     encoding = "utf-8"
 
@@ -163,7 +170,7 @@ class _Screen:
         raise OSError
 
 
-def test_progress_shows_rate_and_time_left_and_goes_away() -> None:
+def test_progress_shows_rate_and_time_left_and_goes_away(terminal: None) -> None:
     now = [0.0]
     screen = _Screen()
     with ProgressLine(screen, lambda: now[0]) as progress:  # type: ignore[arg-type]
@@ -172,10 +179,10 @@ def test_progress_shows_rate_and_time_left_and_goes_away() -> None:
         now[0] = 2.0
         progress(50, 100, "memory/\x1b[31mx.md")
     assert "[############------------]  50/100 files  25/s  2.0 s left  memory/^[[31mx.md" in screen.text
-    assert screen.text.endswith("\r\x1b[K")
+    assert screen.text.endswith("\r\x1b[1A\x1b[2K"), "the line is erased"
 
 
-def test_texts_that_are_embedded_are_not_counted_as_files() -> None:
+def test_texts_that_are_embedded_are_not_counted_as_files(terminal: None) -> None:
     now = [0.0]
     screen = _Screen()
     with ProgressLine(screen, lambda: now[0]) as progress:  # type: ignore[arg-type]
@@ -185,7 +192,7 @@ def test_texts_that_are_embedded_are_not_counted_as_files() -> None:
     assert "files" not in screen.text
 
 
-def test_bytes_have_a_rate_that_leaves_out_what_was_there_before() -> None:
+def test_bytes_have_a_rate_that_leaves_out_what_was_there_before(terminal: None) -> None:
     now = [0.0]
     screen = _Screen()
     with ByteProgress(screen, lambda: now[0]) as progress:  # type: ignore[arg-type]
@@ -197,6 +204,39 @@ def test_bytes_have_a_rate_that_leaves_out_what_was_there_before() -> None:
         now[0] = 3.0
         progress(164_500_000, 329_000_000, "Checking")
         assert "[############------------]  164 of 329 MB  164.5 MB/s  1.0 s left  Checking" in screen.text
+
+
+def test_a_terminal_that_cannot_erase_gets_no_progress(
+    terminal: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    now = [0.0]
+    screen = _Screen()
+    with ProgressLine(screen, lambda: now[0]) as progress:  # type: ignore[arg-type]
+        now[0] = 2.0
+        progress(50, 100, "memory/x.md")
+    assert screen.text == ""
+
+
+def test_progress_fits_a_narrow_terminal(terminal: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    now = [0.0]
+    screen = _Screen()
+    with ProgressLine(screen, lambda: now[0]) as progress:  # type: ignore[arg-type]
+        now[0] = 2.0
+        progress(50, 100, "memory/防水ケース.md [bold]")
+        lines = screen.text.replace("\x1b[?25l", "").split("\r")
+    assert lines == ["[############------------]  50/100 file…"]
+
+
+def test_a_search_on_a_terminal_loads_no_rich(call: Call, world: World) -> None:
+    call("index")
+    command = ["search", "router", "--no-sync", "--workspace", str(world.workspace)]
+    code, text = on_a_terminal(world, command, {"PYTHONPROFILEIMPORTTIME": "1"})
+    assert code == 0
+    loaded = {line.rpartition("|")[2].strip() for line in text.splitlines() if line.startswith("import time")}
+    assert "openclaw_mem_engine.cli.tables" in loaded
+    assert not {"rich", "rich.console"} & loaded
 
 
 def test_progress_is_silent_in_a_pipe(world: World) -> None:

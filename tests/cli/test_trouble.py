@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import pytest
 from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from support.commands import Call, World
+from support.commands import Call, World, until
 from support.embed_server import Server, hang, running_server
 
 _HOLD = """
@@ -223,15 +222,6 @@ def slow(world: World) -> Iterator[tuple[World, Server, list[str]]]:
         yield world, server, ["--workspace", str(world.workspace), "--config", str(config)]
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that another process does."""
-    for _ in range(400):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not happen within 20 seconds")
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill"])
 def test_a_stopped_index_goes_on_where_it_was(
     slow: tuple[World, Server, list[str]], number: signal.Signals
@@ -240,11 +230,7 @@ def test_a_stopped_index_goes_on_where_it_was(
     process = world.start("index", *options)
     until(lambda: len(server.requests) >= 4)
     process.send_signal(number)
-    if number == signal.SIGINT:
-        time.sleep(0.5)  # the first asks; while the provider hangs, the second is what stops it
-        if process.poll() is None:
-            process.send_signal(number)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=20)  # the provider hangs for longer
     if number == signal.SIGINT:
         assert process.returncode == 130
         told = err.decode().splitlines()

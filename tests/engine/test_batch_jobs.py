@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from test_batch_wires import parts_of, text_of
 from openclaw_mem_engine.config.settings import BatchSettings
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import text_hash
-from openclaw_mem_engine.providers.base import EmbedderSpec, NotConfigured, TextRefused, Usage
-from openclaw_mem_engine.providers.batch import BatchEmbedder, with_batches
-from openclaw_mem_engine.providers.batch import client as client_module
+from openclaw_mem_engine.providers.base import NotConfigured, TextRefused, Usage
+from openclaw_mem_engine.providers.batch import call as call_module
+from openclaw_mem_engine.providers.batch import services as services_module
+from openclaw_mem_engine.providers.batch.embedder import BatchEmbedder, batch_service, with_batches
 from openclaw_mem_engine.providers.batch.jobs import BatchJobs
-from openclaw_mem_engine.providers.batch.wires import batch_wire
 from openclaw_mem_engine.providers.records import ProviderRecords, StoredJob
+from openclaw_mem_engine.providers.registry import EmbedderSpec
 from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 from openclaw_mem_engine.providers.remote.wires import wire_of
 from support.batch_server import BatchServer, running_batch_server
@@ -64,16 +66,14 @@ class World:
             model=model,
             sleep=lambda s: time.sleep(min(s, 0.01)),
         )
-        wire = batch_wire(provider, inner.base_url, inner.model)
-        assert wire is not None
+        service = batch_service(provider, inner.transport, inner.base_url, inner.model)
+        assert service is not None
         self.jobs = BatchJobs(
-            wire,
-            inner.transport,
+            service,
             records,
             batch or settings(),
             provider_key=inner.key,
             agent="main",
-            secrets=(KEY,),
             meter=self.usage.append,
             sleep=lambda s: time.sleep(min(s, 0.01)),
         )
@@ -208,7 +208,7 @@ def test_few_texts_and_queries_go_by_plain_requests(records: ProviderRecords) ->
 
 
 def test_concurrency_and_size_of_jobs(records: ProviderRecords, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "MAX_OUTPUT_BYTES", 24 * 16 * 7)
+    monkeypatch.setattr(services_module, "MAX_OUTPUT_BYTES", 24 * 16 * 7)
     with running_batch_server(["in_progress"] * 3) as server:
         world = World(server, records, batch=settings(concurrency=2))
         world.jobs.dims = 16
@@ -220,7 +220,7 @@ def test_concurrency_and_size_of_jobs(records: ProviderRecords, monkeypatch: pyt
 
 
 def test_the_upload_is_bounded_too(records: ProviderRecords, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "MAX_UPLOAD_BYTES", 1000)
+    monkeypatch.setattr(call_module, "MAX_UPLOAD_BYTES", 1000)
     with running_batch_server() as server:
         assert_all(World(server, records).embed())
         assert all(len(content) <= 1000 for content in server.files.values())
@@ -231,11 +231,11 @@ def test_a_part_has_at_least_one_text_and_at_most_fifty_thousand(
     records: ProviderRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_batch_server() as server:
-        client = World(server, records).jobs._client
+        part = partial(call_module.request_lines, World(server, records).jobs._service)
         texts = {str(number): "x" for number in range(50_001)}
-        assert len(client.part(list(texts), texts, 1)[0]) == 50_000
-        assert len(client.part(list(texts), texts, None)[0]) < 1000
-        assert len(client.part(["0"], {"0": "x" * 40_000_000}, None)[0]) == 1
+        assert len(part(list(texts), texts, 1)[0]) == 50_000
+        assert len(part(list(texts), texts, None)[0]) < 1000
+        assert len(part(["0"], {"0": "x" * 40_000_000}, None)[0]) == 1
 
 
 def test_progress_reaches_the_end(records: ProviderRecords) -> None:
@@ -319,7 +319,7 @@ def test_garbage_output(provider: str, output: bytes, records: ProviderRecords) 
 
 
 def test_huge_output_is_given_up(records: ProviderRecords, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "MAX_OUTPUT_BYTES", 5_000_000)
+    monkeypatch.setattr(services_module, "MAX_OUTPUT_BYTES", 5_000_000)
     with running_batch_server(output=b"x" * 20_000_000) as server:
         world = World(server, records)
         assert_all(world.embed())
@@ -357,7 +357,7 @@ def test_a_success_resets_the_count(records: ProviderRecords) -> None:
 def test_after_two_failures_the_rest_of_the_same_call_is_not_submitted(
     records: ProviderRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "MAX_OUTPUT_BYTES", 24 * 3072 * 7)
+    monkeypatch.setattr(services_module, "MAX_OUTPUT_BYTES", 24 * 3072 * 7)
     with running_batch_server(refusals={"/files": [401] * 100}) as server:
         world = World(server, records)
         assert_all(world.embed())
@@ -422,7 +422,7 @@ def test_gemini_files_that_want_to_be_asked_for_media(records: ProviderRecords) 
 def test_without_a_key_nothing_is_sent(records: ProviderRecords) -> None:
     spec = EmbedderSpec("openai", key_missing="no key in config.toml", base_url="https://api.openai.com/v1")
     inner = RemoteEmbedder(wire_of("openai"), key_missing=spec.key_missing)
-    embedder = with_batches(inner, spec, records, settings())
+    embedder = with_batches(inner, records, settings())
     assert isinstance(embedder, BatchEmbedder)
     with pytest.raises(NotConfigured, match=r"no key in config\.toml"):
         embedder.embed_documents(TEXTS)
@@ -431,8 +431,7 @@ def test_without_a_key_nothing_is_sent(records: ProviderRecords) -> None:
 def test_what_is_wrapped(records: ProviderRecords) -> None:
     def wrapped(provider: str, **changes: Any) -> bool:
         inner = RemoteEmbedder(wire_of(provider), base_url="http://127.0.0.1:1/v1", api_key="k")
-        spec = EmbedderSpec(inner.id, api_key="k")  # type: ignore[arg-type]
-        return with_batches(inner, spec, records, settings(**changes)) is not inner
+        return with_batches(inner, records, settings(**changes)) is not inner
 
     assert [wrapped(name) for name in (*PROVIDERS, "mistral", "ollama")] == [True] * 3 + [False] * 2
     assert not wrapped("openai", enabled=False)
@@ -513,6 +512,7 @@ def test_a_job_that_takes_too_long_stays_stored(records: ProviderRecords) -> Non
         assert len(server.jobs) == 1
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("hang", ["", "GET /v1/batches", "POST /v1/files", "/content"])
 def test_cancel_is_prompt_and_the_job_is_not_lost(hang: str, records: ProviderRecords) -> None:
     states = [] if hang == "/content" else ["in_progress"] * 10_000
@@ -552,16 +552,16 @@ CHILD = """
     import sys
     from pathlib import Path
     from openclaw_mem_engine.config.settings import BatchSettings
-    from openclaw_mem_engine.providers.base import EmbedderSpec
-    from openclaw_mem_engine.providers.batch import with_batches
+    from openclaw_mem_engine.providers.registry import EmbedderSpec
+    from openclaw_mem_engine.providers.batch.embedder import with_batches
     from openclaw_mem_engine.providers.records import ProviderRecords
-    from openclaw_mem_engine.providers.factory import make_embedder
+    from openclaw_mem_engine.providers.registry import make_embedder
 
     provider, base_url, folder, key = sys.argv[1:]
     spec = EmbedderSpec(provider, model="m8", base_url=base_url, api_key=key)
     records = ProviderRecords(Path(folder) / "providers.sqlite")
     batch = BatchSettings(enabled=True, poll_interval_ms=20)
-    embedder = with_batches(make_embedder(spec), spec, records, batch)
+    embedder = with_batches(make_embedder(spec), records, batch)
     embedder.embed_documents([f"note {number} about topic{number}" for number in range(40)])
 """
 
@@ -682,6 +682,7 @@ def test_what_a_failed_job_left_is_requested_once_for_all_threads(records: Provi
         assert sorted(sent) == sorted(TEXTS)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("hang", ["POST /v1/files", "GET /v1/batches"])
 def test_who_waits_for_another_thread_can_be_cancelled_and_others_need_not_wait(
     hang: str, records: ProviderRecords
@@ -708,7 +709,7 @@ def test_a_refused_text_is_named_by_its_place_in_what_was_asked_for(records: Pro
         world = World(server, records)
         with pytest.raises(TextRefused) as caught:
             world.embed(["  ", TEXTS[0], *TEXTS])
-        assert caught.value.place == 7
+        assert caught.value.position == 7
         assert caught.value.status == 400
         assert sorted(world.kept) == [place for place in range(42) if place != 7]
         assert_all(world.embed([TEXTS[0]]), [TEXTS[0]])
@@ -720,9 +721,9 @@ def test_secrets_of_the_address_are_not_told(records: ProviderRecords) -> None:
     inner = RemoteEmbedder(wire_of("openai"), base_url=base_url, api_key=KEY)
     spec = EmbedderSpec("openai", base_url=base_url, api_key=KEY)
     assert secret not in repr(spec)
-    embedder = with_batches(inner, spec, records, settings())
+    embedder = with_batches(inner, records, settings())
     assert isinstance(embedder, BatchEmbedder)
-    assert embedder._jobs._client._quoting.quote(f"not with code {secret}") == "not with code ***"
+    assert embedder._jobs._service.transport.quote(f"not with code {secret}") == "not with code ***"
 
 
 def test_estimated_tokens_are_rounded_as_everywhere(records: ProviderRecords) -> None:
@@ -734,6 +735,6 @@ def test_estimated_tokens_are_rounded_as_everywhere(records: ProviderRecords) ->
 
 def test_what_is_missing_is_what_the_inner_embedder_misses(records: ProviderRecords) -> None:
     inner = RemoteEmbedder(wire_of("openai"))
-    embedder = with_batches(inner, EmbedderSpec("openai"), records, settings())
+    embedder = with_batches(inner, records, settings())
     assert isinstance(embedder, BatchEmbedder)
     assert embedder.why_not() == inner.why_not() is not None

@@ -9,15 +9,32 @@ import pytest
 
 from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.providers.base import BadAnswer
-from openclaw_mem_engine.providers.batch.wires import BatchWire, answers_of, batch_wire
+from openclaw_mem_engine.providers.batch.embedder import batch_service
+from openclaw_mem_engine.providers.batch.services import BatchService
+from openclaw_mem_engine.providers.remote.http_client import Reply
 from support.goldens import golden
 
 PROVIDERS = ("openai", "voyage", "gemini")
 BASE = {"openai": "http://h", "voyage": "http://h", "gemini": "http://h/v1beta"}
 
 
-def wire(provider: str, model: str = "m8") -> BatchWire:
-    made = batch_wire(provider, BASE[provider], model)
+class Recorder:
+    """A transport that keeps what is sent; every answer holds an id of the file and of the job."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+
+    def request(self, method: str, path: str, **options: Any) -> Reply:
+        self.sent.append({"method": method, "path": path, **options})
+        name = "files/file-1" if len(self.sent) == 1 else "batches/b1"
+        return Reply(200, {}, json.dumps({"id": "file-1", "name": name}).encode())
+
+
+def service(
+    provider: str, base_url: str = "", model: str = "m8", recorder: Recorder | None = None
+) -> BatchService:
+    transport: Any = recorder or Recorder()
+    made = batch_service(provider, transport, base_url or BASE[provider], model)
     assert made is not None
     return made
 
@@ -45,13 +62,15 @@ def test_upload_and_create_are_those_of_the_recording(provider: str) -> None:
     recorded = parts_of(sent[0]["multipart"], "<B>")
     lines = [json.loads(line) for line in recorded[1][1].split("\n")]
     texts = [text_of(line) for line in lines]
-    ours = wire(provider)
+    recorder = Recorder()
+    ours = service(provider, recorder=recorder)
 
-    upload = ours.upload([ours.line(text_hash(text), text) for text in texts])
-    kind, _, boundary = upload.content_type.partition("; boundary=")
+    ours.submit([ours.line(text_hash(text), text) for text in texts], "main", None)
+    upload, create = recorder.sent
+    kind, _, boundary = upload["headers"]["Content-Type"].partition("; boundary=")
     assert kind == sent[0]["headers"]["content-type"].partition(";")[0]
-    assert upload.path.removeprefix("http://h") == sent[0]["url"]
-    body = upload.body.decode()
+    assert upload["path"].removeprefix("http://h") == sent[0]["url"]
+    body = upload["content"].decode()
     assert body.endswith(f"\r\n--{boundary}--\r\n")
     made = parts_of(body, boundary)
     for (head, _), (theirs, _) in zip(made, recorded, strict=True):
@@ -61,9 +80,8 @@ def test_upload_and_create_are_those_of_the_recording(provider: str) -> None:
     assert [without_id(line) for line in own_lines] == [without_id(line) for line in lines]
     assert [line.get("custom_id") or line["key"] for line in own_lines] == [text_hash(t) for t in texts]
 
-    path, order = ours.create("files/file-1" if provider == "gemini" else "file-1", "main")
-    assert order == sent[1]["body"]
-    assert path == sent[1]["url"].removeprefix("/v1beta")
+    assert (create["json"] or json.loads(create["content"])) == sent[1]["body"]
+    assert create["path"] == sent[1]["url"].removeprefix("/v1beta")
 
 
 def _digest(body: str) -> str:
@@ -82,7 +100,7 @@ def _digest(body: str) -> str:
 def test_states_of_openai_and_voyage(word: str, end: str) -> None:
     body = json.dumps({"id": "batch_1", "status": word, "output_file_id": "out", "error_file_id": None})
     for provider in ("openai", "voyage"):
-        state = wire(provider).state_of(body.encode())
+        state = service(provider).state_of(body.encode())
         assert (state.id, state.end, state.word, state.output, state.errors) == (
             "batch_1",
             end,
@@ -111,7 +129,7 @@ def test_states_of_openai_and_voyage(word: str, end: str) -> None:
     ],
 )
 def test_states_of_gemini(said: dict[str, Any], end: str, output: str) -> None:
-    state = wire("gemini").state_of(json.dumps({"name": "batches/b1", **said}).encode())
+    state = service("gemini").state_of(json.dumps({"name": "batches/b1", **said}).encode())
     assert (state.id, state.end, state.output) == ("batches/b1", end, output)
 
 
@@ -121,9 +139,9 @@ def test_an_address_with_another_shape_still_gets_an_upload_path() -> None:
         ("https://u:p@g:1/x/v1beta/", "https://g:1/x/upload/v1beta/files"),
         ("https://g/proxy", "https://g/proxy/upload/files"),
     ):
-        made = batch_wire("gemini", base, "m")
-        assert made is not None
-        assert made.upload([b"{}"]).path == f"{path}?uploadType=multipart"
+        recorder = Recorder()
+        service("gemini", base, "m", recorder).submit([b"{}"], "main", None)
+        assert recorder.sent[0]["path"] == f"{path}?uploadType=multipart"
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -131,16 +149,16 @@ def test_an_address_with_another_shape_still_gets_an_upload_path() -> None:
 def test_ids_that_would_lead_elsewhere_are_refused(provider: str, bad: object) -> None:
     body = json.dumps({"id": bad, "name": bad, "status": "validating"}).encode()
     with pytest.raises(BadAnswer):
-        wire(provider).state_of(body)
+        service(provider).state_of(body)
     with pytest.raises(BadAnswer):
-        wire(provider).file_of(body)
+        service(provider).file_of(body)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"null", b"\xff\xfe", b"[" * 100_000])
 def test_answers_that_are_no_object_are_refused(provider: str, body: bytes) -> None:
     with pytest.raises(BadAnswer):
-        wire(provider).state_of(body, "b1")
+        service(provider).state_of(body, "b1")
 
 
 def test_output_lines_of_every_shape() -> None:
@@ -157,7 +175,7 @@ def test_output_lines_of_every_shape() -> None:
         "x",
     ]
     body = b"\r\n".join(json.dumps(line).encode() for line in lines) + b"\n\n{torn"
-    found = [(answer.key, answer.row, answer.message) for answer in answers_of(wire("openai"), body)]
+    found = [(answer.key, answer.row, answer.message) for answer in service("openai").answers_of(body)]
     assert found == [
         ("a", [1.0], ""),
         ("b", None, "too long"),
@@ -178,7 +196,7 @@ def test_output_lines_of_gemini() -> None:
         {"name": "files/out", "mimeType": "application/jsonl"},
     ]
     body = b"\n".join(json.dumps(line).encode() for line in lines)
-    found = [(answer.key, answer.row, answer.message) for answer in answers_of(wire("gemini"), body)]
+    found = [(answer.key, answer.row, answer.message) for answer in service("gemini").answers_of(body)]
     assert found == [
         ("a", [1.0], ""),
         ("b", [2.0], ""),
@@ -189,4 +207,7 @@ def test_output_lines_of_gemini() -> None:
 
 
 def test_providers_without_a_batch_interface() -> None:
-    assert [batch_wire(name, "http://h", "m") for name in ("mistral", "ollama", "local")] == [None] * 3
+    transport: Any = Recorder()
+    assert [batch_service(name, transport, "http://h", "m") for name in ("mistral", "ollama", "local")] == [
+        None
+    ] * 3

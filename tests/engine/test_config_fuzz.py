@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_config_world import World
 
-from openclaw_mem_engine.config.keys import RULES
-from openclaw_mem_engine.config.openclaw_keys import MEMORY_SEARCH
+from openclaw_mem_engine.config.openclaw import MEMORY_SEARCH
+from openclaw_mem_engine.config.settings import SETTINGS
 from openclaw_mem_engine.config.show import describe, to_dict
 from openclaw_mem_engine.errors import ConfigError, OpenClawMemError
 
@@ -100,7 +100,7 @@ def test_any_text_as_either_file(text: str) -> None:
 
 
 @settings(deadline=None, max_examples=100)
-@given(st.sampled_from(sorted(RULES)), SCALARS.filter(lambda value: value is not None))
+@given(st.sampled_from(sorted(SETTINGS)), SCALARS.filter(lambda value: value is not None))
 def test_any_value_of_our_own(key: str, value: Any) -> None:
     text = repr(value) if isinstance(value, float) else json.dumps(value)
     with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_config_world import World, world
 
-from openclaw_mem_engine.config.openclaw_keys import MEMORY_SEARCH, resolved_keys
+from openclaw_mem_engine.config.openclaw import MEMORY_SEARCH, resolved_keys
 from openclaw_mem_engine.errors import ConfigError
 
 __all__ = ["world"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from test_config_world import World, world
 
-from openclaw_mem_engine.config.keys import RULES
 from openclaw_mem_engine.config.rules import Rule
+from openclaw_mem_engine.config.settings import SETTINGS
 from openclaw_mem_engine.errors import ConfigError
 
 __all__ = ["world"]
@@ -203,7 +203,7 @@ def test_the_knobs_are_those_of_the_ranking() -> None:
 
     from openclaw_mem_engine.ranking.knobs import Knobs
 
-    ours = {key.removeprefix("query.") for key in RULES if key.startswith("query.")}
+    ours = {key.removeprefix("query.") for key in SETTINGS if key.startswith("query.")}
     assert ours == {field.name for field in fields(Knobs)}
 
 

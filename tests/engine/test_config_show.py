@@ -7,6 +7,7 @@ import dataclasses
 import json
 import pickle
 import traceback
+from pathlib import Path
 from typing import Any
 
 import json5
@@ -15,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_config_world import World, world
 
-from openclaw_mem_engine.config.keys import QUERY_RULES, RULES
 from openclaw_mem_engine.config.secret import Secret, printable, shown, without_credentials
-from openclaw_mem_engine.config.show import describe, fragment, to_dict
+from openclaw_mem_engine.config.settings import KNOB_SETTINGS, SETTINGS
+from openclaw_mem_engine.config.show import describe, fragment, reference, to_dict
 from openclaw_mem_engine.errors import ConfigError
 
 __all__ = ["world"]
@@ -151,7 +152,7 @@ class TestSecret:
 class TestRows:
     def test_one_row_for_every_key(self, world: World) -> None:
         rows = describe(world.load())
-        assert [row.key for row in rows] == list(RULES)
+        assert [row.key for row in rows] == list(SETTINGS)
         assert all(row.allowed and row.origin.where for row in rows)
 
     def test_values_are_readable(self, world: World) -> None:
@@ -177,6 +178,11 @@ class TestRows:
         assert data["settings"]["query.mmr"]["value"] is None
         assert data["warnings"][0]["code"] == "config-unknown-key"
         assert data["openclaw"]["backend"] == "builtin"
+
+
+def test_the_page_of_settings_is_up_to_date() -> None:
+    page = Path(__file__).parents[2] / "docs" / "settings.md"
+    assert page.read_text("utf-8").endswith(reference())
 
 
 class TestFragment:
@@ -231,7 +237,7 @@ class TestFragment:
 
     @given(
         st.dictionaries(
-            st.sampled_from(sorted(QUERY_RULES)),
+            st.sampled_from(sorted(KNOB_SETTINGS)),
             st.one_of(st.booleans(), st.integers(-5, 50), st.floats(0, 1), st.text(max_size=8)),
         )
     )

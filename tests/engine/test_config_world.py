@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -13,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from openclaw_mem_engine.config import local_model
-from openclaw_mem_engine.config.env import user_config_dir, user_data_dir
-from openclaw_mem_engine.config.keys import RULES
+from openclaw_mem_engine.config import load
 from openclaw_mem_engine.config.load import load_settings
-from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.config.settings import SETTINGS, Settings
+from openclaw_mem_engine.config.sources import UserFolders, user_folders
 
 
 @dataclass
@@ -50,13 +48,14 @@ class World:
         return self.own_file
 
     def load(self, **flags: Any) -> Settings:
-        return load_settings(environ=self.environ, home=self.home, cwd=self.cwd, **flags)
+        folders = UserFolders(self.home / ".local/share/openclaw-mem", self.own_file.parent)
+        return load_settings(environ=self.environ, home=self.home, cwd=self.cwd, folders=folders, **flags)
 
 
 @pytest.fixture
 def local_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the extra ``local`` is installed, so that the order of auto is the same everywhere."""
-    monkeypatch.setattr(local_model, "find_spec", lambda name: ModuleSpec(name, None))
+    monkeypatch.setattr(load, "find_spec", lambda name: ModuleSpec(name, None))
 
 
 @pytest.fixture
@@ -83,7 +82,7 @@ def test_without_any_file_everything_is_the_documented_default(world: World) -> 
 
 def test_every_key_has_an_origin_and_it_is_the_default(world: World) -> None:
     settings = world.load()
-    assert set(settings.origins) == set(RULES)
+    assert set(settings.origins) == set(SETTINGS)
     assert {origin.kind for origin in settings.origins.values()} == {"default"}
 
 
@@ -104,33 +103,27 @@ def test_settings_cannot_be_changed(world: World) -> None:
 
 
 @pytest.mark.parametrize("variables", [{}, {"XDG_DATA_HOME": "/x/data", "XDG_CONFIG_HOME": "/x/conf"}])
-def test_our_folders_are_those_of_platformdirs(variables: dict[str, str], tmp_path: Path) -> None:
-    """platformdirs asks the process, we ask our parameters: compare in a process where both are the same."""
-    environ = {**os.environ, "HOME": str(tmp_path), **variables}
+def test_our_folders_are_those_of_the_platform(
+    variables: dict[str, str], world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(world.home))
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
-        if name not in variables:
-            environ.pop(name, None)
-    program = (
-        "import platformdirs as p\n"
-        "print(p.user_data_dir('openclaw-mem', False))\n"
-        "print(p.user_config_dir('openclaw-mem', False))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True
-    )
-    ours = [str(user_data_dir(environ, tmp_path)), str(user_config_dir(environ, tmp_path))]
-    assert done.stdout.splitlines() == ours
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    if variables:
+        assert user_folders() == (Path("/x/data/openclaw-mem"), Path("/x/conf/openclaw-mem"))
+        return
+    world.own('theme = "dark"')
+    settings = load_settings(environ={}, home=world.home, cwd=world.cwd)
+    assert settings.data_dir == user_folders().data == world.home / ".local/share/openclaw-mem"
+    assert settings.theme == "dark" and world.own_file.parent == user_folders().config
 
 
-def test_a_relative_xdg_folder_is_ignored() -> None:
-    home = Path("/home/u")
-    assert user_data_dir({"XDG_DATA_HOME": "data"}, home, "linux") == home / ".local/share/openclaw-mem"
-
-
-def test_folders_on_other_platforms() -> None:
-    home = Path("/home/u")
-    assert user_config_dir({}, home, "darwin") == home / "Library/Application Support/openclaw-mem"
-    assert user_data_dir({"LOCALAPPDATA": "/l"}, home, "win32") == Path("/l/openclaw-mem")
+def test_a_relative_xdg_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", "data")
+    assert user_folders().data == tmp_path / ".local/share/openclaw-mem"
 
 
 def test_loading_without_files_imports_no_parser() -> None:
@@ -138,7 +131,7 @@ def test_loading_without_files_imports_no_parser() -> None:
         "import sys\nfrom pathlib import Path\n"
         "from openclaw_mem_engine.config.load import load_settings\n"
         "load_settings(environ={}, home=Path('/nonexistent'), cwd=Path('/'))\n"
-        "heavy = {'json5', 'tomllib', 'difflib', 'platformdirs', 'json', 'numpy', 'apsw'}\n"
+        "heavy = {'json5', 'tomllib', 'difflib', 'json', 'numpy', 'apsw'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""A damaged leg costs the answer that leg, said aloud; damage that leaves nobody to answer has a name."""
+"""Damage costs the answer one list, with a note; damage that leaves no list is an error with a name."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def mended(settings: Settings) -> None:
         memory.sync()
         answer = memory.search("heron pond")
         assert (answer.warnings, answer.pool.fallback) == ((), None)
-        assert [leg.kind for leg in answer.pool.legs] == ["vector", "lexical"]
+        assert [found.kind for found in answer.pool.lists] == ["vector", "lexical"]
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "bm25", "vector"])
@@ -61,7 +61,7 @@ def test_a_zeroed_vector_costs_the_vectors_and_no_more(settings: Settings, mode:
         answer = memory.search("heron pond", DOCUMENTED.set({"mode": mode}))
         (told,) = [note for note in answer.trace.notes if note.code == "vectors-damaged"]
         assert (told.level, FIX in told.text) == ("warning", True)
-        assert [leg.kind for leg in answer.pool.legs] == ["lexical"]
+        assert [found.kind for found in answer.pool.lists] == ["lexical"]
         assert answer.pool.fallback is not None
         assert (answer.pool.fallback.origin, answer.pool.fallback.served) == ("static", "keywords")
         if mode != "vector":
@@ -71,7 +71,7 @@ def test_a_zeroed_vector_costs_the_vectors_and_no_more(settings: Settings, mode:
     mended(settings)
 
 
-#: Damage to what is derived for one leg, the note, and the leg that is left.
+#: Damage to what is derived for one list, the note, and the list that remains.
 DAMAGE = {
     "vec0 rows without their blocks": ("DELETE FROM chunks_vec_chunks", "vectors-damaged", "lexical"),
     "vec0 without a shadow table": ("DROP TABLE chunks_vec_vector_chunks00", "vectors-damaged", "lexical"),
@@ -89,8 +89,8 @@ def test_the_other_leg_answers(settings: Settings, statement: str, code: str, le
             answer = memory.search("heron pond", knobs)
             assert code in codes(answer)
             assert FIX in " ".join(answer.warnings)
-            assert [leg.kind for leg in answer.pool.legs] == [left]
-            assert any(row.chunk_id for leg in answer.pool.legs for row in leg.rows)
+            assert [found.kind for found in answer.pool.lists] == [left]
+            assert any(row.chunk_id for found in answer.pool.lists for row in found.rows)
 
 
 def test_without_any_leg_the_damage_is_told(settings: Settings) -> None:
@@ -212,7 +212,7 @@ def test_true_scores_that_cannot_be_read_do_not_cost_the_vector_leg(tmp_path: Pa
     alter(settings, "UPDATE embedding_cache SET embedding = zeroblob(1024)")
     with Memory.open(settings) as memory:
         answer = memory.search("herons flying over a pond 7712", WORKBENCH)
-        assert [leg.kind for leg in answer.pool.legs] == ["vector", "lexical"]
+        assert [found.kind for found in answer.pool.lists] == ["vector", "lexical"]
         (told,) = answer.warnings
         assert told.startswith("Vectors in part: ")
         assert (answer.pool.fallback, answer.hits[0].path) == (None, "memory/budget.md")
@@ -244,7 +244,7 @@ def test_what_is_not_searched_is_not_missed(settings: Settings, tmp_path: Path) 
     with Memory.open(settings, resident=True) as memory:
         answer = memory.search("heron pond")
         assert answer.warnings == (), "vectors are compared in memory"
-        assert answer.pool.legs[0].rows
+        assert answer.pool.lists[0].rows
     plain = indexed(tmp_path / "plain", provider="none")
     with Memory.open(plain) as memory:
         assert memory.search("heron pond").warnings == ()

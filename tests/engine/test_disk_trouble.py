@@ -19,7 +19,7 @@ import pytest
 
 from openclaw_mem_engine.errors import IndexUnavailable, WorkspaceError
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.stores.sqlite.aside import check_room
+from openclaw_mem_engine.stores.sqlite.files import check_room
 from openclaw_mem_engine.sync.lock import SyncLock
 from support.memories import open_memory, settings_for, write_notes
 from support.stores import content

@@ -68,7 +68,7 @@ def test_a_text_that_changed_behind_the_clock_is_an_error(settings: Settings) ->
 
 def test_deep_finds_a_chunk_that_the_notes_do_not_give(settings: Settings) -> None:
     """Consistent in itself, with a good id and hash, and yet not what the file holds."""
-    from openclaw_mem_engine.stores.sqlite.identity import chunk_id_of
+    from openclaw_mem_engine.model import chunk_id_of
     from support.damage import raw
 
     with raw(settings) as connection:

@@ -16,7 +16,7 @@ import pytest
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor.examination import examine, fix
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.providers.registry import Lineup
+from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.stores.sqlite.checks import check_version
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
@@ -516,7 +516,7 @@ def test_looking_can_be_stopped(settings: Settings) -> None:
             self.left -= 1
             return self.left < 0
 
-    lineup = Lineup(settings)
+    lineup = ProviderSet(settings)
     before = content(settings.index_path)
     try:
         for after in (0, 3, 7, 15):

@@ -19,10 +19,10 @@ from openclaw_mem_engine.doctor.examination import fix
 from openclaw_mem_engine.doctor.location_checks import check_size
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.base import Usage
+from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records import ProviderRecords
-from openclaw_mem_engine.providers.registry import RECORDS_FILE
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
-from openclaw_mem_engine.stores.sqlite.aside import aside_path
+from openclaw_mem_engine.stores.sqlite.files import aside_path
 from openclaw_mem_engine.sync.lock import SyncLock
 from support.damage import codes, indexed, looked, named, type_in
 

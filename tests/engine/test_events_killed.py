@@ -17,7 +17,7 @@ import pytest
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.state.events import EVENTS_FILE, Event, EventLog
-from openclaw_mem_engine.stores.sqlite.aside import aside_path
+from openclaw_mem_engine.stores.sqlite.files import aside_path
 from openclaw_mem_engine.sync.lock import SyncLock
 from support.embed_server import running_server, unauthorized
 from support.providers import World, make_world

@@ -29,7 +29,7 @@ def use(world: World, server: Server, *lines: str, model: str = "hash-bow-256") 
 
 
 def has_vectors(answer: Answer) -> bool:
-    return answer.pool.leg("vector") is not None
+    return answer.pool.first("vector") is not None
 
 
 def test_keywords_answer_when_the_provider_refuses_and_say_since_when(world: World) -> None:
@@ -47,7 +47,7 @@ def test_keywords_answer_when_the_provider_refuses_and_say_since_when(world: Wor
     assert "401" in fallback.reason and "sk-test" not in fallback.reason
     assert fallback.since == world.clock.now
     assert fallback.next_retry is not None and fallback.next_retry > world.clock.now
-    assert any("Keywords alone" in text for text in answer.warnings)
+    assert any("BM25 only" in text for text in answer.warnings)
 
 
 def test_a_failing_provider_is_left_alone_until_the_retry_then_comes_back_by_itself(world: World) -> None:
@@ -112,14 +112,14 @@ def test_a_free_fallback_has_its_own_vectors_ready(world: World) -> None:
             report = memory.sync()
             assert report.embedded == report.beside == report.chunks
             healthy = memory.search(QUERY)
-            assert healthy.pool.leg("vector") is not None and healthy.pool.fallback is None
+            assert healthy.pool.first("vector") is not None and healthy.pool.fallback is None
             server.forever = unauthorized()
             answer = memory.search(QUERY)
             names = {link.name: link.state for link in memory.chain()}
-    leg = answer.pool.leg("vector")
-    assert leg is not None and leg.space == "static-minilm-256-int8"
+    found = answer.pool.first("vector")
+    assert found is not None and found.space == "static-minilm-256-int8"
     fallback = answer.pool.fallback
-    assert fallback is not None and fallback.served == leg.space
+    assert fallback is not None and fallback.served == found.space
     assert answer.hits[0].path == "memory/2026-02-01.md"
     assert names["openai"] == "failed" and names["static"] == "serving" and names["keywords"] == "ready"
 
@@ -146,15 +146,15 @@ def test_a_remote_fallback_makes_vectors_only_when_it_is_needed(world: World) ->
             assert report.beside == report.chunks and len(other.requests) > 0
             assert any(note.code == "embedding-failed" for note in report.notes)
             answer = memory.search(QUERY)
-            leg = answer.pool.leg("vector")
-            assert leg is not None and leg.space.startswith("mistral")
-            assert len(leg.rows) == report.chunks
+            found = answer.pool.first("vector")
+            assert found is not None and found.space.startswith("mistral")
+            assert len(found.rows) == report.chunks
             server.forever = None
             world.clock.forward(3600)
             memory.sync()
             back = memory.search(QUERY)
-            leg = back.pool.leg("vector")
-            assert leg is not None and leg.space == "" and len(leg.rows) == report.chunks
+            found = back.pool.first("vector")
+            assert found is not None and found.space == "" and len(found.rows) == report.chunks
             assert back.pool.fallback is None
 
 
@@ -245,7 +245,7 @@ def test_the_faults_of_the_store_and_the_zero_vector(world: World) -> None:
         assert [hit.chunk_id for hit in answer.hits] == [hit.chunk_id for hit in healthy.hits]
     with world.memory(["no-fts5"]) as memory:
         answer = memory.search(QUERY)
-        assert answer.pool.leg("lexical") is None and has_vectors(answer)
+        assert answer.pool.first("lexical") is None and has_vectors(answer)
     with world.memory() as memory:
         again = memory.search(QUERY)
         assert [hit.chunk_id for hit in again.hits] == [hit.chunk_id for hit in healthy.hits]

@@ -14,8 +14,8 @@ from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import ProviderSettings, Settings
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import OPENCLAW_2026_2, Knobs
-from openclaw_mem_engine.stores.sqlite.keywords import extract_keywords
-from openclaw_mem_engine.stores.sqlite.lexical_query import build_query
+from openclaw_mem_engine.stores.query import build_query, extract_keywords
+from openclaw_mem_engine.stores.sqlite.full_text import expression_of
 from support.embed_server import running_server
 from support.goldens import MODEL, WORKSPACE, golden
 from support.memories import settings_for
@@ -122,11 +122,11 @@ def assert_mmr_order(answer: Answer, wanted: list[dict[str, Any]]) -> None:
 
 
 def tie_at_the_candidate_limit(answer: Answer) -> float | None:
-    """The cosine at which the vector leg is cut, when the next row has the same; else None."""
-    leg, cut = answer.pool.leg("vector"), answer.trace.knobs.candidates
-    if leg is None or len(leg.rows) <= cut:
+    """The cosine at which the vector list is cut, when the next row has the same; else None."""
+    found, cut = answer.pool.first("vector"), answer.trace.knobs.candidates
+    if found is None or len(found.rows) <= cut:
         return None
-    last, after = leg.rows[cut - 1].raw, leg.rows[cut].raw
+    last, after = found.rows[cut - 1].raw, found.rows[cut].raw
     return last if abs(last - after) < 1e-6 else None
 
 
@@ -134,7 +134,8 @@ def tie_at_the_candidate_limit(answer: Answer) -> float | None:
 @pytest.mark.parametrize("place", range(len(SEARCH["queries"])))
 def test_resident_vectors_answer_the_same(recorded: dict[str, Memory], place: int) -> None:
     query = SEARCH["queries"][place]
-    one_shot, resident = (recorded[name].retrieve(query).leg("vector") for name in ("sqlite-vec", "resident"))
+    pools = [recorded[name].retrieve(query) for name in ("sqlite-vec", "resident")]
+    one_shot, resident = (pool.first("vector") for pool in pools)
     assert one_shot is not None
     assert resident is not None
     assert [r.raw for r in one_shot.rows] == pytest.approx([r.raw for r in resident.rows], abs=1e-6)
@@ -154,22 +155,22 @@ def test_options_of_one_call(recorded: dict[str, Memory], case: dict[str, Any]) 
 @pytest.mark.parametrize("case", golden("search_options")["keywordSide"])
 def test_keyword_side(recorded: dict[str, Memory], case: dict[str, Any]) -> None:
     pool = recorded["sqlite-vec"].retrieve(case["q"], OPENCLAW_2026_2)
-    leg = pool.leg("lexical")
-    rows = [] if leg is None else leg.rows
-    assert (None if leg is None else leg.query) == case["fts"]
-    found = [(pool.candidates[row.chunk_id].path, -row.raw) for row in rows]
-    assert sorted(found) == [
+    found = pool.first("lexical")
+    rows = [] if found is None else found.rows
+    assert (None if found is None else found.query) == case["fts"]
+    scored = [(pool.candidates[row.chunk_id].path, -row.raw) for row in rows]
+    assert sorted(scored) == [
         (path, pytest.approx(score, abs=1e-9))
         for path, score in sorted((hit["path"], hit["bm25"]) for hit in case["bm25"])
     ]
-    assert [s for _, s in found] == sorted(s for _, s in found)
+    assert [s for _, s in scored] == sorted(s for _, s in scored)
 
 
 @pytest.mark.goldens
 @pytest.mark.parametrize("case", golden("fts_query")["buildFtsQuery"])
 def test_full_text_expression(case: dict[str, Any]) -> None:
     query = build_query(case["q"], "and", "plain")
-    assert (query.expression() if query else None) == case["fts"]
+    assert (expression_of(query) if query else None) == case["fts"]
 
 
 @pytest.mark.goldens

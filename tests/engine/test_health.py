@@ -309,10 +309,10 @@ def test_mending_is_written_down_and_searches_see_it(memory: Memory) -> None:
         connection.execute("DELETE FROM chunks_fts_stemmed")
     report = memory.health.examine()
     assert report.errors and report.fixable
-    assert not [row for row in memory.search("pump").pool.legs if row.kind == "lexical" and row.rows]
+    assert not [row for row in memory.search("pump").pool.lists if row.kind == "lexical" and row.rows]
     done, after = memory.health.mend(report)
     assert done and after is not None and not after.errors
-    assert memory.search("pump").pool.leg("lexical").rows  # type: ignore[union-attr]
+    assert memory.search("pump").pool.first("lexical").rows  # type: ignore[union-attr]
     kinds = [event.kind for event in memory.health.events(10)]
     assert kinds == ["doctor", "doctor", "sync"]
 

@@ -21,7 +21,7 @@ import pytest
 
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.stores.base import IndexStore
-from openclaw_mem_engine.stores.sqlite.lexical_query import build_query
+from openclaw_mem_engine.stores.query import build_query
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import FINGERPRINT, change_of, content, found, new_store, put, unit
 
@@ -254,9 +254,8 @@ def test_a_rebuild_that_does_not_finish_changes_nothing(store: SqliteIndex, path
     with pytest.raises(error):
         store.rebuild(FINGERPRINT, fill, cancel)
     after = content(path)
-    if how != "cancelled at the end":
-        assert "dearly bought" in {row[3] for row in after["cache"]}, "what was embedded is kept"
-        before["cache"] = after["cache"]
+    assert "dearly bought" in {row[3] for row in after["cache"]}, "what was embedded is kept"
+    before["cache"] = after["cache"]
     assert after == before
     assert store.generation() == generation
     assert leftovers(path) == []
@@ -361,7 +360,7 @@ def test_a_locked_index_is_readable_and_says_so_to_writers(store: SqliteIndex, p
     impatient.close()
 
 
-def test_interrupt_stops_the_searches_of_a_thread_and_no_others(tmp_path: Path) -> None:
+def test_interrupt_stops_the_searches_that_run_and_no_others(tmp_path: Path) -> None:
     store = new_store(tmp_path / "big.sqlite")
     words = [f"w{n}" for n in range(300)]
     for number in range(60):
@@ -380,14 +379,14 @@ def test_interrupt_stops_the_searches_of_a_thread_and_no_others(tmp_path: Path) 
             outcome.append(error)
 
     thread = threading.Thread(target=search, daemon=True)
+    store.interrupt()
+    assert store.lexical(query, 5), "what is not running is not stopped later"
     thread.start()
     assert running.wait(10)
-    store.interrupt([threading.get_ident()])
-    assert store.lexical(query, 5), "what is not running is not stopped later"
     assert thread.is_alive()
-    assert thread.ident is not None
     for _ in range(300):
-        store.interrupt([thread.ident])
+        store.interrupt()
+        assert store.files(), "what is not a search goes on"
         thread.join(0.01)
         if not thread.is_alive():
             break

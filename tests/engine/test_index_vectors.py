@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Source
-from openclaw_mem_engine.stores.base import Scored
+from openclaw_mem_engine.stores.query import Scored
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import Vector, content, found, new_store, put, unit
 
@@ -55,7 +56,7 @@ def brute_force(
     return sorted(scored, key=lambda pair: (-round(pair[1], 6), pair[0]))[:limit]
 
 
-def same(answer: list[Scored], wanted: list[tuple[str, float]]) -> None:
+def same(answer: Iterable[Scored], wanted: list[tuple[str, float]]) -> None:
     assert [hit.raw for hit in answer] == pytest.approx([score for _, score in wanted], abs=1e-6)
     rounded = sorted(answer, key=lambda hit: (-round(hit.raw, 5), hit.chunk_id))
     assert [hit.chunk_id for hit in rounded] == [
@@ -111,12 +112,12 @@ def test_nothing_is_nearest_in_an_empty_index_and_for_no_places(tmp_path: Path) 
     forms: list[dict[str, Any]] = [{}, {"resident": True}, {"extension": False}]
     for number, options in enumerate(forms):
         store = SqliteIndex(tmp_path / f"{number}.sqlite", **options)
-        assert store.vector(unit([1] * DIMS), 5) == []
+        assert not store.vector(unit([1] * DIMS), 5)
         store.close()
         store = new_store(tmp_path / f"{number}.sqlite", **options)
-        assert store.vector(unit([1] * DIMS), 5) == []
+        assert not store.vector(unit([1] * DIMS), 5)
         fill(store, [([1] * DIMS, False)])
-        assert store.vector(unit([1] * DIMS), 0) == []
+        assert not store.vector(unit([1] * DIMS), 0)
         assert len(store.vector(unit([1] * DIMS), 500)) == 1
         store.close()
 
@@ -125,7 +126,7 @@ def test_what_is_held_in_memory_follows_changes_of_another_process(tmp_path: Pat
     writer = new_store(tmp_path / "i.sqlite")
     reader = SqliteIndex(tmp_path / "i.sqlite", resident=True)
     query = unit([1] * DIMS)
-    assert reader.vector(query, 5) == []
+    assert not reader.vector(query, 5)
     put(writer, "memory/a.md", ["a"], [query])
     put(writer, "memory/b.md", ["b"], [unit([1, 0, 0, 0, 0, 0, 0, 0])])
     assert len(reader.vector(query, 5)) == 2

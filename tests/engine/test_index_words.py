@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from openclaw_mem_engine.stores.sqlite.lexical_query import bigrams, build_keyword_query, build_query, segment
+from openclaw_mem_engine.stores.query import bigrams, build_keyword_query, build_query, segment
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import found, new_store
 
@@ -214,4 +214,4 @@ def test_scores_of_chosen_chunks_are_those_of_the_search(store: SqliteIndex) -> 
     assert store.lexical_scores(query, [*hits, "unknown"]) == pytest.approx(hits, abs=1e-12)
     assert store.lexical_scores(query, []) == {}
     assert dict(store.lexical(query, 50, ["memory"])) == pytest.approx(hits, abs=1e-12)
-    assert store.lexical(query, 50, ["sessions"]) == []
+    assert not store.lexical(query, 50, ["sessions"])

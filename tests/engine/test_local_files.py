@@ -20,14 +20,15 @@ from openclaw_mem_engine.providers.local.frames import (
     read_frame,
     write_all,
 )
-from openclaw_mem_engine.providers.local.gguf_header import NotGGUF, read_header
-from openclaw_mem_engine.providers.local.models import (
+from openclaw_mem_engine.providers.local.model_file import (
     DEFAULT_MODEL,
+    NotGGUF,
     file_mark,
     hub_file,
     local_path,
     prompts_for,
     quick_digest,
+    read_header,
 )
 from openclaw_mem_engine.providers.local.native import lists_of
 from support import local_models
@@ -65,11 +66,9 @@ def test_noise_before_the_first_frame_is_handed_over() -> None:
 
 def test_the_header_of_a_model(tmp_path: Path) -> None:
     header = read_header(local_models.bert(tmp_path / "m.gguf", context=99, dims=32))
-    assert (header.architecture, header.name, header.tokenizer) == ("bert", "tiny", "bert")
-    assert (header.context_length, header.embedding_length, header.pooling) == (99, 32, "mean")
-    assert header.vocab_size is not None and header.vocab_size > 1000
+    assert (header.architecture, header.embedding_length, header.pooling) == ("bert", 32, "mean")
     header = read_header(local_models.causal(tmp_path / "c.gguf"))
-    assert (header.architecture, header.pooling, header.vocab_size) == ("qwen3", "none", 258)
+    assert (header.architecture, header.pooling) == ("qwen3", "none")
 
 
 def test_every_cut_of_a_header_is_an_error(tmp_path: Path) -> None:

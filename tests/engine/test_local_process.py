@@ -192,6 +192,7 @@ def test_close_does_not_wait_for_a_request_that_hangs(embedder_with: Maker) -> N
     assert embedder.embed_query("abcd") is not None
 
 
+@pytest.mark.alone
 def test_a_child_that_ignores_cancel_is_killed_after_two_seconds(embedder_with: Maker) -> None:
     embedder = embedder_with(each="op == 'embed' and time.sleep(60)", timeout_s=30.0)
     cancel = threading.Event()
@@ -203,6 +204,7 @@ def test_a_child_that_ignores_cancel_is_killed_after_two_seconds(embedder_with: 
     assert embedder.pid is None
 
 
+@pytest.mark.alone
 def test_cancel_while_the_model_loads_ends_the_child(embedder_with: Maker) -> None:
     embedder = embedder_with(each="op == 'load' and time.sleep(60)")
     cancel = threading.Event()
@@ -214,6 +216,7 @@ def test_cancel_while_the_model_loads_ends_the_child(embedder_with: Maker) -> No
     assert embedder.pid is None
 
 
+@pytest.mark.alone
 def test_somebody_who_waits_for_a_turn_can_cancel_and_times_out(embedder_with: Maker) -> None:
     embedder = embedder_with(each="op == 'embed' and time.sleep(2)", timeout_s=5.0)
     first = threading.Thread(target=embedder.embed_documents, args=(["abcd"],))

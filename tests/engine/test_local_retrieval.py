@@ -46,13 +46,13 @@ def test_a_paraphrase_is_found_that_keywords_miss(memory: Memory, query: str, wo
     by_keywords = memory.search(query, knobs.set({"mode": "bm25", "max_results": 200}))
     assert any(words in hit.text for hit in by_meaning.hits)
     assert not any(words in hit.text for hit in by_keywords.hits)
-    leg = by_meaning.pool.leg("vector")
-    assert leg is not None and words in by_meaning.pool.candidates[leg.rows[0].chunk_id].text
+    found = by_meaning.pool.first("vector")
+    assert found is not None and words in by_meaning.pool.candidates[found.rows[0].chunk_id].text
 
 
 def test_the_model_and_the_built_in_embedder_are_compared_on_one_query(memory: Memory) -> None:
     answer = memory.search("billing steps")
-    local, static = answer.pool.leg("vector"), answer.pool.leg("vector", 1)
+    local, static = answer.pool.first("vector"), answer.pool.first("vector", 1)
     assert local is not None and static is not None
     assert [row.raw for row in local.rows[:5]] != [row.raw for row in static.rows[:5]]
     links = {link.name: link for link in memory.chain()}
@@ -68,5 +68,5 @@ def test_the_child_process_dies_and_the_next_query_has_vectors_again(memory: Mem
     os.kill(pid, signal.SIGKILL)
     while guarded._inner.pid is not None:  # type: ignore[attr-defined]
         time.sleep(0.01)
-    assert memory.search("intruder alert procedure").pool.leg("vector") is not None
+    assert memory.search("intruder alert procedure").pool.first("vector") is not None
     assert guarded._inner.pid != pid  # type: ignore[attr-defined]

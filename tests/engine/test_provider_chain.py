@@ -16,12 +16,12 @@ from test_config_world import World, local_extra, world
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import PROVIDER_NAMES, ProviderSettings, Settings
 from openclaw_mem_engine.errors import ConfigError
-from openclaw_mem_engine.providers.base import EmbedderSpec
+from openclaw_mem_engine.providers.registry import EmbedderSpec
 from openclaw_mem_engine.providers.resolve import (
     ORDER,
-    Link,
+    Choice,
     also_specs,
-    chain,
+    choices,
     fallback_spec,
     primary_spec,
 )
@@ -34,22 +34,22 @@ RECORDED: list[dict[str, Any]] = json.loads(
 DEFAULT_HUB_MODEL = "hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf"
 
 
-def link(settings: Settings, name: str, role: str | None = None) -> Link:
-    return next(one for one in chain(settings) if one.name == name and role in (None, one.role))
+def link(settings: Settings, name: str, role: str | None = None) -> Choice:
+    return next(one for one in choices(settings) if one.name == name and role in (None, one.role))
 
 
 def roles(settings: Settings) -> dict[str, str]:
     """Roles by name, of those in use."""
-    return {one.name: one.role for one in chain(settings) if one.role != "skipped"}
+    return {one.name: one.role for one in choices(settings) if one.role != "skipped"}
 
 
 def whys(settings: Settings) -> dict[str, str]:
-    return {one.name: one.why for one in chain(settings)}
+    return {one.name: one.why for one in choices(settings)}
 
 
 def test_without_anything_the_built_in_table_answers(world: World) -> None:
     settings = world.load()
-    assert [one.name for one in chain(settings)] == list(ORDER)
+    assert [one.name for one in choices(settings)] == list(ORDER)
     assert set(ORDER) == {name for name in PROVIDER_NAMES if name != "auto"}
     assert roles(settings) == {"static": "primary"}
     assert whys(settings) == {
@@ -62,7 +62,7 @@ def test_without_anything_the_built_in_table_answers(world: World) -> None:
         "static": "built in, English",
         "none": "not chosen",
     }
-    assert link(settings, "static").model == "static-minilm-256-int8" and link(settings, "static").place == ""
+    assert link(settings, "static").model == "static-minilm-256-int8" and link(settings, "static").host == ""
     assert primary_spec(settings) == EmbedderSpec("static")
     assert fallback_spec(settings) is None and also_specs(settings) == ()
 
@@ -70,7 +70,7 @@ def test_without_anything_the_built_in_table_answers(world: World) -> None:
 def test_what_auto_chooses_says_that_text_leaves(world: World) -> None:
     world.environ.update(OPENAI_API_KEY="sk-o", VOYAGE_API_KEY="pa-v")
     settings = world.load()
-    assert link(settings, "openai") == Link(
+    assert link(settings, "openai") == Choice(
         "openai",
         "primary",
         "key from env OPENAI_API_KEY; chosen by auto, so note text is sent to api.openai.com",
@@ -82,7 +82,7 @@ def test_what_auto_chooses_says_that_text_leaves(world: World) -> None:
     assert told["voyage"] == told["static"] == "not needed: openai comes first"
     assert told["gemini"] == "no key: set GEMINI_API_KEY"
     assert link(settings, "voyage").key_origin == "env VOYAGE_API_KEY"
-    assert (link(settings, "voyage").model, link(settings, "voyage").place) == ("", "")
+    assert (link(settings, "voyage").model, link(settings, "voyage").host) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ class TestLocal:
         world.environ["OPENAI_API_KEY"] = "sk-o"
         world.own(f'[provider]\nlocal_model_path = "{model}"\nlocal_idle_minutes = 2')
         settings = world.load()
-        assert link(settings, "local") == Link("local", "primary", f"model {model}", str(model))
+        assert link(settings, "local") == Choice("local", "primary", f"model {model}", str(model))
         assert whys(settings)["openai"] == "not needed: local comes first"
         spec = primary_spec(settings)
         assert (spec.provider, spec.model, spec.idle_s) == ("local", str(model), 120.0)
@@ -140,7 +140,7 @@ class TestNamed:
         told = whys(settings)
         named = f"named by {world.own_file}: provider.name"
         assert told["openai"] == f"{named}; no key: set OPENAI_API_KEY"
-        assert told["static"] == "stands in when openai fails; built in, English"
+        assert told["static"] == "used when openai fails; built in, English"
         assert told["gemini"] == told["none"] == "not chosen: openai is named"
         assert primary_spec(settings).api_key == ""
         assert fallback_spec(settings) == EmbedderSpec("static")
@@ -158,7 +158,7 @@ class TestNamed:
     def test_servers_of_ones_own(self, world: World) -> None:
         world.memory_search({"provider": "openai", "remote": {"baseUrl": "http://u:pw@127.0.0.1:8911/v1"}})
         found = link(world.load(), "openai")
-        assert found.place == "" and found.why.endswith("at 127.0.0.1:8911 on this machine")
+        assert found.host == "" and found.why.endswith("at 127.0.0.1:8911 on this machine")
         assert "a server of your own may need none" in found.why and "pw" not in repr(found)
         headers = {"authorization": "Bearer planted"}
         world.memory_search({"provider": "openai", "remote": {"headers": headers}})
@@ -167,7 +167,7 @@ class TestNamed:
 
     def test_ollama(self, world: World) -> None:
         settings = world.load(provider="ollama")
-        assert link(settings, "ollama") == Link(
+        assert link(settings, "ollama") == Choice(
             "ollama",
             "primary",
             "named by --provider; needs no key; at 127.0.0.1:11434 on this machine",
@@ -175,20 +175,20 @@ class TestNamed:
         )
         world.own('[provider]\nname = "ollama"\nmodel = "bge-m3"\nbase_url = "http://box:11434/v1"')
         found = link(world.load(), "ollama")
-        assert (found.model, found.place) == ("bge-m3", "box:11434")
+        assert (found.model, found.host) == ("bge-m3", "box:11434")
 
     def test_none_means_no_vectors_at_all(self, world: World) -> None:
         world.own('[provider]\nname = "none"\nfallback = "static"\nalso = ["openai"]')
         settings = world.load()
         assert roles(settings) == {"none": "primary"}
-        assert link(settings, "none").why.endswith("keyword search alone")
+        assert link(settings, "none").why.endswith("BM25 only")
         assert primary_spec(settings) == EmbedderSpec("none")
         assert fallback_spec(settings) is None and also_specs(settings) == ()
 
     def test_an_address_without_a_host_is_an_error(self, world: World) -> None:
         world.own('[provider]\nname = "openai"\nbase_url = "http://"')
         with pytest.raises(ConfigError, match="base URL"):
-            chain(world.load())
+            choices(world.load())
 
 
 class TestFallbackAndAlso:
@@ -202,8 +202,7 @@ class TestFallbackAndAlso:
         assert fallback_spec(settings) == EmbedderSpec("mistral", api_key="m")
         assert primary_spec(settings).model == "text-embedding-3-large"
         assert whys(settings)["mistral"] == (
-            "stands in when openai fails; key from env MISTRAL_API_KEY; "
-            "then note text is sent to api.mistral.ai"
+            "used when openai fails; key from env MISTRAL_API_KEY; then note text is sent to api.mistral.ai"
         )
 
     def test_a_model_that_was_configured_for_it_is_used(self, world: World) -> None:
@@ -212,7 +211,7 @@ class TestFallbackAndAlso:
         settings = world.load()
         expected = EmbedderSpec("voyage", "voyage-3", api_key="pa-v", concurrency=2)
         assert fallback_spec(settings) == expected and also_specs(settings) == (expected,)
-        assert [(one.name, one.role) for one in chain(settings) if one.role != "skipped"] == [
+        assert [(one.name, one.role) for one in choices(settings) if one.role != "skipped"] == [
             ("voyage", "fallback"),
             ("voyage", "also"),
             ("static", "primary"),
@@ -237,13 +236,13 @@ class TestFallbackAndAlso:
             ("static", ""),
         ]
         assert specs[1].api_key == "sk-o"
-        links = [one for one in chain(settings) if one.role == "also"]
+        links = [one for one in choices(settings) if one.role == "also"]
         assert [one.name for one in links] == [spec.provider for spec in specs]
         assert links[1].why == (
             "its vectors are kept beside those of openai; key from env OPENAI_API_KEY; "
             "note text is sent to api.openai.com"
         )
-        assert [one.role for one in chain(settings) if one.name == "openai"] == ["primary", "also"]
+        assert [one.role for one in choices(settings) if one.name == "openai"] == ["primary", "also"]
 
     def test_exactly_one_primary_whatever_is_chosen(self, world: World) -> None:
         for name in PROVIDER_NAMES:
@@ -252,11 +251,11 @@ class TestFallbackAndAlso:
                     f'[provider]\nname = "{name}"\nfallback = "{fallback}"\nalso = ["static", "gemini"]'
                 )
                 settings = world.load()
-                found = [one.role for one in chain(settings)]
+                found = [one.role for one in choices(settings)]
                 assert found.count("primary") == 1
                 assert found.count("fallback") == (fallback_spec(settings) is not None)
                 assert found.count("also") == len(also_specs(settings))
-                assert {one.name for one in chain(settings)} == set(ORDER)
+                assert {one.name for one in choices(settings)} == set(ORDER)
 
 
 def test_settings_made_by_hand(world: World) -> None:
@@ -274,7 +273,7 @@ def test_no_key_is_ever_told(world: World, place: str, provider: str) -> None:
     world.own('[provider]\nfallback = "mistral"\nalso = ["voyage", "openai:large"]')
     settings = world.load(provider=provider)
     specs = (primary_spec(settings), fallback_spec(settings), *also_specs(settings))
-    told = repr((chain(settings), specs))
+    told = repr((choices(settings), specs))
     assert not [key for key in KEYS.values() if key in told or key[6:] in told]
     assert "secret" not in told.lower()
 
@@ -319,7 +318,7 @@ def test_the_choice_is_that_of_the_program(world: World, label: str, environ: di
     assert settings.provider.provider == expected["requestedProvider"]
     # With a fallback recorded, the original has given up its first choice; here that one stays and fails.
     role = "fallback" if "fallbackFrom" in expected else "primary"
-    found = next(one for one in chain(settings) if one.role == role)
+    found = next(one for one in choices(settings) if one.role == role)
     assert (found.name, found.model) == (expected["id"], expected["model"])
     if role == "fallback":
         assert primary_spec(settings).provider == expected["fallbackFrom"]
@@ -350,10 +349,13 @@ def test_choosing_the_table_imports_nothing_of_the_others(tmp_path: Path) -> Non
     code = (
         "import sys\nfrom pathlib import Path\n"
         "from openclaw_mem_engine.config.load import load_settings\n"
-        "from openclaw_mem_engine.providers.resolve import chain, primary_spec\n"
-        "from openclaw_mem_engine.providers.factory import make_embedder\n"
-        f"settings = load_settings(environ={{}}, home=Path({str(tmp_path)!r}), cwd=Path('/'))\n"
-        "chain(settings)\n"
+        "from openclaw_mem_engine.config.sources import UserFolders\n"
+        "from openclaw_mem_engine.providers.resolve import choices, primary_spec\n"
+        "from openclaw_mem_engine.providers.registry import make_embedder\n"
+        f"home = Path({str(tmp_path)!r})\n"
+        "folders = UserFolders(home / 'data', home / 'config')\n"
+        "settings = load_settings(environ={}, home=home, cwd=Path('/'), folders=folders)\n"
+        "choices(settings)\n"
         "assert make_embedder(primary_spec(settings)).id == 'static'\n"
         "names = ('httpx', 'httpx2', 'numpy', 'llama_cpp', 'ssl',\n"
         "  'openclaw_mem_engine.providers.remote.embedder',\n"

@@ -36,7 +36,7 @@ class Remote:
     id, model, key, languages = "openai", "text-embedding-3-small", "k" * 64, "any"
     dims: int | None = None
     cheap_lines = False
-    place = "api.openai.com"
+    host = "api.openai.com"
     max_input_bytes: int | None = 8192
 
     def why_not(self) -> str | None:
@@ -86,6 +86,7 @@ def test_names_are_checked() -> None:
         FaultyEmbedder(StaticEmbedder(), {"everything"})
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("fault", "status", "told"),
     [

@@ -21,9 +21,9 @@ from openclaw_mem_engine.providers.base import (
     TextRefused,
     Unavailable,
 )
-from openclaw_mem_engine.providers.batch import BatchEmbedder
+from openclaw_mem_engine.providers.base_embedder import DelegatingEmbedder
+from openclaw_mem_engine.providers.batch.embedder import BatchEmbedder
 from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
-from openclaw_mem_engine.providers.delegating import Wrapped
 from openclaw_mem_engine.providers.faults import FaultyEmbedder
 from openclaw_mem_engine.providers.records import Health, ProviderRecords
 from openclaw_mem_engine.providers.static.embedder import StaticEmbedder
@@ -48,7 +48,7 @@ class Provider:
     id, model, key, languages = "openai", "text-embedding-3-small", "k" * 64, "any"
     dims: int | None = 3
     cheap_lines = False
-    place = "api.openai.com"
+    host = "api.openai.com"
     max_input_bytes: int | None = 8192
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ def next_retry(error: Unavailable) -> float:
 
 
 def test_it_is_the_embedder_that_it_guards(provider: Provider, guard: GuardedEmbedder) -> None:
-    for name in ("id", "model", "key", "dims", "languages", "cheap_lines", "place", "max_input_bytes"):
+    for name in ("id", "model", "key", "dims", "languages", "cheap_lines", "host", "max_input_bytes"):
         assert getattr(guard, name) == getattr(provider, name)
     assert guard.why_not() == "no key"
     heard: list[object] = []
@@ -159,7 +159,7 @@ def test_it_is_the_embedder_that_it_guards(provider: Provider, guard: GuardedEmb
 
 def test_what_is_wrapped_forwards_every_member() -> None:
     members = {name for name in vars(Embedder) if not name.startswith("_")}
-    assert members <= vars(Wrapped).keys()
+    assert members <= vars(DelegatingEmbedder).keys()
 
     class Recorder:
         """Every member is its own name, or returns it."""
@@ -168,17 +168,17 @@ def test_what_is_wrapped_forwards_every_member() -> None:
             is_property = isinstance(vars(Embedder)[name], property)
             return name if is_property else lambda *given: (name, *given)
 
-    wrapped: Any = Wrapped(cast("Embedder", Recorder()))
+    delegating: Any = DelegatingEmbedder(cast("Embedder", Recorder()))
     for name in members:
         if isinstance(vars(Embedder)[name], property):
-            assert getattr(wrapped, name) == name
-    assert wrapped.why_not() == ("why_not",)
-    assert wrapped.embed_query(1, 2) == ("embed_query", 1, 2)
-    assert wrapped.embed_documents(1, 2, 3, 4) == ("embed_documents", 1, 2, 3, 4)
-    assert wrapped.take_notes() == ("take_notes",)
-    assert wrapped.close() is None
+            assert getattr(delegating, name) == name
+    assert delegating.why_not() == ("why_not",)
+    assert delegating.embed_query(1, 2) == ("embed_query", 1, 2)
+    assert delegating.embed_documents(1, 2, 3, 4) == ("embed_documents", 1, 2, 3, 4)
+    assert delegating.take_notes() == ("take_notes",)
+    assert delegating.close() is None
     for kind in (GuardedEmbedder, FaultyEmbedder, BatchEmbedder):
-        assert issubclass(kind, Wrapped)
+        assert issubclass(kind, DelegatingEmbedder)
 
 
 def test_a_failure_is_remembered_and_nothing_is_sent(
@@ -375,7 +375,7 @@ def test_a_text_that_is_refused_does_not_block_queries(
         guard.embed_query("b")
     assert caught.value is provider.error
     assert guard.health == Health()
-    provider.error = TextRefused("too long", place=1, status=status)
+    provider.error = TextRefused("too long", position=1, status=status)
     with pytest.raises(TextRefused):
         guard.embed_documents(["a", "b"])
     assert guard.health == Health()
@@ -389,7 +389,7 @@ def test_a_refused_query_does_not_end_an_outage(
 ) -> None:
     provider.error = refused()
     clock.now = next_retry(unavailable(guard))
-    provider.error = TextRefused("too long", place=0, status=400)
+    provider.error = TextRefused("too long", position=0, status=400)
     with pytest.raises(TextRefused):
         guard.embed_query("a")
     assert guard.health.failures == 1
@@ -399,7 +399,7 @@ def test_a_refused_query_does_not_end_an_outage(
 
 
 def test_a_probe_whose_word_is_refused_is_a_failure(provider: Provider, guard: GuardedEmbedder) -> None:
-    provider.error = TextRefused("no such model", place=0, status=400)
+    provider.error = TextRefused("no such model", position=0, status=400)
     with pytest.raises(TextRefused):
         guard.probe()
     assert guard.health.failures == 1

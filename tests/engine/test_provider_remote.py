@@ -22,13 +22,14 @@ import pytest
 
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.providers import BadAnswer, NotConfigured, RequestFailed, TextRefused
-from openclaw_mem_engine.providers.base import EmbedderSpec, Usage
+from openclaw_mem_engine.providers.base import Usage
+from openclaw_mem_engine.providers.registry import EmbedderSpec
 from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
+from openclaw_mem_engine.providers.remote.hosts import host_of
 from openclaw_mem_engine.providers.remote.quoting import Quoting, secrets_in
 from openclaw_mem_engine.providers.remote.retry import RetryPolicy
 from openclaw_mem_engine.providers.remote.transport import MAX_ANSWER_BYTES
 from openclaw_mem_engine.providers.remote.wires import wire_of
-from openclaw_mem_engine.providers.remote.wires.base import host_of
 from support import embed_server as faulty
 from support.embed_server import Fault, Server, bag_of_words, running_server
 
@@ -247,7 +248,7 @@ def test_one_bad_text_teaches_nothing_and_is_named_without_its_content() -> None
         assert "this one I do not like" in message
         assert "It was sent alone: 19 bytes." in message
         assert "diary" not in message
-        assert (caught.value.status, caught.value.place) == (400, 64)
+        assert (caught.value.status, caught.value.position) == (400, 64)
         assert kept == list(range(1, 64))
         server.requests.clear()
         server.poison = None
@@ -275,7 +276,7 @@ def test_whoever_leaves_out_refused_texts_gets_all_others_and_pays_once(
             try:
                 embedder.embed_documents([texts[place] for place in left], keep=keep)
             except TextRefused as refusal:
-                refused.append(left[refusal.place])
+                refused.append(left[refusal.position])
             else:
                 break
         answered = [
@@ -304,7 +305,7 @@ def test_what_is_in_flight_beside_a_refused_text_is_kept() -> None:
             embedder.embed_documents(
                 ["slow one", "poison", *texts_for(50)], keep=lambda places, _: kept.extend(places)
             )
-        assert caught.value.place == 1
+        assert caught.value.position == 1
         assert 0 in kept
         assert len(server.requests) <= 4
 
@@ -323,7 +324,7 @@ def test_a_refused_query_is_about_its_text(status: int) -> None:
         embedder = embedder_for(server)
         with pytest.raises(TextRefused, match=f"forced {status}") as caught:
             embedder.embed_query("x")
-        assert (caught.value.status, caught.value.place) == (status, 0)
+        assert (caught.value.status, caught.value.position) == (status, 0)
         assert embedder.embed_query("x") is not None
     with running_server(forever=faulty.server_error(501)) as server:
         with pytest.raises(RequestFailed) as other:
@@ -524,7 +525,7 @@ def test_a_proxy_of_the_environment_is_used_for_other_hosts(monkeypatch: pytest.
             "http_proxy", proxy.base_url.removesuffix("/v1").replace("//", "//me:pass%21word@")
         )
         embedder = RemoteEmbedder(wire_of("openai"), base_url="http://embed.example/v1", api_key=KEY)
-        assert embedder.place == "embed.example"
+        assert embedder.host == "embed.example"
         assert embedder.embed_query("x") is not None
         assert proxy.requests[0].path == "http://embed.example/v1/embeddings"
         sent = proxy.requests[0].headers["proxy-authorization"]
@@ -607,10 +608,10 @@ def test_without_a_key_nothing_is_sent_to_the_public_host() -> None:
 
 
 def test_places_and_limits() -> None:
-    assert RemoteEmbedder(wire_of("voyage")).place == "api.voyageai.com"
-    assert RemoteEmbedder(wire_of("ollama")).place == ""
-    assert RemoteEmbedder(wire_of("openai"), base_url="http://[::1]:8080/v1").place == ""
-    assert RemoteEmbedder(wire_of("openai"), base_url="http://gpu.lan:8080/v1").place == "gpu.lan:8080"
+    assert RemoteEmbedder(wire_of("voyage")).host == "api.voyageai.com"
+    assert RemoteEmbedder(wire_of("ollama")).host == ""
+    assert RemoteEmbedder(wire_of("openai"), base_url="http://[::1]:8080/v1").host == ""
+    assert RemoteEmbedder(wire_of("openai"), base_url="http://gpu.lan:8080/v1").host == "gpu.lan:8080"
     assert RemoteEmbedder(wire_of("gemini")).max_input_bytes == 2048
     assert RemoteEmbedder(wire_of("voyage"), model="voyage-3").max_input_bytes == 8000
 
@@ -686,9 +687,9 @@ def test_secrets_in_the_address_are_not_told(rest: str, secrets: list[str]) -> N
     away = RemoteEmbedder(
         wire_of("openai"), base_url=f"https://gateway.example.com:8443/v1{rest}", api_key=KEY
     )
-    assert away.place == "gateway.example.com:8443"
+    assert away.host == "gateway.example.com:8443"
     assert host_of(embedder.base_url, "openai") == (host, True)
-    shown = f"{caught.value}{of_query.value}{embedder!r}{embedder.transport!r}{away!r}{away.place}"
+    shown = f"{caught.value}{of_query.value}{embedder!r}{embedder.transport!r}{away!r}{away.host}"
     shown += repr(EmbedderSpec("openai", base_url=away.base_url))
     for secret in secrets:
         for shape in (secret, secret[::-1]):

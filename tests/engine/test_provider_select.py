@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import ConfigError, ProviderError
 from openclaw_mem_engine.providers import EmbedderSpec, NotConfigured, make_embedder
-from openclaw_mem_engine.providers.base import ProviderName, Usage
+from openclaw_mem_engine.providers.base import Usage
 from openclaw_mem_engine.providers.static.embedder import MODEL
 from openclaw_mem_engine.redact import mask, redact
 from support.embed_server import running_server
@@ -80,12 +80,10 @@ def test_a_spec_shows_no_secrets_and_refuses_nonsense() -> None:
         ("ollama", "nomic-embed-text", ""),
     ],
 )
-def test_every_remote_provider_is_made_without_being_asked(
-    provider: ProviderName, model: str, place: str
-) -> None:
+def test_every_remote_provider_is_made_without_being_asked(provider: str, model: str, place: str) -> None:
     embedder = make_embedder(EmbedderSpec(provider))
     assert embedder is not None
-    assert (embedder.id, embedder.model, embedder.place, embedder.dims) == (provider, model, place, None)
+    assert (embedder.id, embedder.model, embedder.host, embedder.dims) == (provider, model, place, None)
     if provider != "ollama":
         with pytest.raises(NotConfigured, match="why there is none"):
             keyless = make_embedder(EmbedderSpec(provider, key_missing="why there is none"))
@@ -113,7 +111,7 @@ def test_a_local_model_is_made_without_being_loaded(tmp_path: Path) -> None:
     for folder in (None, tmp_path / "models"):
         embedder = make_embedder(EmbedderSpec("local", path, model_folder=folder))
         assert embedder is not None
-        assert (embedder.id, embedder.place) == ("local", "")
+        assert (embedder.id, embedder.host) == ("local", "")
         with pytest.raises(NotConfigured, match=r"gone\.gguf"):
             embedder.embed_query("anything")
         embedder.close()

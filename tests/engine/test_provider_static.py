@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import Cancelled, ProviderError
-from openclaw_mem_engine.providers.static import embedder as static
 from openclaw_mem_engine.providers.static.embedder import TABLE_FILE, TABLE_HASHES, StaticEmbedder
 from openclaw_mem_engine.providers.static.wordpiece import LINE_END, WordPiece
 
@@ -140,7 +139,7 @@ def test_long_texts_keep_their_bits_in_company_and_in_any_order_of_words() -> No
 
 
 def test_blocks_keep_the_order_and_report_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static, "_BLOCK_CHARS", 20)
+    monkeypatch.setattr(StaticEmbedder, "batch_chars", 20)
     texts = [f"note {number} about tea" for number in range(9)]
     seen: list[tuple[int, int, str]] = []
     found = EMBEDDER.embed_documents(texts, progress=lambda *step: seen.append(step))
@@ -152,7 +151,7 @@ def test_blocks_keep_the_order_and_report_progress(monkeypatch: pytest.MonkeyPat
 
 
 def test_cancel_stops_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static, "_BLOCK_CHARS", 1)
+    monkeypatch.setattr(StaticEmbedder, "batch_chars", 1)
     cancel = threading.Event()
     done: list[int] = []
 

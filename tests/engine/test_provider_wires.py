@@ -12,8 +12,8 @@ from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers import BadAnswer, RequestFailed
 from openclaw_mem_engine.providers.base import Usage
 from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
+from openclaw_mem_engine.providers.remote.quoting import error_of_body
 from openclaw_mem_engine.providers.remote.wires import wire_of
-from openclaw_mem_engine.providers.remote.wires.base import error_of_body
 from support.embed_server import Fault, Server, bag_of_words, running_server
 from support.goldens import golden
 

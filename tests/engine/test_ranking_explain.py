@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Leg, Pool
-from openclaw_mem_engine.ranking.rank import rank
+from openclaw_mem_engine.ranking.pipeline import rank
+from openclaw_mem_engine.ranking.pool import CandidateList, Pool, Signal
 from openclaw_mem_engine.ranking.trace import Operand, Row, Trace, recompute
 from support import textbook
 from support.pools import knob_settings, pools
@@ -20,10 +20,10 @@ from support.pools import knob_settings, pools
 EXAMPLES = settings(max_examples=80, deadline=None)
 
 
-def leg_of(pool: Pool, operand: Operand) -> Leg:
-    leg = pool.leg("vector" if operand.label == "vector" else "lexical")
-    assert leg is not None
-    return leg
+def list_of(pool: Pool, operand: Operand) -> CandidateList:
+    found = pool.first("vector" if operand.label == "vector" else "lexical")
+    assert found is not None
+    return found
 
 
 def ranked_rows(trace: Trace) -> list[Row]:
@@ -65,7 +65,7 @@ def check_operand(pool: Pool, knobs: Knobs, row: Row, operand: Operand) -> None:
         assert operand.value == 0.0
         assert operand.note, "an absence says why"
     elif knobs.fusion == "rrf":
-        rows = leg_of(pool, operand).rows
+        rows = list_of(pool, operand).rows
         assert rows[int(given["rank"]) - 1].chunk_id == row.chunk_id
         assert given["rank"] <= knobs.candidates
         assert operand.value == 1 / (given["k"] + given["rank"])
@@ -75,10 +75,11 @@ def check_operand(pool: Pool, knobs: Knobs, row: Row, operand: Operand) -> None:
 
 
 def check_weighted(pool: Pool, row: Row, operand: Operand, knobs: Knobs, given: Mapping[str, float]) -> None:
-    signals = pool.signals.get(row.chunk_id)
-    raw = {r.chunk_id: r.raw for r in leg_of(pool, operand).rows}.get(row.chunk_id)
+    found = list_of(pool, operand)
+    signal = pool.signals.get(found.id, {}).get(row.chunk_id, Signal())
+    raw = {r.chunk_id: r.raw for r in found.rows}.get(row.chunk_id)
+    known = signal.raw if raw is None else raw
     if operand.label == "vector":
-        known = signals.cosine if raw is None and signals else raw
         assert given["cosine"] == known
         mixed = (1 - given["line_share"]) * given["cosine"] + given["line_share"] * given["line"]
         if knobs.vector_score == "minmax":
@@ -86,12 +87,11 @@ def check_weighted(pool: Pool, row: Row, operand: Operand, knobs: Knobs, given: 
             mixed = (mixed - given["min"]) / spread if spread else 0.0
         assert operand.value == pytest.approx(mixed, abs=1e-12)
         return
-    known = signals.bm25 if raw is None and signals else raw
     assert given["bm25"] == known
     if knobs.text_score == "max":
         mixed = given["bm25"] + given["line_share"] * given["line"]
         assert operand.value == pytest.approx(mixed / given["max"] if given["max"] else 0.0, abs=1e-12)
-        assert given["line"] == ((signals.line_bm25 or 0.0) if signals else 0.0)
+        assert given["line"] == (signal.line or 0.0)
     else:
         expected = 1.0 if knobs.text_score == "one" else 1 / (1 + given["rank"])
         assert operand.value == expected
@@ -174,12 +174,12 @@ def test_the_funnel_adds_up(pool: Pool, knobs: Knobs) -> None:
     assert {"fusion", "min_score", "max_results"} <= set(names)
     assert ("decay" in names, "mmr" in names) == (knobs.decay, knobs.mmr)
     by_name = {stage.name: stage for stage in trace.stages}
-    legs = [by_name[name] for name in ("vector", "bm25") if name in by_name]
-    assert by_name["fusion"].entered == sum(stage.left for stage in legs)
-    for stage in legs:
-        leg = pool.leg("vector" if stage.name == "vector" else "lexical")
-        assert leg is not None
-        assert (stage.entered, stage.left) == (len(leg.rows), min(len(leg.rows), knobs.candidates))
+    lists = [by_name[name] for name in ("vector", "bm25") if name in by_name]
+    assert by_name["fusion"].entered == sum(stage.left for stage in lists)
+    for stage in lists:
+        found = pool.first("vector" if stage.name == "vector" else "lexical")
+        assert found is not None
+        assert (stage.entered, stage.left) == (len(found.rows), min(len(found.rows), knobs.candidates))
     chain = [by_name[name] for name in order[2:] if name in by_name]
     for earlier, later in pairwise(chain):
         assert later.entered == earlier.left
@@ -204,10 +204,10 @@ def test_ranks_are_permutations(pool: Pool, knobs: Knobs) -> None:
 @EXAMPLES
 @given(pools(), knob_settings())
 def test_ranking_is_pure(pool: Pool, knobs: Knobs) -> None:
-    before = repr((pool.legs, pool.candidates, pool.signals, pool.notes))
+    before = repr((pool.lists, pool.candidates, pool.signals, pool.notes))
     first, again = (told(rank(pool, knobs)) for _ in range(2))
     assert first == again
-    assert repr((pool.legs, pool.candidates, pool.signals, pool.notes)) == before
+    assert repr((pool.lists, pool.candidates, pool.signals, pool.notes)) == before
     json.dumps(first, allow_nan=False)
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_mem_engine.ranking.decay import age_days, decay_multiplier
 from openclaw_mem_engine.ranking.knobs import OPENCLAW_2026_2, Knobs
-from openclaw_mem_engine.ranking.mmr import ascii_tokens, bitsets, jaccard, mmr_order, unicode_tokens
+from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import Candidate
-from openclaw_mem_engine.ranking.rank import rank
+from openclaw_mem_engine.ranking.stages.decay import age_days, decay_multiplier
+from openclaw_mem_engine.ranking.stages.mmr import ascii_tokens, bitsets, jaccard, mmr_order, unicode_tokens
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.workspace.dates import note_date
 from support import textbook
@@ -190,7 +190,7 @@ def test_a_displaced_hit_names_its_rival() -> None:
         dropped.outcome.reason == "too close to memory/a.md:1-3 (similarity 1.00); by score alone it was in"
     )
     assert dropped.diversity is not None
-    assert (dropped.diversity.rival, dropped.diversity.picked) == ("memory/a.md:1-3", False)
+    assert (dropped.diversity.nearest, dropped.diversity.picked) == ("memory/a.md:1-3", False)
     with_room = rank(pool, knobs.set({"max_results": 3}))
     assert [row.chunk_id for row in with_room.returned] == ["a", "c", "b"]
     assert [row.final for row in with_room.returned] == [0.9, 0.7, 0.88], "scores stay the plain ones"

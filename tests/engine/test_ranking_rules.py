@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.ranking.knobs import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH, Knobs
-from openclaw_mem_engine.ranking.pool import Candidate, Pool, Signals
-from openclaw_mem_engine.ranking.rank import rank
+from openclaw_mem_engine.ranking.pipeline import rank
+from openclaw_mem_engine.ranking.pool import Candidate, Pool
 from openclaw_mem_engine.ranking.trace import Row, Trace
-from support.pools import NOW, candidate, pool_of
+from support.pools import NOW, Signals, candidate, pool_of
 
 FILLER = [(f"v{n}", 0.30 - n / 100) for n in range(10)]
 
@@ -41,7 +41,7 @@ def test_an_exact_id_that_only_keywords_find_is_not_lost() -> None:
     lost = rank(pool, OPENCLAW_2026_2)
     assert returned(lost) == []
     assert row(lost, "id").outcome.reason == (
-        "0.300 is below 0.35, short by 0.050; keywords alone can reach 0.3 at most"
+        "0.300 is below 0.35, short by 0.050; BM25 only reaches 0.3 at most"
     )
 
 
@@ -82,13 +82,13 @@ def test_the_text_score_survives_when_the_vector_hit_is_another_chunk_of_the_fil
 def test_asking_for_one_gives_the_best_of_five_under_workbench(data: st.DataObject) -> None:
     """openclaw#134604: a smaller limit shrank the candidate pool and with it the quality of the best hit."""
     ids = [f"c{n}" for n in range(60)]
-    legs = []
+    lists = []
     for top in (1.0, 9.0):
         members = data.draw(st.permutations(ids))[: data.draw(st.integers(1, 60))]
         raw = sorted(data.draw(st.lists(st.floats(0, top), min_size=60, max_size=60)), reverse=True)
-        legs.append(list(zip(members, raw, strict=False)))
+        lists.append(list(zip(members, raw, strict=False)))
     signals = {i: Signals(line_bm25=1.0, line_cosine=0.5) for i in ids}
-    pool = pool_of(legs[0], legs[1], signals=signals)
+    pool = pool_of(lists[0], lists[1], signals=signals)
     many, one = (rank(pool, WORKBENCH.set({"max_results": n})) for n in (5, 1))
     assert returned(one) == returned(many)[:1]
 
@@ -103,10 +103,10 @@ def test_asking_for_one_gives_the_best_of_five_under_the_documented_formulas() -
     assert returned(rank(pool, DOCUMENTED.set({"max_results": 1, "pool_results": 1}))) == ["v0"]
 
 
-# -- one leg --------------------------------------------------------------------------------------------
+# -- one list -------------------------------------------------------------------------------------------
 
 
-def test_keywords_alone_are_not_cut_and_say_so() -> None:
+def test_bm25_only_is_not_cut_and_says_so() -> None:
     pool = pool_of(None, [("a", 3.0), ("b", 2.0), ("c", 1.0)])
     trace = rank(pool, DOCUMENTED.set({"min_score": 0.9}))
     assert returned(trace) == ["a", "b", "c"]
@@ -118,24 +118,24 @@ def test_keywords_alone_are_not_cut_and_say_so() -> None:
     assert trace.stage("rescue") is None
 
 
-def test_vectors_alone_count_in_full_and_are_cut() -> None:
+def test_vectors_only_count_in_full_and_are_cut() -> None:
     trace = rank(pool_of([("a", 0.8), ("b", 0.3)], None), DOCUMENTED)
     assert [(r.chunk_id, r.final) for r in trace.returned] == [("a", 0.8)]
     assert row(trace, "b").outcome.reason == "0.300 is below 0.35, short by 0.050"
     assert codes(trace) == ["single-leg"]
 
 
-def test_a_chosen_mode_is_no_news_but_a_missing_leg_is() -> None:
+def test_a_chosen_mode_has_no_note_but_a_missing_list_has() -> None:
     both = pool_of([("a", 0.8)], [("b", 2.0)])
     only_words = rank(both, DOCUMENTED.set({"mode": "bm25"}))
     assert (returned(only_words), codes(only_words)) == (["b"], ["cut-not-applied"])
     assert row(only_words, "a").outcome.stage == "scope"
-    assert row(only_words, "a").outcome.reason == "found only by a leg that this mode leaves out"
+    assert row(only_words, "a").outcome.reason == "found only by a list that this mode excludes"
     trace = rank(pool_of(None, [("b", 2.0)]), DOCUMENTED.set({"mode": "vector"}))
     assert (returned(trace), codes(trace)) == ([], ["leg-missing"])
 
 
-def test_no_leg_at_all() -> None:
+def test_no_list_at_all() -> None:
     trace = rank(pool_of(None, None), DOCUMENTED)
     assert trace.rows == ()
     assert [stage.name for stage in trace.stages] == ["fusion", "min_score", "rescue", "max_results"]
@@ -152,7 +152,7 @@ def test_rrf_sums_reciprocal_ranks_and_ignores_the_cut() -> None:
     assert codes(trace) == ["cut-not-applied"]
 
 
-def test_an_absence_is_told_apart_from_a_place_beyond_the_cut() -> None:
+def test_an_absence_differs_from_a_rank_beyond_the_cut() -> None:
     pool = pool_of([("a", 0.9), ("b", 0.8), ("c", 0.7)], [("c", 2.0)])
     trace = rank(
         pool, DOCUMENTED.set({"max_results": 2, "candidate_multiplier": 1, "pool_results": 1, "min_score": 0})
@@ -162,7 +162,7 @@ def test_an_absence_is_told_apart_from_a_place_beyond_the_cut() -> None:
     assert row(trace, "a").operands[1].note == "no word matched"
     outside = rank(pool, DOCUMENTED.set({"max_results": 1, "candidate_multiplier": 1, "pool_results": 1}))
     assert row(outside, "b").outcome.stage == "pool"
-    assert row(outside, "b").outcome.reason == "vector rank 2; the pool takes the first 1 of each leg"
+    assert row(outside, "b").outcome.reason == "vector rank 2; the pool takes the first 1 of each list"
 
 
 def test_equal_scores_keep_vector_order_then_keyword_order() -> None:
@@ -177,7 +177,7 @@ def test_a_line_share_without_a_line_vector_changes_nothing() -> None:
     assert {r.chunk_id: r.final for r in trace.rows} == {"a": 0.5, "b": pytest.approx(0.6)}
 
 
-def test_fill_missing_scores_a_hit_of_one_leg_on_the_other() -> None:
+def test_fill_missing_scores_a_hit_of_one_list_on_the_other() -> None:
     pool = pool_of([("a", 0.5)], [("b", 4.0)], signals={"b": Signals(cosine=0.4), "a": Signals(bm25=1.0)})
     base = DOCUMENTED.set({"text_score": "max", "min_score": 0})
     plain = {r.chunk_id: r.final for r in rank(pool, base).rows}
@@ -186,7 +186,7 @@ def test_fill_missing_scores_a_hit_of_one_leg_on_the_other() -> None:
     assert filled == {"a": pytest.approx(0.35 + 0.3 / 4), "b": pytest.approx(0.3 + 0.28)}
 
 
-def test_fill_missing_takes_the_leg_s_own_row_from_beyond_the_limit() -> None:
+def test_fill_missing_takes_the_list_s_own_row_from_beyond_the_limit() -> None:
     pool = pool_of([("a", 0.9), ("b", 0.5)], [("b", 4.0), ("a", 1.0)])
     only_first = {"max_results": 1, "candidate_multiplier": 1, "pool_results": 1}
     base = DOCUMENTED.set({"text_score": "max", "min_score": 0, **only_first})
@@ -255,13 +255,13 @@ def test_a_score_on_the_minimum_passes() -> None:
     assert returned(trace) == ["a"]
 
 
-def test_past_the_last_place() -> None:
+def test_past_the_last_rank() -> None:
     pool = pool_of([(f"v{n}", 0.9 - n / 100) for n in range(8)], None)
     trace = rank(pool, DOCUMENTED.set({"max_results": 2, "candidate_multiplier": 3, "pool_results": 2}))
     assert [r.chunk_id for r in trace.rows] == [f"v{n}" for n in range(8)], "nearest to returned first"
-    told = {r.chunk_id: (r.outcome.stage, r.outcome.reason) for r in trace.dropped}
-    assert told["v2"] == ("max_results", "place 3, the first 2 are returned")
-    assert told["v7"] == ("pool", "vector rank 8; the pool takes the first 6 of each leg")
+    reasons = {r.chunk_id: (r.outcome.stage, r.outcome.reason) for r in trace.dropped}
+    assert reasons["v2"] == ("max_results", "rank 3, the first 2 are returned")
+    assert reasons["v7"] == ("pool", "vector rank 8; the pool takes the first 6 of each list")
 
 
 @settings(max_examples=40, deadline=None)
@@ -275,10 +275,8 @@ def test_more_results_keep_those_of_fewer_when_the_pool_is_the_same(few: int, mo
     )
 
 
-def test_decay_is_named_when_it_cost_a_place_among_the_results() -> None:
+def test_decay_is_named_when_it_cost_a_rank_among_the_results() -> None:
     known = {"old": candidate("old", days_old=60), "a": candidate("a"), "b": candidate("b")}
     pool = pool_of([("old", 0.9), ("a", 0.8), ("b", 0.7)], None, known)
     trace = rank(pool, DOCUMENTED.set({"decay": "on", "min_score": 0, "max_results": 2}))
-    assert (
-        row(trace, "old").outcome.reason == "place 3, the first 2 are returned; before decay it was place 1"
-    )
+    assert row(trace, "old").outcome.reason == "rank 3, the first 2 are returned; before decay it was rank 1"

@@ -1,4 +1,4 @@
-"""Retrieval into a pool: which legs run, what is said when one cannot, and what users reported elsewhere."""
+"""Retrieval into a pool: which lists are made, the note for one that cannot be, and reports of users."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH, Knobs
-from openclaw_mem_engine.ranking.rank import rank
+from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
@@ -47,18 +47,18 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
 
 
 def kinds(pool: object) -> list[str]:
-    return [leg.kind for leg in pool.legs]  # type: ignore[attr-defined]
+    return [found.kind for found in pool.lists]  # type: ignore[attr-defined]
 
 
-def test_both_legs_run_and_every_row_has_its_candidate(memory: Memory) -> None:
+def test_both_lists_are_made_and_every_row_has_its_candidate(memory: Memory) -> None:
     pool = memory.retrieve("  irrigation pump ")
     assert pool.query == "irrigation pump"
     assert kinds(pool) == ["vector", "lexical"]
-    assert {row.chunk_id for leg in pool.legs for row in leg.rows} == set(pool.candidates)
-    for leg in pool.legs:
-        raw = [row.raw for row in leg.rows]
+    assert {row.chunk_id for found in pool.lists for row in found.rows} == set(pool.candidates)
+    for found in pool.lists:
+        raw = [row.raw for row in found.rows]
         assert raw == sorted(raw, reverse=True)
-        assert len({row.chunk_id for row in leg.rows}) == len(raw)
+        assert len({row.chunk_id for row in found.rows}) == len(raw)
     assert (pool.provider, pool.backend, pool.fallback, pool.notes) == ("static", "builtin", None, ())
     assert pool.now == DAY_21
     assert pool.freshness is not None
@@ -92,15 +92,16 @@ def test_real_answers_recompute_too(memory: Memory, knobs: Knobs) -> None:
 def test_signals_are_computed_for_the_profile_that_mixes_them_and_for_no_other(memory: Memory) -> None:
     assert memory.retrieve("irrigation pump", DOCUMENTED).signals == {}
     pool = memory.retrieve("irrigation pump", WORKBENCH)
-    assert set(pool.signals) == set(pool.candidates)
-    bm25 = {row.chunk_id: row.raw for leg in pool.legs if leg.kind == "lexical" for row in leg.rows}
-    for chunk_id, signals in pool.signals.items():
-        assert signals.bm25 == bm25.get(chunk_id)
+    assert set(pool.signals["bm25"]) == set(pool.signals["vector"]) == set(pool.candidates)
+    bm25 = {row.chunk_id: row.raw for found in pool.lists if found.kind == "lexical" for row in found.rows}
+    for chunk_id, words in pool.signals["bm25"].items():
+        vectors = pool.signals["vector"][chunk_id]
+        assert words.raw == bm25.get(chunk_id)
         if pool.candidates[chunk_id].path != "memory/ja.md":  # it has no embedding
-            assert signals.cosine is not None
-            assert signals.line_cosine is not None
-            assert signals.line_cosine >= signals.cosine - 0.5
-        assert (signals.line_bm25 or 0) > 0 if chunk_id in bm25 else signals.line_bm25 == 0
+            assert vectors.raw is not None
+            assert vectors.line is not None
+            assert vectors.line >= vectors.raw - 0.5
+        assert (words.line or 0) > 0 if chunk_id in bm25 else words.line == 0
 
 
 @pytest.mark.parametrize("most", [1, 2])
@@ -157,8 +158,8 @@ def test_without_a_part_of_sqlite_the_rest_answers(memory: Memory, tmp_path: Pat
         assert trace.returned[0].path in ("memory/2026-02-20.md", "memory/2026-02-21.md")
     else:
         assert codes == {"no-sqlite-vec"}
-        assert [row.chunk_id for row in pool.legs[0].rows] == [
-            row.chunk_id for row in memory.retrieve("irrigation pump").legs[0].rows
+        assert [row.chunk_id for row in pool.lists[0].rows] == [
+            row.chunk_id for row in memory.retrieve("irrigation pump").lists[0].rows
         ]
     store.close()
 
@@ -167,10 +168,10 @@ def test_resident_and_one_shot_give_the_same_pool(memory: Memory) -> None:
     with Memory.open(memory.settings, clock=lambda: DAY_21, resident=True) as resident:
         for query in ("irrigation pump", "router", "gateway board"):
             mine, theirs = memory.retrieve(query, WORKBENCH), resident.retrieve(query, WORKBENCH)
-            assert [row.raw for row in mine.legs[0].rows] == pytest.approx(
-                [row.raw for row in theirs.legs[0].rows], abs=1e-6
+            assert [row.raw for row in mine.lists[0].rows] == pytest.approx(
+                [row.raw for row in theirs.lists[0].rows], abs=1e-6
             )
-            assert mine.legs[1].rows == theirs.legs[1].rows
+            assert mine.lists[1].rows == theirs.lists[1].rows
             assert set(mine.candidates) == set(theirs.candidates)
 
 

@@ -200,6 +200,7 @@ def test_the_impatient_gives_up_while_the_patient_waits(memory: Memory) -> None:
     assert isinstance(patient[0], SyncReport)
 
 
+@pytest.mark.alone
 def test_the_time_that_was_waited_together_counts(memory: Memory) -> None:
     with other_process(memory.settings.index_path):
         first, _ = in_thread(lambda: memory.sync(wait_s=1.5))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_mem_engine.ranking.rank import rank
+from openclaw_mem_engine.ranking.pipeline import rank
 from support.embed_server import Server, running_server, server_error
 from support.providers import NOTES, World, make_world
 
@@ -29,9 +29,9 @@ def test_two_spaces_are_searched_and_the_knob_says_which_one_counts(world: World
             report = memory.sync()
             assert report.embedded == report.beside == report.chunks
             answer = memory.search(QUERY)
-            first, second = answer.pool.leg("vector"), answer.pool.leg("vector", 1)
+            first, second = answer.pool.first("vector"), answer.pool.first("vector", 1)
             assert first is not None and second is not None
-            assert (first.name, second.name) == ("vector", "vector:static-minilm-256-int8")
+            assert (first.id, second.id) == ("vector", "vector:static-minilm-256-int8")
             assert {row.chunk_id for row in first.rows} == {row.chunk_id for row in second.rows}
             # Hashed words know nothing of synonyms, the static table does.
             knobs = memory.knobs.set({"vector_space": "second", "mode": "vector", "min_score": 0})
@@ -68,8 +68,8 @@ def test_a_space_beside_that_fails_costs_the_answer_nothing(world: World) -> Non
             assert report.embedded == report.chunks and report.beside == 0
             assert [note.code for note in report.incomplete] == ["beside-failed"]
             answer = memory.search("bicycle")
-            assert answer.pool.fallback is None and answer.pool.leg("vector") is not None
-            assert answer.pool.leg("vector", 1) is None
+            assert answer.pool.fallback is None and answer.pool.first("vector") is not None
+            assert answer.pool.first("vector", 1) is None
 
 
 def test_a_changed_note_changes_every_space(world: World) -> None:
@@ -80,7 +80,7 @@ def test_a_changed_note_changes_every_space(world: World) -> None:
             memory.search(QUERY)
             world.write({"memory/garden.md": "# Garden\n\nThe new bike stands in the shed.\n"})
             memory.sync()
-            second = memory.search(QUERY).pool.leg("vector", 1)
+            second = memory.search(QUERY).pool.first("vector", 1)
             assert second is not None
             answer = memory.search(QUERY, memory.knobs.set({"vector_space": "second"}))
             assert answer.hits[0].path == "memory/garden.md"
@@ -95,9 +95,9 @@ def test_the_workbench_profile_uses_the_signals_of_the_chosen_space(world: World
             knobs = memory.knobs.set({"profile": "workbench"})
             first = memory.retrieve(QUERY, knobs)
             second = memory.retrieve(QUERY, knobs.set({"vector_space": "second"}))
-    line = [signals.line_cosine for signals in second.signals.values()]
+    line = [signal.line for signal in second.signals["vector:static-minilm-256-int8"].values()]
     assert any(value is not None for value in line), "the static table can embed lines"
-    assert all(signals.line_cosine is None for signals in first.signals.values())
+    assert all(signal.line is None for signal in first.signals["vector"].values())
 
 
 def test_pruning_spares_what_any_space_needs(world: World) -> None:

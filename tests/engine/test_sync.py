@@ -293,10 +293,10 @@ def test_another_model_rebuilds_and_until_then_keywords_answer(memory: Memory, t
         pool = other.retrieve("router")
         assert "other-vectors" in {note.code for note in pool.notes}
         assert pool.fallback is not None
-        assert [leg.kind for leg in pool.legs] == ["lexical"]
+        assert [found.kind for found in pool.lists] == ["lexical"]
         report = other.sync()
         assert (report.rebuilt, report.embedded) == (True, 3)
-        assert {leg.kind for leg in other.retrieve("router").legs} == {"vector", "lexical"}
+        assert {found.kind for found in other.retrieve("router").lists} == {"vector", "lexical"}
         same_as_fresh(other, tmp_path, ignore=())
 
 
@@ -356,11 +356,11 @@ def test_the_same_text_elsewhere_gives_a_waiting_chunk_its_vector(memory: Memory
         opened.sync()
         write_notes(workspace, {"memory/y.md": "ferrets dance\n"})
         opened.sync()
-        leg = opened.retrieve("ferrets dance").leg("vector")
-        assert leg is not None
+        found = opened.retrieve("ferrets dance").first("vector")
+        assert found is not None
         best = {
             opened.retrieve("ferrets dance").candidates[row.chunk_id].path
-            for row in leg.rows
+            for row in found.rows
             if row.raw > 0.9
         }
         assert best == {"memory/x.md", "memory/y.md"}
@@ -379,7 +379,7 @@ def test_a_server_that_changes_its_model_is_found_out(memory: Memory, workspace:
             with Memory.open(settings, resident=resident) as opened:
                 _same_space(opened)
                 pool = opened.retrieve("router")
-                assert [leg.kind for leg in pool.legs] == ["lexical"]
+                assert [found.kind for found in pool.lists] == ["lexical"]
                 assert pool.fallback is not None
                 assert "32 dimensions, the index holds 16" in pool.fallback.reason
                 write_notes(workspace, {f"memory/{resident}.md": f"new text {resident}\n"})
@@ -524,7 +524,7 @@ def test_keywords_only_needs_no_other_index(tmp_path: Path) -> None:
         assert not memory.sync().rebuilt
         status = memory.status()
         assert (status.chunks, status.vectors) == (2, 2)
-        assert len(memory.search("printer").pool.legs[0].rows) == 2
+        assert len(memory.search("printer").pool.lists[0].rows) == 2
 
 
 def test_an_embedder_that_does_not_answer_costs_no_vectors(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.stores.sqlite.aside import aside_path
+from openclaw_mem_engine.stores.sqlite.files import aside_path
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
 from openclaw_mem_engine.sync.owner import Owner, parse_owner
 from openclaw_mem_engine.sync.report import SyncReport

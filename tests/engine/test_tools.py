@@ -211,7 +211,7 @@ def test_a_provider_that_is_down_is_a_fallback_with_a_warning(tmp_path: Path, me
     assert found["mode"] == "fts-only"
     assert found["fallback"]["from"] == "openai"
     assert "401" in found["fallback"]["reason"]
-    assert "Keywords alone" in found["warning"]
+    assert "BM25 only" in found["warning"]
     assert found["results"]
     assert "test-key" not in json.dumps(found)
 

@@ -48,10 +48,10 @@ def write(settings: Settings, text: str) -> None:
 
 
 def words(memory: Memory, query: str) -> list[str]:
-    """Paths that the keyword leg finds in the table that was damaged."""
+    """Paths that the keyword list holds in the table that was damaged."""
     pool = memory.retrieve(query, PLAIN)
-    (leg,) = [leg for leg in pool.legs if leg.kind == "lexical"]
-    return [pool.candidates[row.chunk_id].path for row in leg.rows]
+    (found,) = [lst for lst in pool.lists if lst.kind == "lexical"]
+    return [pool.candidates[row.chunk_id].path for row in found.rows]
 
 
 def notes_of(memory: Memory) -> set[str]:
@@ -65,7 +65,7 @@ def test_the_note_names_the_command_that_helps(
     alter(settings, *statements)
     with Memory.open(settings) as memory:
         answer = memory.search("heron pond", PLAIN)
-        assert [leg.kind for leg in answer.pool.legs] == ["vector"]
+        assert [found.kind for found in answer.pool.lists] == ["vector"]
         told = {note.code: note.text for note in answer.trace.notes}
         assert f"`{command}`" in told["words-damaged"] and "no-full-text" not in told
         assert memory.status().full_text, "this SQLite has full-text search, whatever the file is like"
@@ -154,6 +154,8 @@ def test_an_open_process_refills_what_a_lesser_one_left_out(path: Path, missing:
     with closing(SqliteIndex(path)) as whole, closing(SqliteIndex(path, **options)) as lesser:
         assert whole.notes == ()
         put(lesser, "memory/b.md", ["gamma"], [V[2]])
+        assert [note.code for note in whole.notes] == ["rows-behind"], "a reader writes nothing"
+        whole.follow()
         assert whole.notes == () and finds(whole, 2, "gamma") and found(whole, "beta") == set()
         # The row of the last chunk is free for the next one, and what was derived from it is still there.
         lesser.remove("memory/b.md", "memory")
@@ -168,8 +170,10 @@ def test_a_refill_that_must_wait_is_told_and_made_up_for(path: Path) -> None:
     ):
         put(lesser, "memory/c.md", ["gamma"], [V[2]])
         with lesser._db.transaction():
+            whole.follow()
             assert [note.code for note in whole.notes] == ["rows-behind"]
             assert found(whole, "alpha") == {"alpha"}
             with closing(SqliteIndex(path, busy_timeout_ms=20)) as third:
                 assert [note.code for note in third.notes] == ["rows-behind"], "opening does not fail either"
+        whole.follow()
         assert whole.notes == () and finds(whole, 2, "gamma")

@@ -181,6 +181,7 @@ def test_a_mass_change_is_one_group(tmp_path: Path) -> None:
         assert heard.nothing(1.5)
 
 
+@pytest.mark.alone
 def test_changes_that_never_stop_are_told_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +196,7 @@ def test_changes_that_never_stop_are_told_all_the_same(
         assert 0.9 < time.monotonic() - began < 4
 
 
+@pytest.mark.alone
 def test_the_quiet_time_is_the_configured_one(tmp_path: Path) -> None:
     workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
     with watching(Watcher(settings_with(workspace, tmp_path / "home", quiet_ms=1_500))) as heard:
@@ -462,7 +464,9 @@ stop = threading.Event()
 def noted(note):
     print(note.text, flush=True)
     stop.set()
-threading.Timer(10, stop.set).start()
+limit = threading.Timer(10, stop.set)
+limit.daemon = True  # the process ends when the note has come
+limit.start()
 Watcher(settings_for(Path(sys.argv[1]), Path(sys.argv[2]))).run(stop, print, noted)
 """
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +92,14 @@ class World:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for something that another process does. Fails when it does not come within a minute."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "it did not happen within 60 seconds"
+        time.sleep(0.01)
 
 
 class Said(NamedTuple):

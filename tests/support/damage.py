@@ -18,7 +18,7 @@ import pytest
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor.examination import examine
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.providers.registry import Lineup
+from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.stores.findings import Finding, Report
 from support.memories import settings_for, write_notes
 
@@ -93,7 +93,7 @@ def alter(settings: Settings, *statements: str, bound: tuple[Any, ...] = ()) -> 
 
 def looked(settings: Settings, *, deep: bool = False) -> Report:
     """What the doctor says."""
-    lineup = Lineup(settings, read_only=True)
+    lineup = ProviderSet(settings, read_only=True)
     try:
         return examine(settings, lineup.embedders, deep=deep)
     finally:

@@ -4,7 +4,7 @@
         embedder = RemoteEmbedder(wire_of("openai"), base_url=server.base_url, model="hash-bow-256")
 
 The path tells the protocol: ``…/embeddings`` (openai, mistral, voyage), ``…:embedContent`` and
-``…:batchEmbedContents`` (gemini), ``…/api/embed`` (ollama).
+``…:batchEmbedContents`` (gemini), ``…/api/embed`` (ollama); ``…/chat/completions`` gets :data:`CHAT_ANSWER`.
 
 The vector of a text is a signed, hashed bag of words: lower-case it; tokens are runs of letters and digits,
 every Japanese, Chinese or Korean character alone; a token's bucket is its BLAKE2b-8 digest, read as a
@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 DIMS = 256
+CHAT_ANSWER = "Forty-two, as the notes say."
 _SINGLE = "\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af"
 _TOKEN = re.compile(rf"[{_SINGLE}]|[^\W_{_SINGLE}]+")
 
@@ -169,11 +170,13 @@ class Request:
 
     @property
     def inputs(self) -> list[str]:
-        """The texts to embed."""
+        """The texts to embed, or the messages of a chat."""
         if "requests" in self.body:
             return [_text_of(each) for each in self.body["requests"]]
         if "content" in self.body:
             return [_text_of(self.body)]
+        if "messages" in self.body:
+            return [message["content"] for message in self.body["messages"]]
         found = self.body["input"]
         return [found] if isinstance(found, str) else found
 
@@ -303,11 +306,18 @@ def _ollama(model: str | None, items: list[dict[str, Any]], tokens: int) -> dict
     return {"model": model, "embeddings": [item["embedding"] for item in items], "prompt_eval_count": tokens}
 
 
+def _chat(model: str | None, items: list[dict[str, Any]], tokens: int) -> dict[str, Any]:
+    message = {"role": "assistant", "content": CHAT_ANSWER}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return {"id": "chat-1", "object": "chat.completion", "model": model, "choices": [choice]}
+
+
 _PROTOCOLS: dict[str, Callable[[str | None, list[dict[str, Any]], int], dict[str, Any]]] = {
     "/embeddings": _openai,
     ":embedContent": _gemini_one,
     ":batchEmbedContents": _gemini_batch,
     "/api/embed": _ollama,
+    "/chat/completions": _chat,
 }
 
 

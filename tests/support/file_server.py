@@ -18,13 +18,15 @@ URI = "hf:org/repo/sub/model.gguf"
 class Hub:
     """What the server does. ``requests`` are (method, path, headers) as they came.
 
-    ``cuts``: for each coming GET, after how many bytes its connection is cut (None: not). ``announced``: a
+    ``cuts``: for each coming GET, after how many bytes its connection is cut (None: not); ``after_cut``
+    replaces the content then. ``announced``: a
     size that is told in place of the true one. ``store``: where the file is redirected to ("": itself).
     """
 
     content: bytes
     base_url: str = ""
     cuts: list[int | None] = field(default_factory=list)
+    after_cut: bytes | None = None
     announced: int | None = None
     sha256: str | None = None
     ranges: bool = True
@@ -112,6 +114,7 @@ def running_hub(content: bytes, **settings: object) -> Iterator[Hub]:
                 time.sleep(5)
             self.wfile.write(body if cut is None else body[:cut])
             if cut is not None:
+                hub.content = hub.after_cut or hub.content
                 self.close_connection = True
 
         def log_message(self, *_: object) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from openclaw_mem_engine.config.load import load_settings
+from openclaw_mem_engine.config.load import index_path, load_settings
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.config.sources import UserFolders
 from openclaw_mem_engine.memory import Memory
 
 
@@ -19,6 +21,7 @@ def settings_for(workspace: Path, home: Path, **environ: str) -> Settings:
         environ={"OPENCLAW_MEM_HOME": str(home / "data"), **environ},
         home=home,
         cwd=workspace if workspace.exists() else home,
+        folders=UserFolders(home / "data", home / "config"),
     )
 
 
@@ -44,3 +47,18 @@ def write_notes(workspace: Path, notes: dict[str, str]) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, "utf-8")
     return workspace
+
+
+def copy_indexed(source: Path, target: Path, workspace: str, data: str = "data") -> None:
+    """Copy a folder with an indexed workspace: files with their times, and the index, which holds no absolute
+    path, to where the copy's own index is expected. Nothing else of the data folder is copied: its event log
+    names the first workspace. ``workspace`` and ``data`` are paths below ``source``."""
+
+    def our_data(folder: str, names: list[str]) -> list[str]:
+        return [name for name in names if Path(folder, name) == source / data]
+
+    shutil.copytree(source, target, dirs_exist_ok=True, ignore=our_data)
+    for index in (source / data / "indexes").glob("*/*.sqlite"):
+        placed = index_path(target / data, target / workspace, index.stem)
+        placed.parent.mkdir(parents=True, mode=0o700)
+        shutil.copy2(index, placed)

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Candidate, DateKind, Leg, LegRow, Pool, Signals
+from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, DateKind, ListRow, Pool, Signal
 
 NOW = 1_772_366_400.0  # 2026-03-01, midnight UTC
 DAY = 86_400.0
 _WORDS = ("router", "vlan", "dns", "pump", "valve", "温室", "データ", "crème")
+
+
+class Signals(NamedTuple):
+    """True scores of one chunk for both lists, and those of its best line."""
+
+    bm25: float | None = None
+    cosine: float | None = None
+    line_bm25: float | None = None
+    line_cosine: float | None = None
+
+
+def vector_list(rows: Sequence[tuple[str, float]]) -> CandidateList:
+    return CandidateList("vector", "vector", "q", tuple(ListRow(*row) for row in rows), space_number=0)
+
+
+def bm25_list(rows: Sequence[tuple[str, float]], name: str = "", **details: Any) -> CandidateList:
+    """A lexical list; ``name`` makes it one of a further query."""
+    id = f"bm25:{name}" if name else "bm25"
+    return CandidateList(id, "lexical", '"q"', tuple(ListRow(*row) for row in rows), **details)
 
 
 def candidate(chunk_id: str, text: str = "", *, days_old: float | None = None) -> Candidate:
@@ -29,15 +49,30 @@ def pool_of(
     candidates: Mapping[str, Candidate] | None = None,
     signals: Mapping[str, Signals] | None = None,
 ) -> Pool:
-    """A pool from (id, raw score) lists, best first; None is a leg that did not run."""
-    legs = []
+    """A pool from (id, raw score) lists, best first; None is a list that could not be made."""
+    lists = []
     if vector is not None:
-        legs.append(Leg("vector", "vector", "q", tuple(LegRow(*row) for row in vector)))
+        lists.append(vector_list(vector))
     if lexical is not None:
-        legs.append(Leg("bm25", "lexical", '"q"', tuple(LegRow(*row) for row in lexical)))
-    ids = dict.fromkeys(row.chunk_id for leg in legs for row in leg.rows)
+        lists.append(bm25_list(lexical))
+    return pool_of_lists(*lists, candidates=candidates, signals=signals)
+
+
+def pool_of_lists(
+    *lists: CandidateList,
+    candidates: Mapping[str, Candidate] | None = None,
+    signals: Mapping[str, Signals] | None = None,
+    **details: Any,
+) -> Pool:
+    """A pool of any lists, with a candidate for every row."""
+    ids = dict.fromkeys(row.chunk_id for found in lists for row in found.rows)
     known = {i: candidate(i) for i in ids} | dict(candidates or {})
-    return Pool("q", tuple(legs), known, NOW, signals or {})
+    given = (signals or {}).items()
+    by_list = {
+        "bm25": {i: Signal(s.bm25, s.line_bm25) for i, s in given},
+        "vector": {i: Signal(s.cosine, s.line_cosine) for i, s in given},
+    }
+    return Pool("q", lists, known, NOW, by_list, **details)
 
 
 # Coarse grids, so that ties are common; 0 and equal values matter most.
@@ -49,18 +84,18 @@ _MAYBE_BM25 = st.none() | _BM25
 
 @st.composite
 def pools(draw: st.DrawFn, largest: int = 14) -> Pool:
-    """Any pool: legs that are missing, empty, disjoint or equal, with ties, dates in the future, no words."""
+    """Any pool: lists missing, empty, disjoint or equal, with ties, dates in the future, empty texts."""
     ids = [f"c{n:02d}" for n in range(draw(st.sampled_from([0, 1, 3, 7, largest])))]
-    legs: list[list[tuple[str, float]] | None] = []
+    lists: list[list[tuple[str, float]] | None] = []
     for values in (_COSINES, _BM25):
         if draw(st.integers(0, 6)) == 0:
-            legs.append(None)
+            lists.append(None)
             continue
-        # Often the whole list, so that many are known to both legs and beyond the limit of one.
+        # Often the whole list, so that many are known to both lists and beyond the limit of one.
         size = draw(st.sampled_from([0, len(ids) // 2, len(ids), len(ids)]))
         members = draw(st.permutations(ids))[:size]
         raw = sorted((draw(values) for _ in members), reverse=True)
-        legs.append(list(zip(members, raw, strict=True)))
+        lists.append(list(zip(members, raw, strict=True)))
     words = st.lists(st.sampled_from(_WORDS), max_size=5).map(" ".join)
     ages = st.none() | st.sampled_from([-3.0, 0.0, 0.5, 30.0, 400.0, 90_000.0])
     known, signals = {}, {}
@@ -70,7 +105,7 @@ def pools(draw: st.DrawFn, largest: int = 14) -> Pool:
             signals[chunk_id] = Signals(
                 draw(_MAYBE_BM25), draw(_MAYBE_COSINE), draw(_MAYBE_BM25), draw(_MAYBE_COSINE)
             )
-    return pool_of(legs[0], legs[1], known, signals)
+    return pool_of(lists[0], lists[1], known, signals)
 
 
 _SHARE = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 1.0])

@@ -10,10 +10,9 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
-from openclaw_mem_engine.model import Source, text_hash
-from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, StoredChunk
-from openclaw_mem_engine.stores.sqlite.identity import chunk_id_of
-from openclaw_mem_engine.stores.sqlite.lexical_query import build_query
+from openclaw_mem_engine.model import Source, chunk_id_of, text_hash
+from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore, StoredChunk
+from openclaw_mem_engine.stores.query import build_query
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 
 Vector = npt.NDArray[np.float32]
@@ -40,7 +39,7 @@ def change_of(
 
 
 def put(
-    store: SqliteIndex,
+    store: IndexStore,
     path: str,
     texts: Sequence[str],
     vectors: Sequence[Vector | None] = (),
@@ -66,8 +65,8 @@ def new_store(path: Path, notes: Mapping[str, Sequence[str]] | None = None, **op
 def found(store: SqliteIndex, text: str, form: str = "or", index: str = "stemmed") -> set[str]:
     """Texts that a full-text query finds."""
     query = build_query(text, form, index)  # type: ignore[arg-type]
-    hits = store.lexical(query, 50) if query else []
-    return {chunk.text for chunk in store.fetch(hit.chunk_id for hit in hits).values()}
+    ids = [hit.chunk_id for hit in store.lexical(query, 50)] if query else []
+    return {chunk.text for chunk in store.fetch(ids).values()}
 
 
 def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:

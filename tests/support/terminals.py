@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -11,10 +11,19 @@ from support.commands import ARGV, World
 
 
 def on_a_terminal(
-    world: World, argv: Sequence[str], env: dict[str, str] | None = None, typed: str = ""
+    world: World,
+    argv: Sequence[str],
+    env: dict[str, str] | None = None,
+    typed: str = "",
+    *,
+    columns: int = 100,
+    when_shown: tuple[str, Callable[[], object]] | None = None,
 ) -> tuple[int, str]:
-    """Exit code and everything that the command writes, run on a terminal of 100 columns; ``typed`` is what
-    somebody has typed there."""
+    """Run the command on a terminal of so many columns; returns its exit code and everything that it writes.
+
+    ``typed`` waits in the terminal as keyboard input. ``when_shown`` is (text, action): the action is called
+    once, as soon as the text was written to the terminal.
+    """
     pty = pytest.importorskip("pty")
     import fcntl
     import struct
@@ -22,9 +31,10 @@ def on_a_terminal(
 
     pid, terminal = pty.fork()
     if pid == 0:  # pragma: no cover - becomes the command
+        # The size is set before the command starts: it cannot see another one.
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
         environ = {**world.environ, "TERM": "xterm-256color", **(env or {})}
         os.execvpe(ARGV[0], [*ARGV, *argv], environ)
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
     os.write(terminal, typed.encode())
     written = b""
     while True:
@@ -35,6 +45,9 @@ def on_a_terminal(
         if not part:
             break
         written += part
+        if when_shown is not None and when_shown[0].encode() in written:
+            when_shown[1]()
+            when_shown = None
     os.close(terminal)
     _, status = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(status), written.decode()

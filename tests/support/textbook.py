@@ -8,72 +8,75 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.pool import Pool, Signal
 
 
 def members_of(pool: Pool, knobs: Knobs) -> list[str]:
-    """Who is inside of the candidate limit of a leg that takes part: vector order, then keyword order."""
+    """What is inside the candidate limit of a list that takes part: vector order, then keyword order."""
     kinds = {"hybrid": ["vector", "lexical"], "bm25": ["lexical"], "vector": ["vector"]}[knobs.mode]
     depth = min(200, knobs.candidate_multiplier * max(knobs.max_results, knobs.pool_results))
     found: list[str] = []
     for kind in kinds:
-        for leg in pool.legs:
-            if leg.kind == kind:
-                found += [row.chunk_id for row in leg.rows[:depth] if row.chunk_id not in found]
+        for lst in pool.lists:
+            if lst.kind == kind:
+                found += [row.chunk_id for row in lst.rows[:depth] if row.chunk_id not in found]
     return found
 
 
 def fused(pool: Pool, knobs: Knobs) -> dict[str, float]:
     """Fusion score of every member, in member order."""
     kinds = {"hybrid": ["vector", "lexical"], "bm25": ["lexical"], "vector": ["vector"]}[knobs.mode]
-    legs = {leg.kind: leg.rows for leg in pool.legs if leg.kind in kinds}
+    lists = {found.kind: found.rows for found in pool.lists if found.kind in kinds}
     depth = min(200, knobs.candidate_multiplier * max(knobs.max_results, knobs.pool_results))
     members = members_of(pool, knobs)
-    place = {k: {row.chunk_id: n for n, row in enumerate(rows, 1)} for k, rows in legs.items()}
+    ranks = {k: {row.chunk_id: n for n, row in enumerate(rows, 1)} for k, rows in lists.items()}
     if knobs.fusion == "rrf":
         return {
             i: sum(
-                1 / (knobs.rrf_k + place[k][i]) for k in kinds if k in legs and place[k].get(i, 999) <= depth
+                1 / (knobs.rrf_k + ranks[k][i]) for k in kinds if k in lists and ranks[k].get(i, 999) <= depth
             )
             for i in members
         }
-    raw = {k: _raw_scores(k, pool, knobs, members, depth) for k in legs}
+    raw = {k: _raw_scores(k, pool, knobs, members, depth) for k in lists}
     values: dict[str, dict[str, float]] = {}
     for kind, scores in raw.items():
         if kind == "lexical":
-            values[kind] = _text_scores(scores, place[kind], depth, pool, knobs)
+            values[kind] = _text_scores(scores, ranks[kind], depth, pool, knobs)
         else:
             values[kind] = _vector_scores(scores, pool, knobs)
     total = knobs.vector_weight + knobs.text_weight
     weights = {"vector": knobs.vector_weight / total, "lexical": knobs.text_weight / total} if total else {}
     weights = weights or {"vector": 0.7, "lexical": 0.3}
-    if len(legs) == 1:
+    if len(lists) == 1:
         weights = {"vector": 1.0, "lexical": 1.0}
     return {i: sum(weights[k] * values[k].get(i, 0.0) for k in values) for i in members}
 
 
 def _raw_scores(kind: str, pool: Pool, knobs: Knobs, members: Sequence[str], depth: int) -> dict[str, float]:
-    rows = next(leg.rows for leg in pool.legs if leg.kind == kind)
+    rows = next(found.rows for found in pool.lists if found.kind == kind)
     found = {row.chunk_id: row.raw for row in rows[:depth]}
     if knobs.fill_missing:
         for i in members:
-            signals = pool.signals.get(i)
-            extra = None if signals is None else signals.bm25 if kind == "lexical" else signals.cosine
+            extra = _signal(pool, kind, i).raw
             deep = next((row.raw for row in rows if row.chunk_id == i), extra)
             if deep is not None:
                 found.setdefault(i, deep)
     return found
 
 
+def _signal(pool: Pool, kind: str, chunk_id: str) -> Signal:
+    return pool.signals.get("bm25" if kind == "lexical" else "vector", {}).get(chunk_id, Signal())
+
+
 def _text_scores(
-    scores: Mapping[str, float], place: Mapping[str, int], depth: int, pool: Pool, knobs: Knobs
+    scores: Mapping[str, float], ranks: Mapping[str, int], depth: int, pool: Pool, knobs: Knobs
 ) -> dict[str, float]:
-    inside = [i for i in scores if place.get(i, 999) <= depth]
+    inside = [i for i in scores if ranks.get(i, 999) <= depth]
     if knobs.text_score == "one":
         return dict.fromkeys(inside, 1.0)
     if knobs.text_score == "rank":
-        return {i: 1 / (1 + place[i]) for i in inside}
-    line = {i: pool.signals[i].line_bm25 or 0.0 if i in pool.signals else 0.0 for i in scores}
+        return {i: 1 / (1 + ranks[i]) for i in inside}
+    line = {i: _signal(pool, "lexical", i).line or 0.0 for i in scores}
     mixed = {i: s + knobs.line_text * line[i] for i, s in scores.items()}
     top = max(mixed.values(), default=0.0)
     return {i: m / top if top else 0.0 for i, m in mixed.items()}
@@ -82,7 +85,7 @@ def _text_scores(
 def _vector_scores(scores: Mapping[str, float], pool: Pool, knobs: Knobs) -> dict[str, float]:
     mixed = {}
     for i, cosine in scores.items():
-        line = pool.signals[i].line_cosine if i in pool.signals else None
+        line = _signal(pool, "vector", i).line
         mixed[i] = cosine + knobs.line_vector * ((cosine if line is None else line) - cosine)
     if knobs.vector_score == "cosine":
         return mixed

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import importlib.util
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -12,10 +16,11 @@ from typing import Any
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Freshness, Note
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Candidate, Leg, LegRow, Pool
+from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, ListRow, Pool
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import View, answered, asked
+from support.memories import copy_indexed
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGE, SMALL = (120, 36), (80, 24)
@@ -33,7 +38,28 @@ def _load_scenes() -> ModuleType:
 
 
 make = _load_scenes()
-settled = make.settled
+settled, until = make.settled, make.until
+first_index = make.demo_memory
+
+
+def demo_memory(root: Path, *given: Any, **options: Any) -> Callable[[frozenset[str]], Memory]:
+    """``make.demo_memory`` over a copy of the demo that was indexed once for this process."""
+    factory: Callable[[frozenset[str]], Memory] = first_index(root, *given, **options)
+    if not (root / "demo").exists():
+        copy_indexed(_indexed_demo(), root, "demo/workspace")
+    return factory
+
+
+@functools.cache
+def _indexed_demo() -> Path:
+    root = Path(tempfile.mkdtemp(prefix="openclaw-mem-demo-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    with first_index(root)(frozenset()) as memory:
+        memory.sync()
+    return root
+
+
+make.demo_memory = demo_memory  # type: ignore[attr-defined]
 
 
 def lab(app: Workbench) -> SearchScreen:
@@ -69,20 +95,22 @@ def pool(
     ages: Sequence[float | None] = (12, None, 400),
     paths: Sequence[str | None] = (),
     notes: tuple[Note, ...] = (),
-    legs: tuple[str, ...] = ("lexical", "vector"),
+    kinds: tuple[str, ...] = ("vector", "lexical"),
 ) -> Pool:
-    """Three chunks that both legs know something about; every number can be set."""
+    """Three chunks that both lists know something about; every number can be set."""
     made = {}
     for number, text in enumerate(texts):
         path = paths[number] if number < len(paths) else None
         made[f"c{number}"] = candidate(number, text, path, ages[number % len(ages)])
-    all_legs = (
-        Leg("bm25", "lexical", '"router" OR "vlan"', tuple(LegRow(f"c{n}", s) for n, s in bm25), 0.4),
-        Leg("vector", "vector", query, tuple(LegRow(f"c{n}", s) for n, s in vector), 0.3),
+    near = tuple(ListRow(f"c{n}", s) for n, s in vector)
+    matching = tuple(ListRow(f"c{n}", s) for n, s in bm25)
+    lists = (
+        CandidateList("vector", "vector", query, near, milliseconds=0.3, space_number=0),
+        CandidateList("bm25", "lexical", '"router" OR "vlan"', matching, milliseconds=0.4),
     )
     return Pool(
         query,
-        tuple(leg for leg in all_legs if leg.kind in legs),
+        tuple(found for found in lists if found.kind in kinds),
         made,
         NOW,
         provider="static",

@@ -9,7 +9,7 @@ from typing import Any
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, make, settled
+from lab_world import LARGE, SMALL, lab, make, settled, until
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.errors import IndexLocked
@@ -81,9 +81,9 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path, name: s
         if name == "no-sqlite-vec":
             assert seen.same == seen.of, "vectors are compared in the process, with the same outcome"
         elif name == "no-fts5":
-            assert view.pool.leg("lexical") is None and "only answered" in screen.lesson.text
+            assert view.pool.first("lexical") is None and "only answered" in screen.lesson.text
         else:
-            assert view.pool.leg("vector") is None
+            assert view.pool.first("vector") is None
             assert "BM25 only answered" in screen.lesson.text
             assert "min not applied" in screen.funnel.text
         if name.startswith("embeddings-") or name == "wrong-dimension":
@@ -143,7 +143,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         screen = lab(app)
         assert screen.search.view.trace is not None and not screen.search.view.trace.returned
         assert "returned by the healthy run, not now" in screen.hits.text
-        assert "Neither vectors nor keywords could look" in screen.hits.text
+        assert "No candidate list could be made" in screen.hits.text
         assert "no retriever answers" in screen.status_line.text and screen.funnel.text.startswith(" fused 0")
         row = screen.hits.selected
         assert (
@@ -291,17 +291,12 @@ async def test_switching_while_searching_and_quitting_with_a_fault_leaves_nothin
         ):
             lab(app).switch_faults(fault)
             await pilot.pause(0.02)
-        for _ in range(200):  # also what the watcher may have asked for meanwhile
-            await settled(pilot)
-            if lab(app).search.view.answers:
-                break
+        await until(pilot, lambda: lab(app).search.view.answers)
+        await settled(pilot)
         view = lab(app).search.view
         assert view.answers and view.pool_faults == {"zero-vector"} == app.service.faults
         assert view.baseline is not None and view.baseline.name == HEALTHY_RUN
-        for _ in range(100):
-            if kind.open_now == 2:
-                break
-            await pilot.pause(0.02)
+        await until(pilot, lambda: kind.open_now == 2)
         assert kind.open_now == 2, "the healthy one and that with the fault"
         lab(app).query_line.value = "heron"
         await pilot.pause(0.1)
@@ -337,7 +332,7 @@ async def test_pools_of_the_two_memories_never_mix(tmp_path: Path) -> None:
     healthy = await service.retrieve(DRILL, Knobs())
     await service.set_faults(frozenset({"zero-vector"}))
     faulted = await service.retrieve(DRILL, Knobs())
-    assert faulted is not healthy and faulted.leg("vector") is None
+    assert faulted is not healthy and faulted.first("vector") is None
     assert await service.retrieve(DRILL, Knobs(), healthy=True) is healthy
     assert await primary_states(service) == ["serving"]
     await service.set_faults(frozenset({"embeddings-429"}))
@@ -359,10 +354,7 @@ async def test_a_note_edited_under_a_fault_is_found(tmp_path: Path) -> None:
         await settled(pilot)
         note = tmp_path / "demo" / "workspace" / "memory" / "projects" / "lantern.md"
         note.write_text(note.read_text() + "\n- a zebra crossing was painted\n")
-        for _ in range(400):
-            await pilot.pause(0.02)
-            if "lantern.md modified" in lab(app).search.activity.said:
-                break
+        await until(pilot, lambda: "lantern.md modified" in lab(app).search.activity.said)
         await settled(pilot)
         view = lab(app).search.view
         assert view.pool_faults == {"embeddings-401"}

@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, make, settled
+from lab_world import LARGE, SMALL, first_index, lab, make, settled, until
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.cancellation import CancelToken
@@ -62,7 +62,10 @@ def notes(root: Path) -> Path:
 # -- what is there ------------------------------------------------------------------------------------------
 
 
-async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) -> None:
+async def test_facts_files_checks_and_events_of_a_fresh_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(make, "demo_memory", first_index)
     async with opened(unwatched(tmp_path)) as (pilot, screen):
         facts = shown(screen, "#facts")
         assert "84 files · 97 chunks · 97 of 97 vectors" in facts and "fresh" in facts
@@ -98,7 +101,10 @@ async def test_looking_writes_nothing(tmp_path: Path) -> None:
         assert before == after
 
 
-async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None:
+async def test_changed_files_come_first_and_y_syncs_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(make, "demo_memory", first_index)
     async with opened(unwatched(tmp_path)) as (pilot, screen):
         make.disturb(tmp_path)
         await press(pilot, "1", "3")
@@ -120,12 +126,13 @@ async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None
 async def test_a_change_that_the_watcher_sees_reaches_the_screen(tmp_path: Path) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
         (notes(tmp_path) / "memory" / "seen.md").write_text("A heron came by itself.\n")
-        for _ in range(400):
-            await pilot.pause(0.02)
-            row = next((row for row in screen.files.text.splitlines() if "memory/seen.md" in row), "")
-            if "● up to date" in row:
-                break
-        assert "● up to date" in row and "85 files" in shown(screen, "#facts")
+
+        def is_indexed() -> bool:
+            rows = screen.files.text.splitlines()
+            return any("memory/seen.md" in row and "● up to date" in row for row in rows)
+
+        await until(pilot, is_indexed)
+        assert "85 files" in shown(screen, "#facts")
 
 
 # -- the doctor ---------------------------------------------------------------------------------------------
@@ -171,7 +178,7 @@ async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
         def sync(
             self, progress: Progress | None = None, cancel: CancelToken | None = None, **how: bool
         ) -> SyncReport:
-            end = time.monotonic() + 5
+            end = time.monotonic() + make.HANGS_S
             while type(self).held and time.monotonic() < end:
                 if progress is not None:
                     progress(3, 12, "memory/x.md")
@@ -185,7 +192,7 @@ async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
         Slow.held = True
         (notes(tmp_path) / "MEMORY.md").write_text("Other.\n")
         await pilot.press("y")
-        await pilot.pause(0.4)
+        await until(pilot, lambda: "sync 3 of 12" in shown(screen, "#status"))
         status = shown(screen, "#status")
         assert "sync 3 of 12" in status and "esc stops" in status
         await pilot.press("d")
@@ -266,10 +273,9 @@ async def test_chunks_of_a_file_that_changes_are_read_again(tmp_path: Path) -> N
         screen = pilot.app.screen
         assert isinstance(screen, ChunksScreen) and screen.anatomy is not None
         (notes(tmp_path) / "MEMORY.md").write_text("One short line.\n")
-        for _ in range(400):
-            await pilot.pause(0.02)
-            if len(screen.anatomy.pieces) == 1 and screen.search.activity.phase == "ready":
-                break
+        await until(
+            pilot, lambda: len(screen.anatomy.pieces) == 1 and screen.search.activity.phase == "ready"
+        )
         await settled(pilot)
         assert len(screen.pieces.drawn) == 1 and "One short line." in screen.text.text
         assert "the index holds this text" in screen.query_one("#cut").text  # type: ignore[attr-defined]
@@ -341,6 +347,7 @@ async def test_screens_lead_to_each_other_and_the_lab_lies_below(tmp_path: Path)
         await press(pilot, "3", "enter")
         assert isinstance(pilot.app.screen, ChunksScreen) and len(pilot.app.screen_stack) == 3
         await press(pilot, "1")
+        assert isinstance(pilot.app, Workbench)
         assert pilot.app.screen is lab(pilot.app) and len(pilot.app.screen_stack) == 1
         await press(pilot, "3")
         assert pilot.app.screen is screen

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, settled
+from lab_world import LARGE, SMALL, lab, settled, until
 from textual import events
 from textual.geometry import Region
 from textual.pilot import Pilot
@@ -228,10 +228,7 @@ async def test_the_edited_note_is_searched_again(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query="zebra crossing") as (pilot, screen):
         note = tmp_path / "demo" / "workspace" / "memory" / "projects" / "lantern.md"
         note.write_text(note.read_text() + "\n- a zebra crossing was painted\n")
-        for _ in range(400):
-            await pilot.pause(0.02)
-            if "lantern.md modified" in screen.search.activity.said:
-                break
+        await until(pilot, lambda: "lantern.md modified" in screen.search.activity.said)
         await settled(pilot)
         assert "lantern.md modified" in screen.status_line.text
         assert "lantern.md" in screen.hits.text.splitlines()[1]

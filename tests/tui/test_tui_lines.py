@@ -11,7 +11,6 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_tui.features.search import state
 from openclaw_mem_tui.features.search.render import funnel, hits, knobs, preview
-from openclaw_mem_tui.features.search.render.landing import landing
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.render import spans, status
 from openclaw_mem_tui.render.status import Activity, Header
@@ -87,7 +86,7 @@ def test_deltas_tell_new_and_out() -> None:
     assert "▲1" in rows[1] and any("out" in row for row in rows[2:])
 
 
-def test_what_left_the_answer_stands_first_among_the_dropped() -> None:
+def test_what_left_the_answer_is_first_among_the_dropped() -> None:
     texts_of = ("a", "b", "c")
     view = world.view(texts=texts_of, vector=((0, 0.9), (1, 0.8), (2, 0.7)), bm25=(), ages=(0, 0, 900))
     view = state.tuned(view, Knobs().set({"decay": True}))
@@ -109,7 +108,7 @@ def test_all_rows_of_a_list_leave_out_the_folder_or_none() -> None:
         assert all(":10-11" in row for row in rows)
 
 
-def test_a_leg_that_added_nothing_shows_its_rank() -> None:
+def test_a_list_that_added_nothing_shows_its_rank() -> None:
     few = Knobs().set({"candidate_multiplier": 1, "max_results": 1, "pool_results": 1})
     view = world.view(few, Knobs(), vector=((1, 0.81), (0, 0.72), (2, 0.2)), bm25=((0, 7.0), (1, 4.0)))
     assert view.trace is not None
@@ -156,7 +155,7 @@ def test_waterfall_of_a_dropped_row_says_why() -> None:
     assert "not returned: min" in told and told.count("short by") == 1 and "out   " not in told
 
 
-def test_waterfall_keeps_the_order_of_the_legs_and_names_the_neighbour() -> None:
+def test_waterfall_keeps_the_order_of_the_lists_and_names_the_neighbour() -> None:
     view = world.view()
     assert view.trace is not None
     told = [waterfall(view, row, 60) for row in view.trace.returned]
@@ -203,7 +202,7 @@ def test_nothing_passes_is_explained() -> None:
 
 def test_nothing_found_is_explained() -> None:
     view = world.view(bm25=(), vector=(), texts=())
-    assert "No word stands in any note" in texts(funnel.nothing(view))
+    assert "No vector is near, and no note holds a word of the query." in texts(funnel.nothing(view))
 
 
 FRESH = Freshness("fresh", 1, 1.0)
@@ -225,7 +224,7 @@ FRESH = Freshness("fresh", 1, 1.0)
 )
 def test_landing_always_says_something(activity: Activity, told: str) -> None:
     empty = state.View(Knobs(), Knobs())
-    assert told in texts(landing(empty, activity, None))
+    assert told in texts(funnel.landing(empty, activity, None))
 
 
 # -- preview ----------------------------------------------------------------------------------------------
@@ -276,7 +275,7 @@ def test_a_file_that_is_gone_is_said() -> None:
     ],
 )
 def test_terms_are_marked_across_forms_and_scripts(query: str, text: str, marked: list[str]) -> None:
-    pool = world.pool(query=query, legs=("vector",))
+    pool = world.pool(query=query, kinds=("vector",))
     line = Marker.of(pool).mark(text)
     assert [span.text for span in line if "match" in span.role] == marked
 
@@ -322,9 +321,9 @@ def test_every_knob_has_a_hint() -> None:
 
 def test_degraded_service_is_said() -> None:
     note = Note("stale", "Two notes changed since the last sync.", "warning")
-    view = world.view(notes=(note, Note("x", "Keywords alone.", "info")))
+    view = world.view(notes=(note, Note("x", "BM25 only.", "info")))
     told = texts(status.soundness(view, Activity(phase="ready"), 100))
-    assert "! Two notes changed" in told and "i Keywords alone." in told
+    assert "! Two notes changed" in told and "i BM25 only." in told
 
 
 def test_a_fallback_is_said() -> None:

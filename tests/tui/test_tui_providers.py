@@ -9,7 +9,7 @@ from pathlib import Path
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, settled
+from lab_world import LARGE, SMALL, lab, settled, until
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.memory import Memory
@@ -184,8 +184,8 @@ async def test_asking_blocks_nothing_and_leaving_stops_waiting(remote: World) ->
             server.faults = [hang(20)]
             start = time.monotonic()
             await pilot.press("r")
-            await pilot.pause(0.2)
             screen = providers(app)
+            await until(pilot, lambda: "◐ probing" in screen.chain.text)
             assert "◐ probing" in screen.chain.text
             assert "probing openai" in screen.query_one("#status").text  # type: ignore[attr-defined]
             await pilot.press("r")
@@ -195,7 +195,7 @@ async def test_asking_blocks_nothing_and_leaving_stops_waiting(remote: World) ->
             assert lab(app).search.view.query == "red bicycle ghent" and lab(app).search.view.answers
             await press(pilot, "escape", "2")
             assert "asking" not in screen.query_one("#status").text  # type: ignore[attr-defined]
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 19, "less than the provider hangs"
 
 
 async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.ranking.knob_table import KNOBS
-from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.rank import rank
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
+from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_tui.bindings import ACTIONS
 from openclaw_mem_tui.features import SCREENS, ScreenEntry
 from openclaw_mem_tui.features.search import state

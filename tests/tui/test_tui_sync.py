@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lab_world import LARGE, lab, make, settled
+from lab_world import LARGE, lab, make, settled, until
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
@@ -22,7 +22,7 @@ class SlowSync(make.SteadyMemory):  # type: ignore[misc, name-defined]
         self, progress: Progress | None = None, cancel: CancelToken | None = None, **how: Any
     ) -> SyncReport:
         type(self).syncs += 1
-        end = time.monotonic() + 5
+        end = time.monotonic() + make.HANGS_S
         while self.held and time.monotonic() < end:
             if cancel is not None and cancel.is_set():
                 time.sleep(0.15)  # an engine that needs a moment to stop
@@ -48,14 +48,14 @@ async def test_syncs_that_meet_run_once_more_and_esc_stops_them_all(tmp_path: Pa
         screen, before = lab(app), kind.syncs
         kind.held = True
         await pilot.press("r", "r", "r")
-        await pilot.pause(0.05)
+        await until(pilot, lambda: kind.syncs > before)
         assert kind.syncs == before + 1
         kind.held = False
         await settled(pilot)
         assert kind.syncs == before + 2 and screen.search.activity.phase == "ready"
         kind.held = True
         await pilot.press("r", "r")
-        await pilot.pause(0.05)
+        await until(pilot, lambda: kind.syncs > before + 2)
         await pilot.press("escape")
         await pilot.pause(0.05)
         assert screen.search.activity.phase == "syncing"
@@ -73,8 +73,9 @@ async def test_after_a_stopped_or_failed_sync_the_footer_is_true(tmp_path: Path)
         screen.workers.cancel_group(screen, "watch")
         (tmp_path / "demo" / "workspace" / "memory" / "extra.md").write_text("a heron\n")
         kind.held = True
+        syncs = kind.syncs
         await pilot.press("r")
-        await pilot.pause(0.05)
+        await until(pilot, lambda: kind.syncs > syncs)
         await pilot.press("escape")
         await settled(pilot)
         assert "stale" in screen.status_line.text

@@ -47,6 +47,7 @@ class WorkbenchScreen(Screen[None]):
     OPENED_BY: ClassVar[str] = ""
     #: Title at the top of a narrow and of a wide screen.
     TITLES: ClassVar[tuple[str, str]]
+    #: How to read it, for the help.
     READING: ClassVar[Reading]
 
     def __init__(self, search: SearchPresenter) -> None:
@@ -95,6 +96,10 @@ class WorkbenchScreen(Screen[None]):
         """Whose keys are shown at the bottom (``Action.where``)."""
         return self.WHERE
 
+    def reading(self) -> Reading:
+        """How to read what is drawn, for the help."""
+        return self.READING
+
     def idle_keys(self) -> frozenset[str]:
         """Ids of actions that do nothing just now, and so are not at the bottom."""
         return frozenset()
@@ -128,7 +133,9 @@ class WorkbenchScreen(Screen[None]):
     def action_help(self) -> None:
         about = f"{self.HELP or ''} {getattr(self.focused, 'HELP', None) or ''}".strip()
         idle = {action.id for action in ACTIONS if not self.check_action(action.id, ())}
-        self.app.push_screen(HelpScreen(about, self.READING, elsewhere(self.WHERE) | idle | {self.OPENED_BY}))
+        self.app.push_screen(
+            HelpScreen(about, self.reading(), elsewhere(self.WHERE) | idle | {self.OPENED_BY})
+        )
 
     def action_quit(self) -> None:
         self.app.exit(0)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import open_memory, settings_of
-from openclaw_mem_engine.cli.stopping import stoppable
-from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
+from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, stoppable
 from openclaw_mem_engine.cli.text_format import byte_size, count, moment
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.stores.sqlite.location import index_is_there
+from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

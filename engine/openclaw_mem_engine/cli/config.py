@@ -26,10 +26,10 @@ def run(arguments: Namespace) -> int:
     settings = settings_of(arguments)
     knobs = configured_knobs(settings).to_dict()
     if arguments.json:
-        told = to_dict(settings)
+        found = to_dict(settings)
         for name, value in knobs.items():
-            told["settings"][f"query.{name}"] |= {"value": value, "allowed": _allowed(name)}
-        print_json(told)
+            found["settings"][f"query.{name}"] |= {"value": value, "allowed": _allowed(name)}
+        print_json(found)
         return 0
     rows = [_with_knob(row, knobs) for row in describe(settings)]
     style = Style.of(sys.stdout)
@@ -63,7 +63,6 @@ def _with_knob(row: Row, knobs: Mapping[str, KnobValue]) -> Row:
 
 
 def _allowed(knob: str) -> str:
-    from openclaw_mem_engine.ranking.knob_table import KNOBS
-    from openclaw_mem_engine.ranking.knobs import PROFILES
+    from openclaw_mem_engine.ranking.knobs import KNOBS, PROFILES
 
     return KNOBS[knob].allowed if knob in KNOBS else ", ".join(PROFILES)

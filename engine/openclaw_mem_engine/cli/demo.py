@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.faults import banner, faults_of, in_order
-from openclaw_mem_engine.cli.opening import home_folder, open_memory
+from openclaw_mem_engine.cli.opening import open_memory
 from openclaw_mem_engine.cli.search import bring_up_to_date, show
-from openclaw_mem_engine.cli.stopping import stoppable
-from openclaw_mem_engine.cli.terminal import Style, is_terminal, one_line, out, out_bytes, width
+from openclaw_mem_engine.cli.terminal import Style, is_terminal, one_line, out, out_bytes, stoppable, width
 from openclaw_mem_engine.cli.text_format import fallback_words
 from openclaw_mem_engine.errors import UsageError, WorkspaceError
 
@@ -59,11 +58,10 @@ def run(arguments: Namespace) -> int:
 
 def _data_folder() -> Path:
     """Our own folder. The settings file is not read: a broken one must not break the demo."""
-    from openclaw_mem_engine.config.env import user_data_dir
+    from openclaw_mem_engine.config.sources import user_folders
 
     named = os.environ.get("OPENCLAW_MEM_HOME", "").strip()
-    home = home_folder()
-    return Path(named).expanduser().absolute() if named else user_data_dir(os.environ, home)
+    return Path(named).expanduser().absolute() if named else user_folders().data
 
 
 def _written(target: Path, today: datetime.date) -> Path:
@@ -83,12 +81,19 @@ def demo_settings(workspace: Path, data_dir: Path) -> Settings:
     folder is used as home and as OpenClaw's state, so that its sessions are found and nothing else is."""
     from openclaw_mem_engine.config.load import load_settings
     from openclaw_mem_engine.config.settings import Origin
+    from openclaw_mem_engine.config.sources import UserFolders
 
     target = workspace.parent
     environ = {name: value for name in _ENVIRONMENT if (value := os.environ.get(name))}
     environ |= {"OPENCLAW_MEM_HOME": str(data_dir), "OPENCLAW_STATE_DIR": str(target)}
     settings = load_settings(
-        workspace=workspace, agent="main", provider="static", environ=environ, home=target, cwd=target
+        workspace=workspace,
+        agent="main",
+        provider="static",
+        environ=environ,
+        home=target,
+        cwd=target,
+        folders=UserFolders(data_dir, target),
     )
     # The user gave no flag: the screens must not say so.
     return replace(settings, origins={**settings.origins, "provider.name": Origin("flag", "the demo")})

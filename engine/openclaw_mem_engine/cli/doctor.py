@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine
-from openclaw_mem_engine.cli.stopping import stoppable
-from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out
+from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, stoppable
 from openclaw_mem_engine.cli.text_format import count
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
 
@@ -53,9 +52,9 @@ class _Line(ProgressLine):
 def _examined(settings: Settings, journal: Journal, *, deep: bool, mend: bool) -> tuple[Report, list[str]]:
     """What there is, after mending when that is asked for, and what was mended; the log is told of both."""
     from openclaw_mem_engine.doctor.examination import examine, fix
-    from openclaw_mem_engine.providers.registry import Lineup
+    from openclaw_mem_engine.providers.factory import ProviderSet
 
-    lineup = Lineup(settings, read_only=True)
+    lineup = ProviderSet(settings, read_only=True)
     try:
         with stoppable() as token, _Line() as progress:
             look = partial(examine, settings, lineup.embedders, deep=deep, progress=progress, cancel=token)

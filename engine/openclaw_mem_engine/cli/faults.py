@@ -29,7 +29,7 @@ def in_order(faults: Iterable[str]) -> list[str]:
 
 
 def banner(faults: Iterable[str]) -> list[str]:
-    """One line a fault, not to be overlooked."""
+    """One line for each fault."""
     from openclaw_mem_engine.providers.faults import FAULTS
 
     return [f"FAULT ON PURPOSE  {name}: {FAULTS[name]}" for name in in_order(faults)]

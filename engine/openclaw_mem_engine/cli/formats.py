@@ -25,7 +25,7 @@ def print_json(value: Any) -> None:
 
 
 def csv_text(answer: Answer) -> str:
-    """One row a hit below a header; cells that a spreadsheet would run are guarded with an apostrophe."""
+    """One row for each hit below a header; cells that a spreadsheet would run begin with an apostrophe."""
     import csv
     import io
 
@@ -55,7 +55,7 @@ def guarded(text: str) -> str:
 
 
 def files_text(answer: Answer) -> str:
-    """Each path once, best first, one a line: for ``xargs -d '\\n'`` and editors."""
+    """Each path once, best first, one on each line: for ``xargs -d '\\n'`` and editors."""
     paths = dict.fromkeys(hit.path for hit in answer.hits)
     return "".join(f"{visible(path)}\n" for path in paths)
 
@@ -75,7 +75,7 @@ def markdown_text(answer: Answer) -> str:
 
 
 def explained_markdown(answer: Answer) -> str:
-    """The whole explanation as Markdown, and who answered instead of whom at its head."""
+    """The whole explanation as Markdown, with the fallback at its head."""
     from openclaw_mem_engine.explain import trace_markdown
 
     head, _, rest = trace_markdown(answer).partition("\n")

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine, duration
-from openclaw_mem_engine.cli.stopping import stoppable
-from openclaw_mem_engine.cli.terminal import Style, one_line, out, say
+from openclaw_mem_engine.cli.terminal import Style, one_line, out, say, stoppable
 from openclaw_mem_engine.cli.text_format import count, left_out_words
 from openclaw_mem_engine.errors import IndexDamaged, ProviderError, UsageError
-from openclaw_mem_engine.stores.sqlite.aside import aside_path, remove, set_aside
-from openclaw_mem_engine.stores.sqlite.salvage import save_embeddings
+from openclaw_mem_engine.stores.sqlite.salvage import replace_damaged
 from openclaw_mem_engine.sync.journal import Journal
 from openclaw_mem_engine.sync.lock import SyncLock
 
@@ -55,23 +53,12 @@ def run(arguments: Namespace) -> int:
 
 def _set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
     """Move the damaged index out of the way, and put one in its place that holds the embeddings which can
-    still be read; how many. The log tells why all of it is built anew.
-
-    They are saved first, into a file of its own: that takes time, and as long as it is not done the damaged
-    index stays where it is, and an older one that was set aside where that is. Whoever is killed meanwhile
-    leaves a file that is removed like that of a killed rebuild, and the next one begins again.
-    """
+    still be read; how many. The log tells why all of it is built anew."""
     journal = Journal.of(settings)
     try:
         lock = SyncLock(settings.index_path, "setting a damaged index aside", killed=journal.killed)
         with lock.holding():
-            fresh = aside_path(settings.index_path)
-            try:
-                saved = save_embeddings(settings.index_path, fresh)
-                damaged = set_aside(settings.index_path)
-                fresh.replace(settings.index_path)
-            finally:
-                remove(fresh)
+            damaged, saved = replace_damaged(settings.index_path)
             journal.set_aside(damaged.name, error)
     finally:
         journal.close()

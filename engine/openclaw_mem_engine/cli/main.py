@@ -1,4 +1,4 @@
-"""The way in: parse, run one command, and turn whatever happens into a line and an exit code."""
+"""The entry point: parse, run one command, and turn every outcome into a line and an exit code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         code = _dispatch(sys.argv[1:] if argv is None else list(argv))
         flush_out()
     except BrokenPipeError:
-        # The reader (`head`, a pager) has seen enough: that is its right, and no error of ours.
+        # The reader (`head`, a pager) has closed the pipe: no error.
         _give_up_stdout()
         return 0
     except KeyboardInterrupt:
@@ -37,7 +37,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     except OpenClawMemError as error:
         say(str(error))
         return _leave(error.exit_code)
-    except Exception as error:  # noqa: BLE001 - the last door: a person must not meet a traceback
+    except Exception as error:  # noqa: BLE001 - the outermost handler: no traceback is shown
         return _leave(_unexpected(error))
     return code
 
@@ -69,14 +69,14 @@ def _unexpected(error: Exception) -> int:
         traceback.print_exception(error, file=sys.stderr)
         return UNEXPECTED
     reason = " ".join(str(error).split())[:300]
-    told = f"unexpected {type(error).__name__}" + (f": {reason}" if reason else "")
-    say(f"{told}. Run with {DEBUG_VARIABLE}=1 for the traceback.")
+    what = f"unexpected {type(error).__name__}" + (f": {reason}" if reason else "")
+    say(f"{what}. Run with {DEBUG_VARIABLE}=1 for the traceback.")
     return UNEXPECTED
 
 
 def _leave(code: int) -> int:
-    """Flush what was printed before the trouble; a stdout that cannot take it must not complain again at the
-    end of the process."""
+    """Flush what was printed before the error; a stdout that cannot take it must not raise again when the
+    process ends."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):

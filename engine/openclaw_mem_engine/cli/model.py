@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.formats import print_json
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ByteProgress
-from openclaw_mem_engine.cli.stopping import stoppable
-from openclaw_mem_engine.cli.terminal import aligned, is_terminal, one_line, out, say
+from openclaw_mem_engine.cli.terminal import aligned, is_terminal, one_line, out, say, stoppable
 from openclaw_mem_engine.cli.text_format import byte_size
 from openclaw_mem_engine.errors import ConfigError, UsageError
 
@@ -39,7 +38,7 @@ class ModelFile:
 
 
 def run(arguments: Namespace) -> int:
-    """Tell about the model, or download it."""
+    """Show the state of the model, or download it."""
     if arguments.action != "download" and (arguments.yes or arguments.base_url is not None):
         raise UsageError("--yes and --from belong to `openclaw-mem model download`.")
     settings = settings_of(arguments)
@@ -52,7 +51,7 @@ def run(arguments: Namespace) -> int:
 
 def _checked_base(text: str | None) -> str:
     """The host to ask. Raises UsageError for an address that text or file could be read from on the way."""
-    from openclaw_mem_engine.providers.local.download import HUB
+    from openclaw_mem_engine.providers.local.model_file import HUB
 
     if text is None:
         return HUB
@@ -78,7 +77,7 @@ def _checked_base(text: str | None) -> str:
 
 def _model_file(settings: Settings, named: str | None, base_url: str) -> ModelFile:
     """The model in question. Raises UsageError (``--model``) or ConfigError (the settings)."""
-    from openclaw_mem_engine.providers.local.models import DEFAULT_MODEL, hub_file, is_hub, local_path
+    from openclaw_mem_engine.providers.local.model_file import DEFAULT_MODEL, hub_file, is_hub, local_path
 
     if named is not None and not named.strip():
         raise UsageError("--model is empty: give it hf:organisation/repository/file.gguf or a path.")
@@ -112,12 +111,12 @@ def _licence(model: str) -> str:
 def _status(settings: Settings, file: ModelFile, *, as_json: bool) -> int:
     from importlib.util import find_spec
 
-    from openclaw_mem_engine.providers.local.child_errors import INSTALL
+    from openclaw_mem_engine.providers.local import INSTALL
 
     installed = find_spec("llama_cpp") is not None
     used = settings.provider.chosen == "local"
     if as_json:
-        told: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "model": file.model,
             "path": str(file.path),
             "present": file.size is not None,
@@ -129,7 +128,7 @@ def _status(settings: Settings, file: ModelFile, *, as_json: bool) -> int:
             "install": INSTALL,
             "provider": settings.provider.chosen,
         }
-        print_json(told)
+        print_json(facts)
         return 0
     rows = [
         ("model", one_line(file.model)),
@@ -174,12 +173,12 @@ def _download(file: ModelFile, base_url: str, *, yes: bool, as_json: bool) -> in
     with stoppable() as token, ByteProgress() as progress:
 
         def confirm(size: int) -> bool:
-            told = byte_size(size)
+            amount = byte_size(size)
             if file.partial:
-                told += f", {byte_size(file.partial)} of it already here,"
+                amount += f", {byte_size(file.partial)} of it already here,"
             if yes:
-                say(f"downloading {told} to {file.folder}")
-            return yes or _agreed(f"Download {told} to {file.folder}? [y/N] ")
+                say(f"downloading {amount} to {file.folder}")
+            return yes or _agreed(f"Download {amount} to {file.folder}? [y/N] ")
 
         path = download(
             file.model, file.folder, progress=progress, cancel=token, base_url=base_url, confirm=confirm

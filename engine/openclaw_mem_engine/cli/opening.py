@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.terminal import say
 from openclaw_mem_engine.errors import ConfigError, UsageError
-from openclaw_mem_engine.stores.sqlite.location import index_is_there
+from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings

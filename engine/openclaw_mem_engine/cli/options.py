@@ -67,6 +67,10 @@ def _command(
     return parser
 
 
+def _flag(parser: argparse.ArgumentParser, name: str, text: str) -> None:
+    parser.add_argument(name, action="store_true", help=text)
+
+
 def _index(commands: _Commands[Parser]) -> None:
     parser = _command(
         commands,
@@ -75,16 +79,16 @@ def _index(commands: _Commands[Parser]) -> None:
         "index --workspace ~/.openclaw/workspace\n  openclaw-mem index --dry-run --provider openai",
         " Only what changed is read\nagain. It may be stopped at any time: what is done stays.",
     )
-    parser.add_argument("--force", action="store_true", help="build it anew (searches go on meanwhile)")
-    parser.add_argument(
+    _flag(parser, "--force", "build it anew (searches go on meanwhile)")
+    _flag(
+        parser,
         "--verify",
-        action="store_true",
-        help="read every file to compare it, also those whose time and size say they are the same",
+        "read every file to compare it, also those whose time and size say they are the same",
     )
-    parser.add_argument(
+    _flag(
+        parser,
         "--dry-run",
-        action="store_true",
-        help="only tell what would be embedded, where its text would go, and what it would cost",
+        "only tell what would be embedded, where its text would go, and what it would cost",
     )
 
 
@@ -117,9 +121,7 @@ def _search(commands: _Commands[Parser]) -> None:
     parser.add_argument("--profile", metavar="P", help="ranking: documented, openclaw-2026.2, workbench")
     parser.add_argument("--max-results", metavar="N", help="how many passages (default 6)")
     parser.add_argument("--min-score", metavar="X", help="cut below this score (default 0.35)")
-    parser.add_argument(
-        "--explain", action="store_true", help="also every stage, operand, and what was left out"
-    )
+    _flag(parser, "--explain", "also every stage, operand, and what was left out")
     parser.add_argument(
         "--set",
         metavar="KNOB=VALUE",
@@ -127,9 +129,7 @@ def _search(commands: _Commands[Parser]) -> None:
         default=[],
         help="change one ranking knob; may be repeated",
     )
-    parser.add_argument(
-        "--no-sync", action="store_true", help="answer from the index as it is, without looking for changes"
-    )
+    _flag(parser, "--no-sync", "answer from the index as it is, without looking for changes")
     parser.add_argument(
         "--format", choices=FORMATS, help="table (default), json, csv, md, or files: paths alone"
     )
@@ -190,15 +190,15 @@ def _doctor(commands: _Commands[Parser]) -> None:
         "doctor\n  openclaw-mem doctor --fix\n  openclaw-mem doctor --deep --json",
         " Without --fix\nit only looks. Exit code 6 when there are errors (left).",
     )
-    parser.add_argument(
+    _flag(
+        parser,
         "--fix",
-        action="store_true",
-        help="mend what can be mended from what is on this machine; notes are not touched, nothing is sent",
+        "repair what can be repaired from what is on this machine; notes stay, nothing is sent",
     )
-    parser.add_argument(
+    _flag(
+        parser,
         "--deep",
-        action="store_true",
-        help="make every chunk again from the notes, and compare all of the index with it byte for byte",
+        "make every chunk again from the notes, and compare all of the index with it byte for byte",
     )
 
 
@@ -219,8 +219,8 @@ def _log(commands: _Commands[Parser]) -> None:
         help="only these, with commas: sync, rebuild, fallback, recovered, search-failed, doctor, watch",
     )
     parser.add_argument("--since", metavar="WHEN", help="30m, 12h, 2d, 1w ago, or a date: 2026-02-20")
-    parser.add_argument("--all", action="store_true", help="of every agent and workspace")
-    parser.add_argument("--follow", action="store_true", help="go on with what happens, until Ctrl-C")
+    _flag(parser, "--all", "of every agent and workspace")
+    _flag(parser, "--follow", "go on with what happens, until Ctrl-C")
 
 
 def _model(commands: _Commands[Parser]) -> None:
@@ -239,7 +239,7 @@ def _model(commands: _Commands[Parser]) -> None:
         metavar="M",
         help="instead of the configured one: hf:organisation/repository/file.gguf or a path",
     )
-    parser.add_argument("--yes", action="store_true", help="download without asking")
+    _flag(parser, "--yes", "download without asking")
     parser.add_argument(
         "--from",
         dest="base_url",
@@ -275,9 +275,7 @@ def _demo(commands: _Commands[Parser]) -> None:
         "  openclaw-mem demo --fault embeddings-401",
         " On a terminal it\nopens the workbench; otherwise it runs every lesson and prints it.",
     )
-    parser.add_argument(
-        "--print-workspace", action="store_true", help="write it and print its path, nothing else"
-    )
+    _flag(parser, "--print-workspace", "write it and print its path, nothing else")
     parser.add_argument("--query", metavar="TEXT", help="ask this instead of the lessons")
     parser.add_argument("--dir", metavar="DIR", help="write it there (default: in the data folder)")
     _fault(parser)
@@ -307,7 +305,7 @@ def _files(commands: _Commands[Parser]) -> None:
         "files\n  openclaw-mem files --changed --json",
         " What the\nnext sync would read or forget, and what is left out and why, comes first.",
     )
-    parser.add_argument("--changed", action="store_true", help="only what is not as it is on disk")
+    _flag(parser, "--changed", "only what is not as it is on disk")
 
 
 def _chunks(commands: _Commands[Parser]) -> None:
@@ -319,7 +317,7 @@ def _chunks(commands: _Commands[Parser]) -> None:
         " A search\nfinds chunks, never files: what is cut apart is found apart.",
     )
     parser.add_argument("path", metavar="PATH", help="as search and files print it")
-    parser.add_argument("--text", action="store_true", help="also the text, with the edges drawn beside it")
+    _flag(parser, "--text", "also the text, with the edges drawn beside it")
 
 
 def _config(commands: _Commands[Parser]) -> None:

@@ -6,8 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import looking
-from openclaw_mem_engine.cli.stopping import stoppable
-from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, say
+from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, say, stoppable
 from openclaw_mem_engine.cli.text_format import count, destination, dollars
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def announce(
         return
     chain = [link for link in memory.chain() if link.in_use]
     links = [link for link in chain if link.state != "failed" or link.next_retry is not None]
-    if not any(link.place for link in links):
+    if not any(link.host for link in links):
         return
     plan = memory.plan(token, force=force, tails=tails, files_s=files_s)
     sent = [space for space in plan.spaces if space.place and space.texts and not space.why_not]
@@ -79,8 +78,8 @@ def announce(
         say(f"{count(space.texts, 'text')} ({_price(space)}) go to {host}.")
     primary = next((link for link in links if link.role == "primary"), None)
     for link in links:
-        if sent and link.role == "fallback" and link.place and primary is not None:
-            host = destination(link.name, link.place)
+        if sent and link.role == "fallback" and link.host and primary is not None:
+            host = destination(link.name, link.host)
             say(f"If {primary.name} fails, they go to {host} instead ({link.price}).")
 
 

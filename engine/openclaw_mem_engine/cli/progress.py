@@ -1,6 +1,7 @@
 """A progress line on stderr: bar, count, rate, time left. Nothing at all when stderr is not a terminal.
 
-Progress is told in files, in texts (an embedder at work tells count, rate and cost itself) or in bytes.
+Progress counts files, texts (an embedder's label holds count, rate and cost) or bytes. The line is drawn by
+rich, which is imported when there is something to draw; TERM=dumb, which cannot erase a line, shows nothing.
 """
 
 from __future__ import annotations
@@ -9,31 +10,32 @@ import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from openclaw_mem_engine.cli.terminal import crop, is_terminal, one_line, width
+from openclaw_mem_engine.cli.terminal import is_terminal, one_line
 
-#: What takes less is not worth a flicker; in seconds.
-_PATIENCE_S = 0.3
-_PAUSE_S = 0.1
-_CELLS = 24
-_CLEAR = "\r\x1b[K"
+if TYPE_CHECKING:
+    from rich.live import Live
+
+#: Work that takes less shows no line, and a line is drawn anew after so long; seconds.
+_FIRST_S, _PAUSE_S = 0.3, 0.1
+_BAR = 24
 #: In the labels of an embedder at work: "memory/x.md  embedded 120 of 256, 31/s, about $0.0021".
 _TEXTS = "  embedded "
-#: How a sync tells that another process is at work (``sync.flight``).
+#: Begins the label of a sync that waits for another process (``sync.flight``).
 _WAITING = "waiting for "
 
 
 class ProgressLine:
-    """Call it as ``Progress`` says; as a context manager it takes its line away at the end."""
+    """Call it as ``Progress`` says; as a context manager it erases its line at the end."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream or sys.stderr
         self._on = is_terminal(self._stream)
         self._clock = clock
-        self._began = self._next = clock()
-        self._next += _PATIENCE_S
-        self._drawn = False
+        self._began = clock()
+        self._next = self._began + _FIRST_S
+        self._live: Live | None = None
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -41,24 +43,23 @@ class ProgressLine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._drawn:
-            self._stream.write(_CLEAR)
-            self._stream.flush()
+        if self._live is not None:
+            self._live.stop()
 
     def __call__(self, done: int, total: int, label: str) -> None:
-        if not self._on:
+        if not self._on or (now := self._clock()) < self._next:
             return
-        now = self._clock()
-        if now < self._next:
-            return
-        self._next, self._drawn = now + _PAUSE_S, True
-        text = self._text(done, total, label, now)
-        self._stream.write(_CLEAR + crop(text, width(self._stream) - 1))
-        self._stream.flush()
+        from rich.text import Text
+
+        self._next = now + _PAUSE_S
+        if self._live is None:
+            self._live = _live(self._stream)
+        line = Text(self._text(done, total, label, now), no_wrap=True, overflow="ellipsis")
+        self._live.update(line, refresh=True)
 
     def _text(self, done: int, total: int, label: str, now: float) -> str:
         if label.startswith(_WAITING):
-            self._began = now  # what another process did says nothing of our own pace
+            self._began = now  # the work of another process does not count for our rate
             return one_line(label)
         if _TEXTS in label:
             return "  ".join([_bar(done, total), one_line(label)])
@@ -66,8 +67,8 @@ class ProgressLine:
 
 
 class ByteProgress(ProgressLine):
-    """The same for bytes. What was there before the first call, from a download that was stopped, counts
-    neither for the rate nor for the time left; another label begins anew."""
+    """The same for bytes. Bytes of a download that was stopped earlier count neither for the rate nor for the
+    time left; another label begins anew."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(stream, clock)
@@ -83,30 +84,47 @@ class ByteProgress(ProgressLine):
         return bytes_text(done, total, label, now - self._started, self._first)
 
 
+def _live(stream: TextIO) -> Live:
+    """One line of the terminal that is redrawn by ``update`` only and leaves nothing behind. Messages that
+    are printed meanwhile go to their streams unchanged."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(file=stream, color_system=None)
+    live = Live(
+        console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+    )
+    live.start()
+    return live
+
+
 def progress_text(done: int, total: int, label: str, seconds: float) -> str:
-    """``[####----] 12/40 files  31/s  1 s left  memory/x.md``"""
+    """``[####----]  12/40 files  31/s  1 s left  memory/x.md``"""
     rate = done / seconds if seconds > 0 else 0.0
-    told = f"{done:,} files" if total <= 0 else f"{done:,}/{total:,} files"
-    parts = [told, f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"]
+    parts = [
+        f"{done:,}/{total:,} files" if total > 0 else f"{done:,} files",
+        f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s",
+    ]
     if total > 0:
         parts.insert(0, _bar(done, total))
-        if rate > 0:
-            parts.append(f"{duration((total - done) / rate)} left")
-    return "  ".join([*parts, one_line(label)])
+    return _joined(parts, total - done, rate if total > 0 else 0, label)
 
 
 def bytes_text(done: int, total: int, label: str, seconds: float, first: int = 0) -> str:
-    """``[####----] 120 of 329 MB  31.0 MB/s  7 s left  model.gguf``; ``first`` bytes were there before."""
+    """``[####----]  120 of 329 MB  31.0 MB/s  7 s left  model.gguf``; ``first`` bytes were there before."""
     rate = (done - first) / seconds if seconds > 0 else 0.0
     parts = [_bar(done, total), f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB", f"{rate / 1e6:.1f} MB/s"]
-    if rate > 0:
-        parts.append(f"{duration((total - done) / rate)} left")
-    return "  ".join([*parts, one_line(label)])
+    return _joined(parts, total - done, rate, label)
+
+
+def _joined(parts: list[str], remaining: int, rate: float, label: str) -> str:
+    left = [f"{duration(remaining / rate)} left"] if rate > 0 else []
+    return "  ".join([*parts, *left, one_line(label)])
 
 
 def _bar(done: int, total: int) -> str:
-    filled = min(_CELLS, _CELLS * done // total) if total > 0 else 0
-    return f"[{'#' * filled}{'-' * (_CELLS - filled)}]"
+    filled = min(_BAR, _BAR * done // total) if total > 0 else 0
+    return f"[{'#' * filled}{'-' * (_BAR - filled)}]"
 
 
 def duration(seconds: float) -> str:

@@ -19,9 +19,9 @@ from openclaw_mem_engine.providers.spent import Spent, summed
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.memory import Memory
-    from openclaw_mem_engine.providers.registry import LinkState
+    from openclaw_mem_engine.providers.provider_state import ProviderState
 
-#: Days of usage that are told.
+#: Days of usage that are shown.
 USAGE_DAYS = 30
 
 
@@ -39,7 +39,8 @@ class Probe:
 
 
 def run(arguments: Namespace) -> int:
-    """Print the chain; with ``--probe`` ask first. Without it nothing is sent, and nothing made."""
+    """Print every provider and its state; with ``--probe`` each is sent a query first. Without it nothing is
+    sent or loaded."""
     settings = settings_of(arguments)
     say_warnings(settings)
     with looking(settings, needs_workspace=False) as memory:
@@ -63,13 +64,13 @@ def run(arguments: Namespace) -> int:
     else:
         for line in _lines(settings, chain, spent, probes, time.time()):
             out(line)
-    # A fallback that fails when everybody was asked leaves the answers as they should be.
+    # A fallback that fails when all were asked changes no answer.
     failed = any(probe.error and (arguments.probe or probe.role == "primary") for probe in probes)
     return ProviderError.exit_code if failed else 0
 
 
 def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
-    """Ask, one after the other. Raises UsageError for a name that is not in use."""
+    """Send a query to each, one after the other. Raises UsageError for a name that is not in use."""
     links = [link for link in memory.chain() if link.in_use]
     named = [link for link in links if wanted in ("", link.name, link.role)]
     if wanted and not named:
@@ -87,8 +88,8 @@ def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
             say(f"{shown} ({link.role}) was not asked: another embedder in use has the same name.")
 
 
-def _address(link: LinkState, links: Sequence[LinkState]) -> str:
-    """What ``Memory.probe`` knows a link by: it takes the first one in use with a role or a name."""
+def _address(link: ProviderState, links: Sequence[ProviderState]) -> str:
+    """The name of a provider for ``Memory.probe``, which takes the first one in use with a role or a name."""
     roles = ("primary", "fallback", "also")
     asked = sorted(links, key=lambda other: roles.index(other.role) if other.role in roles else 0)
     for name in (link.role, link.name):
@@ -99,7 +100,7 @@ def _address(link: LinkState, links: Sequence[LinkState]) -> str:
 
 def _lines(
     settings: Settings,
-    chain: Sequence[LinkState],
+    chain: Sequence[ProviderState],
     spent: Sequence[Spent],
     probes: Sequence[Probe],
     now: float,
@@ -125,7 +126,7 @@ def _lines(
             (
                 link.name,
                 one_line(link.model),
-                destination(link.name, link.place),
+                destination(link.name, link.host),
                 _key(link),
                 one_line(link.price),
             )
@@ -137,7 +138,7 @@ def _lines(
     yield from _usage(spent, style)
 
 
-def _table(chain: Sequence[LinkState], probes: Sequence[Probe], style: Style) -> Iterator[str]:
+def _table(chain: Sequence[ProviderState], probes: Sequence[Probe], style: Style) -> Iterator[str]:
     asked = {(probe.name, probe.role): probe.ms for probe in probes if probe.ms is not None}
     rows = [("provider", "role", "state", "vectors", "latency", "why")]
     for link in chain:
@@ -145,7 +146,8 @@ def _table(chain: Sequence[LinkState], probes: Sequence[Probe], style: Style) ->
         vectors = f"{link.vectors:,} of {link.chunks:,}" if embeds else ""
         latency = _milliseconds(asked.get((link.name, link.role), link.last_ms)) if embeds else ""
         why = "see below" if link.state == "failed" else one_line(link.why)
-        rows.append((link.name, link.role, link.state, vectors, latency, why))
+        role = "–" if link.role == "skipped" else link.role
+        rows.append((link.name, role, link.label, vectors, latency, why))
     head, *lines = aligned(rows)
     yield style.strong(head)
     for link, line in zip(chain, lines, strict=True):
@@ -156,23 +158,23 @@ def _milliseconds(ms: float | None) -> str:
     return "–" if ms is None else f"{ms:.1f} ms" if ms < 10 else f"{ms:,.0f} ms"
 
 
-def _key(link: LinkState) -> str:
+def _key(link: ProviderState) -> str:
     if link.key_origin:
         return f"key: {one_line(link.key_origin)}"
-    return "no key" if link.place else "needs no key"
+    return "no key" if link.host else "needs no key"
 
 
-def _sent_by_auto(settings: Settings, chain: Sequence[LinkState], style: Style) -> Iterator[str]:
-    """That text leaves the machine though nobody has named the provider must not be found out by chance."""
+def _sent_by_auto(settings: Settings, chain: Sequence[ProviderState], style: Style) -> Iterator[str]:
+    """A clear sentence when ``auto`` has chosen a provider that text is sent to."""
     primary = next((link for link in chain if link.role == "primary"), None)
-    if settings.provider.provider != "auto" or primary is None or not primary.place:
+    if settings.provider.provider != "auto" or primary is None or not primary.host:
         return
     yield ""
     because = (
         f", because there is a key for it ({one_line(primary.key_origin)})" if primary.key_origin else ""
     )
     yield style.mark(f"The provider {primary.name} was chosen by auto{because}.")
-    host = destination(primary.name, primary.place)
+    host = destination(primary.name, primary.host)
     yield f"The text of notes, when they are indexed, and every query go to {host}."
     yield "To keep them here: --provider static, or provider.name in the settings."
 

@@ -10,8 +10,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
-from openclaw_mem_engine.cli.stopping import stoppable
-from openclaw_mem_engine.cli.terminal import Style, out, say, width
+from openclaw_mem_engine.cli.terminal import Style, out, say, stoppable, width
 from openclaw_mem_engine.errors import (
     IndexLocked,
     IndexUnavailable,
@@ -39,10 +38,10 @@ def run(arguments: Namespace) -> int:
     settings = settings_of(arguments)
     say_warnings(settings)
     took: float | None = None
-    # Whatever fails from here on leaves the search without an answer: the log tells of it as such.
+    # A failure from here on leaves the search without an answer, and is logged as such.
     with open_memory(settings) as memory, memory.searching(), stoppable() as token:
         knobs = knobs_of(memory, arguments)
-        # A provider for this call alone must not reshape an index that others use: keywords answer then.
+        # A provider for this call alone must not reshape an index that others use: BM25 only then.
         syncs = (
             settings.sync.on_search and not arguments.no_sync and not memory.needs_rebuild(arguments.provider)
         )
@@ -95,8 +94,8 @@ def knobs_of(memory: Memory, arguments: Namespace) -> Knobs:
 
 
 def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError | None:
-    """Sync, with a word on stderr about what was done. When that fails and there is an index to answer from,
-    the error is told and returned; otherwise it is raised."""
+    """Sync, with a line on stderr about what was done. When that fails and there is an index to answer from,
+    the error is printed and returned; otherwise it is raised."""
     from openclaw_mem_engine.cli.planning import announce
     from openclaw_mem_engine.cli.progress import ProgressLine, duration
     from openclaw_mem_engine.cli.text_format import count
@@ -117,14 +116,14 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
         if not memory.paths():
             raise
         if _matches_disk(memory):
-            return None  # somebody else writes, but nothing was to be written
+            return None  # another process writes, but nothing was to be written
         say(f"{error} The answer comes from the index as it was.")
         return error
     if report.changed or report.refused or report.removed:
         gone = f" and {len(report.gone):,} gone" if report.gone else ""
         left_out = f", {len(report.left_out):,} left out" if report.left_out else ""
-        told = count(len(report.changed), "new or changed file", "new or changed files")
-        say(f"indexed {told}{gone}{left_out} in {duration(report.seconds)}.")
+        changed = count(len(report.changed), "new or changed file", "new or changed files")
+        say(f"indexed {changed}{gone}{left_out} in {duration(report.seconds)}.")
     for note in report.notes:
         say(note.text)
     return None
@@ -152,7 +151,7 @@ def _matches_disk(memory: Memory) -> bool:
 def outdated(answer: Answer, failure: OpenClawMemError) -> Answer:
     """The answer marked as one that could not be brought up to date."""
     pool, trace = answer.pool, answer.trace
-    # Where not even the workspace can be looked at, nobody knows what changed: unknown counts as stale.
+    # Where not even the workspace can be read, what changed is unknown, which counts as stale.
     fresh = pool.freshness or Freshness("stale", 0, None)
     code = "sync-busy" if isinstance(failure, IndexLocked) else "sync-failed"
     note = Note(code, str(failure), "warning")
@@ -164,7 +163,7 @@ def outdated(answer: Answer, failure: OpenClawMemError) -> Answer:
 
 
 def show(answer: Answer, kind: str, *, explain: bool) -> None:
-    """Print an answer; what a program-friendly format has no place for goes to stderr."""
+    """Print an answer; what a program-friendly format cannot hold goes to stderr."""
     if kind == "json":
         from openclaw_mem_engine.cli.formats import print_json
 

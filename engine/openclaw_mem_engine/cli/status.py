@@ -22,14 +22,14 @@ from openclaw_mem_engine.cli.text_format import (
     token_count,
 )
 from openclaw_mem_engine.providers.spent import Spent, summed
-from openclaw_mem_engine.stores.sqlite.location import index_is_there
+from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.model import Freshness
-    from openclaw_mem_engine.providers.registry import LinkState
+    from openclaw_mem_engine.providers.provider_state import ProviderState
     from openclaw_mem_engine.status import Status
 
 _NAMED = 3
@@ -100,13 +100,13 @@ def _headed(name: str, texts: Iterable[str]) -> list[tuple[str, str]]:
     return [("" if place else name, text) for place, text in enumerate(texts)]
 
 
-def _link(link: LinkState, now: float) -> str:
+def _link(link: ProviderState, now: float) -> str:
     """``openai (primary): serving · 4 of 4 passages have its vectors · text goes to api.openai.com``"""
     told = [f"{link.name} ({link.role}): {link.state}"]
     if link.state == "failed":
         told[0] = f"{told[0]} {failing(link.since, link.next_retry, now)}".rstrip()
     told.append(f"{link.vectors:,} of {count(link.chunks, 'passage')} with its vectors")
-    told.append(f"text goes to {destination(link.name, link.place)}" if link.place else "")
+    told.append(f"text goes to {destination(link.name, link.host)}" if link.host else "")
     return " · ".join(part for part in told if part)
 
 

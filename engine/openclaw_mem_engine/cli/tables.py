@@ -1,12 +1,12 @@
-"""An answer as text for people: hits, stages, arithmetic, and what was left out."""
+"""An answer as text: hits with their matching lines, stages, arithmetic, and what was not returned."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.matching import best_lines, emphasised
 from openclaw_mem_engine.cli.progress import duration
 from openclaw_mem_engine.cli.terminal import Style, aligned, crop, one_line, setting_text
 from openclaw_mem_engine.cli.text_format import fallback_words
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 #: Dropped rows that ``--explain`` prints; the rest is counted.
 DROPPED_SHOWN = 8
 _SNIPPET_LINES = 3
-#: A sync before the search that took less is not worth a word, seconds.
+#: A sync before the search that took less is not mentioned, seconds.
 _WAITED_S = 0.05
 _RESCUED = "kept by keyword rescue"
+_INDENT = " " * 11
+_WORD = re.compile(r"[^\W_]")
 
 
 def answer_lines(answer: Answer, style: Style, columns: int) -> Iterator[str]:
-    """The hits, each with the lines that tell most, then one line on how they were found."""
+    """The hits, each with the lines that match best, then one line on how they were found."""
     matches = Matches.of(answer.pool)
     for hit in answer.hits:
         yield from _hit(hit, answer, matches, style, columns)
@@ -51,12 +53,11 @@ def explained_lines(answer: Answer, style: Style, columns: int) -> Iterator[str]
     yield ""
     for hit, row in zip(answer.hits, answer.trace.returned, strict=True):
         yield from _hit(hit, answer, matches, style, columns)
-        indent = " " * 11
-        yield indent + visible(arithmetic(row, answer.trace.knobs))
+        yield _INDENT + visible(arithmetic(row, answer.trace.knobs))
         if row.diversity is not None:
-            yield indent + one_line(diversity(row, answer.trace.knobs))
-        if beside := other_vectors(row):
-            yield indent + style.dim(one_line(beside))
+            yield _INDENT + one_line(diversity(row, answer.trace.knobs))
+        if beside := other_vectors(row, answer.trace):
+            yield _INDENT + style.dim(one_line(beside))
         yield ""
     if not answer.hits:
         yield nothing_found(answer)
@@ -80,11 +81,11 @@ def hit_lines(answer: Answer, style: Style, columns: int, limit: int) -> Iterato
     digits = digits_of(answer.trace.knobs)
     matches = Matches.of(answer.pool)
     for hit in answer.hits[:limit]:
-        head = f"{hit.rank:>3}  {hit.score:.{digits}f}  {_place(hit.path, hit.start_line, hit.end_line)}"
+        head = f"{hit.rank:>3}  {hit.score:.{digits}f}  {_location(hit.path, hit.start_line, hit.end_line)}"
         head += f"  [{_RESCUED}]" if hit.rescued else ""
         yield head
         line = (best_lines(matches, hit.text, 2) or [""])[-1]
-        yield " " * 11 + style.dim(crop(one_line(line), columns - 11))
+        yield _INDENT + style.dim(crop(one_line(line), columns - len(_INDENT)))
     if not answer.hits:
         yield nothing_found(answer)
 
@@ -104,8 +105,8 @@ def dropped_lines(answer: Answer, style: Style, limit: int) -> Iterator[str]:
 
 def _dropped(row: Row, digits: int) -> tuple[str, ...]:
     score = "" if row.final is None else f"{row.final:.{digits}f}"
-    place = _place(row.path, row.start_line, row.end_line)
-    return score, place, row.outcome.stage or "", one_line(row.outcome.reason or "")
+    location = _location(row.path, row.start_line, row.end_line)
+    return score, location, row.outcome.stage or "", one_line(row.outcome.reason or "")
 
 
 def nothing_found(answer: Answer) -> str:
@@ -113,14 +114,13 @@ def nothing_found(answer: Answer) -> str:
     trace = answer.trace
     best = next((row for row in trace.dropped if row.final is not None), None)
     if best is not None and best.final is not None and best.outcome.stage == "min_score":
-        place = _place(best.path, best.start_line, best.end_line)
-        told = (
-            f"Nothing passes: best was {best.final:.2f} at {place}, below min_score {trace.knobs.min_score:g}"
-        )
+        location = _location(best.path, best.start_line, best.end_line)
+        limit = f"below min_score {trace.knobs.min_score:g}"
+        reason = f"Nothing passes: best was {best.final:.2f} at {location}, {limit}"
         lower = max(0.0, math.floor(best.final * 20) / 20)
-        return f"{told}; try --set min_score={lower:g}" if best.final >= 0 else f"{told}."
+        return f"{reason}; try --set min_score={lower:g}" if best.final >= 0 else f"{reason}."
     fresh = answer.pool.freshness
-    if (fresh is not None and fresh.state == "empty") or not answer.pool.legs:
+    if (fresh is not None and fresh.state == "empty") or not answer.pool.lists:
         return "Nothing found: nothing could be searched."
     if not trace.rows:
         return "Nothing found: no passage matches."
@@ -154,18 +154,18 @@ def _profile(answer: Answer) -> str:
 
     knobs = answer.trace.knobs
     changes = knobs.changes_from(profile(knobs.profile))
-    told = ", ".join(f"{name} {setting_text(value)}" for name, value in changes.items())
-    return f"{knobs.profile} with {told}" if told else knobs.profile
+    listed = ", ".join(f"{name} {setting_text(value)}" for name, value in changes.items())
+    return f"{knobs.profile} with {listed}" if listed else knobs.profile
 
 
 def _hit(hit: Hit, answer: Answer, matches: Matches, style: Style, columns: int) -> Iterator[str]:
     digits = digits_of(answer.trace.knobs)
-    place = style.strong(_place(hit.path, hit.start_line, hit.end_line))
+    location = style.strong(_location(hit.path, hit.start_line, hit.end_line))
     mark = f"  {style.mark(f'[{_RESCUED}]')}" if hit.rescued else ""
-    yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {place}{mark}"
-    room = columns - 11
+    yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {location}{mark}"
+    room = columns - len(_INDENT)
     for raw in best_lines(matches, hit.to_dict()["snippet"], _SNIPPET_LINES):
-        yield " " * 11 + emphasised(matches, crop(_around(one_line(raw), matches, room), room), style.match)
+        yield _INDENT + emphasised(matches, crop(_around(one_line(raw), matches, room), room), style.match)
 
 
 def _around(line: str, matches: Matches, room: int) -> str:
@@ -175,5 +175,24 @@ def _around(line: str, matches: Matches, room: int) -> str:
     return f"…{line[start:].lstrip()}" if start > 0 else line
 
 
-def _place(path: str, start: int, end: int) -> str:
+def _location(path: str, start: int, end: int) -> str:
     return one_line(f"{path}:{start}-{end}")
+
+
+def emphasised(matches: Matches, line: str, put: Callable[[str], str]) -> str:
+    """The line with ``put`` around every match."""
+    parts, at = [], 0
+    for start, stop in matches.ranges(line):
+        parts += [line[at:start], put(line[start:stop])]
+        at = stop
+    return "".join([*parts, line[at:]])
+
+
+def best_lines(matches: Matches, text: str, limit: int) -> list[str]:
+    """At most ``limit`` lines of a passage: the first one (often a heading) and those with most distinct
+    matches, in their own order."""
+    lines = [line for raw in text.split("\n") if _WORD.search(line := raw.strip())]
+    if len(lines) <= limit:
+        return lines
+    chosen = sorted(range(1, len(lines)), key=lambda index: -matches.distinct(lines[index]))[: limit - 1]
+    return [lines[0], *(lines[index] for index in sorted(chosen))]

@@ -1,17 +1,25 @@
-"""What reaches the terminal: safe text, emphasis only where it is seen, streams that cannot crash."""
+"""What reaches the terminal: safe text, emphasis where a terminal shows it, streams that cannot fail a
+command, and Ctrl-C.
+
+Emphasis and columns are our own few lines: a search on a terminal prints its answer in 0.15 s, and importing
+rich's console takes 0.06 s of that. The progress line, which appears in longer work only, is drawn by rich.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import IO, Any, TextIO
 
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.sanitize import visible
 
-#: Columns when nobody looks, so that what a pipe receives does not depend on a window.
+#: Columns of text that goes to a pipe or a file: what they receive does not depend on a window.
 PIPE_WIDTH = 100
 
 
@@ -30,20 +38,20 @@ def prepare_streams() -> None:
 
 
 def is_terminal(stream: IO[Any] | None) -> bool:
-    """Whether somebody looks at (or types into) a stream."""
+    """Whether a stream is a terminal; False for a closed or missing one."""
     try:
         return stream is not None and stream.isatty()
-    except ValueError:  # closed
+    except ValueError:
         return False
 
 
 def speaks_utf8(stream: TextIO) -> bool:
-    """Whether every character arrives as it is."""
+    """Whether the stream's encoding has every character."""
     return (getattr(stream, "encoding", None) or "").lower().replace("-", "").replace("_", "") == "utf8"
 
 
 def width(stream: TextIO | None = None) -> int:
-    """Columns of the window behind a stream (stdout), within reason; a fixed number for a pipe."""
+    """Columns of the terminal behind a stream (default: stdout), at least 40; PIPE_WIDTH for a pipe."""
     stream = stream or sys.stdout
     if not is_terminal(stream):
         return PIPE_WIDTH
@@ -54,17 +62,38 @@ def width(stream: TextIO | None = None) -> int:
 
 
 def say(text: str) -> None:
-    """A remark to the person: one line on stderr."""
+    """A message about the run: one line on stderr."""
     print(f"openclaw-mem: {visible(text)}", file=sys.stderr)
 
 
+@contextmanager
+def stoppable() -> Iterator[threading.Event]:
+    """A cancel token that the first Ctrl-C sets, for the work to stop at its next safe point; the second one
+    raises KeyboardInterrupt as usual. Outside the main thread, which gets no signals, just a token."""
+    token = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield token
+        return
+
+    def interrupted(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        token.set()
+        say("Stopping after this step. Press Ctrl-C again to stop at once.")
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield token
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class OutputFailed(OpenClawMemError):
-    """What stdout goes to does not take it: a full disk, a device that is gone."""
+    """Standard output cannot be written: a full disk, a device that is gone."""
 
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """Name what went wrong with stdout; a reader who went away is no error (see ``main``)."""
+    """Turn errors of stdout into OutputFailed. A closed pipe passes: it is no error (see ``main``)."""
     try:
         yield
     except BrokenPipeError:
@@ -83,7 +112,7 @@ def out(text: str, end: str = "\n") -> None:
 
 
 def flush_out() -> None:
-    """Hand on what was printed, now: somebody waits for it, or nothing follows."""
+    """Hand on what was printed, now: because the reader waits for it, or nothing follows."""
     with _writing():
         sys.stdout.flush()
 
@@ -91,7 +120,7 @@ def flush_out() -> None:
 def out_bytes(data: bytes) -> None:
     """Exactly these bytes on stdout."""
     raw = getattr(sys.stdout, "buffer", None)
-    if raw is None:  # a stand-in that only knows text
+    if raw is None:  # a replacement that takes text only
         sys.stdout.write(data.decode("utf-8", "replace"))
         return
     with _writing():
@@ -100,16 +129,17 @@ def out_bytes(data: bytes) -> None:
 
 
 class Style:
-    """Emphasis, or nothing of the kind. Put it on visible text only."""
+    """Emphasis by escape sequences, or none. To be put on visible text only."""
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
 
     @classmethod
     def of(cls, stream: TextIO) -> Style:
-        """Emphasis when ``stream`` is a terminal and nobody said no (https://no-color.org)."""
-        wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        return cls(wanted and is_terminal(stream))
+        """Emphasis when ``stream`` is a terminal and neither NO_COLOR (https://no-color.org) nor TERM=dumb
+        is set."""
+        allowed = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return cls(allowed and is_terminal(stream))
 
     def _put(self, code: str, text: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.enabled and text else text
@@ -127,41 +157,40 @@ class Style:
         return self._put("33", text)
 
 
-def crop(text: str, columns: int) -> str:
-    """The text, or its beginning and an ellipsis, in at most so many columns (wide characters take two)."""
-    if text.isascii() and len(text) <= columns:
-        return text
+def _cells(text: str) -> int:
+    """Columns that a text takes: wide characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
     from unicodedata import combining, east_asian_width
 
-    used = 0
-    for place, char in enumerate(text):
-        cells = 0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1
-        if used + cells > columns - (place < len(text) - 1):
-            return text[:place].rstrip() + "…"
-        used += cells
-    return text
+    return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
+
+
+def crop(text: str, columns: int) -> str:
+    """The text, or its beginning and an ellipsis, in at most so many columns."""
+    if _cells(text) <= columns:
+        return text
+    end = max(0, columns - 1)
+    while end and _cells(text[:end]) >= columns:
+        end -= 1
+    return text[:end].rstrip() + "…"
 
 
 def pad(text: str, columns: int) -> str:
     """The text filled with blanks to so many columns."""
-    if text.isascii():
-        return text.ljust(columns)
-    from unicodedata import combining, east_asian_width
-
-    used = sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
-    return text + " " * max(0, columns - used)
+    return text + " " * (columns - _cells(text))
 
 
 def aligned(rows: Sequence[tuple[str, ...]], gap: str = "  ") -> list[str]:
-    """Lines of columns that stand below each other; the last column is as long as it is."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)] if rows else []
+    """Lines of aligned columns; the last column is as long as it is."""
+    widths = [max(map(_cells, column)) for column in zip(*rows, strict=True)][:-1]
     return [
         gap.join([*(pad(c, w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows
     ]
 
 
 def setting_text(value: object) -> str:
-    """A knob's value as ``--set`` takes it: on and off, numbers without idle digits."""
+    """A knob's value as ``--set`` takes it: on and off, numbers without superfluous digits."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:g}" if isinstance(value, float) else str(value)

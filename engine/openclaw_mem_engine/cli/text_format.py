@@ -34,7 +34,7 @@ def moment(then: float, now: float) -> str:
 
 
 def retry(next_retry: float | None, now: float) -> str:
-    """When a provider is asked again."""
+    """When a provider is requested again."""
     if next_retry is None:
         return "not before something is changed"
     return f"next retry {'with the next search' if next_retry <= now else f'in {duration(next_retry - now)}'}"
@@ -44,15 +44,15 @@ def failing(since: float | None, next_retry: float | None, now: float) -> str:
     """``since 08:31:05 (2 min ago), next retry in 12 s``"""
     if since is None and next_retry is None:
         return ""
-    told = f"since {moment(since, now)}, " if since is not None else ""
-    return f"{told}{retry(next_retry, now)}"
+    began = f"since {moment(since, now)}, " if since is not None else ""
+    return f"{began}{retry(next_retry, now)}"
 
 
 def fallback_words(fallback: Fallback, now: float) -> str:
-    """Who answers instead of whom, since when and how long; the reason is told elsewhere."""
-    told = f"{fallback.who} instead of {fallback.origin}"
+    """What answers instead of which provider, since when and until when; without the reason."""
+    served = f"{fallback.who} instead of {fallback.origin}"
     when = failing(fallback.since, fallback.next_retry, now)
-    return one_line(f"{told}, {when}" if when else told)
+    return one_line(f"{served}, {when}" if when else served)
 
 
 def dollars(usd: float | None) -> str:
@@ -65,14 +65,14 @@ def dollars(usd: float | None) -> str:
 
 
 def token_count(tokens: int, *, estimated: bool) -> str:
-    """``about 1,200`` where nobody has counted."""
+    """``1,200``, or ``about 1,200`` for an estimate."""
     return f"about {tokens:,}" if estimated else f"{tokens:,}"
 
 
 def left_out_words(skipped: SkippedFile, report: SyncReport) -> str:
     """``memory/a.md: is not text (its old text was removed)``"""
-    went = " (its old text was removed)" if skipped.path in report.removed else ""
-    return one_line(f"{skipped.path}: {skipped.reason}{went}")
+    removed = " (its old text was removed)" if skipped.path in report.removed else ""
+    return one_line(f"{skipped.path}: {skipped.reason}{removed}")
 
 
 def byte_size(size: float) -> str:
@@ -88,9 +88,9 @@ def byte_size(size: float) -> str:
     return f"{size / 1e3:.0f} kB" if size >= 1e3 else f"{size:.0f} bytes"
 
 
-def destination(provider: str, place: str) -> str:
-    """Where text goes, for the ``place`` of a provider."""
-    if place:
-        return one_line(place)
-    # Behind a server on this machine there may be another one: what it does with text is its business.
+def destination(provider: str, host: str) -> str:
+    """Where the text sent to a provider goes; ``host`` is empty for what runs on this machine."""
+    if host:
+        return one_line(host)
+    # A server on this machine may hand text on to another one: nothing is claimed about that.
     return STAYS if provider in _IN_PROCESS else "a server on this machine"

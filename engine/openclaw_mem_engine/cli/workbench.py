@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import home_folder
-from openclaw_mem_engine.config.env import user_config_dir
+from openclaw_mem_engine.config.sources import user_folders
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
@@ -38,6 +36,6 @@ def open_workbench(
         demo=DemoGuide(lessons) if lessons else None,
         initial_query=query,
         theme=theme or settings.theme,
-        theme_folder=user_config_dir(os.environ, home_folder()) / "themes",
+        theme_folder=user_folders().config / "themes",
         faults=faults,
     )

@@ -8,40 +8,53 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
-from typing import cast
+from typing import NamedTuple, cast
 
-from openclaw_mem_engine.config.also import checked_also, name_of, without_needless
-from openclaw_mem_engine.config.auth_profiles import OPENCLAW_IDS
-from openclaw_mem_engine.config.env import KEY_VARIABLES
-from openclaw_mem_engine.config.keys import RULES
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, merged
-from openclaw_mem_engine.config.local_model import LocalModel
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
 from openclaw_mem_engine.config.secret import Secret, shown
 from openclaw_mem_engine.config.settings import (
+    DEFAULT_ORIGIN,
     ENDPOINT_NAMES,
+    KEY_VARIABLES,
+    PROVIDER_NAMES,
     REMOTE_NAMES,
+    SETTINGS,
     BatchSettings,
     Endpoint,
     Origin,
     ProviderName,
     ProviderSettings,
     RemoteName,
+    is_uri,
+    model_of,
+    name_of,
 )
-from openclaw_mem_engine.config.shared_keys import SharedKeys
+from openclaw_mem_engine.config.shared_keys import OPENCLAW_IDS, FoundKey, SharedKeys
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import Note
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_DEFAULT = Origin("default", "built in")
+#: What ``also`` may name.
+_EMBEDDERS = tuple(name for name in PROVIDER_NAMES if name not in ("auto", "none"))
 
-_FoundKey = tuple[Secret, Origin]
-_Keys = Mapping[RemoteName, _FoundKey | None]
+_Keys = Mapping[RemoteName, FoundKey | None]
+
+
+class LocalModel(NamedTuple):
+    """``model``: an absolute path or a URI as written; ``found``: it is the path of a file. ``folder`` is for
+    downloads. Both are None when not configured."""
+
+    model: str | None = None
+    folder: str | None = None
+    found: bool = False
 
 
 class ProviderResolver:
-    """Works out :class:`ProviderSettings` from the layers, lowest first. ``notes`` says what was left out."""
+    """Works out :class:`ProviderSettings` from the layers, lowest first. ``notes`` says what is not used."""
 
     def __init__(
         self,
@@ -61,9 +74,9 @@ class ProviderResolver:
 
     def resolve(self) -> ProviderSettings:
         """Raises ConfigError when the chosen provider's settings cannot be used."""
-        name = self._checked("provider.name", "auto")
-        fallback = self._checked("provider.fallback", "none")
-        also = checked_also(self._chosen)
+        name = self._checked("provider.name")
+        fallback = self._checked("provider.fallback")
+        also = self._also()
         owned, named = self._layers_by_owner()
         first = self._auto_owner(owned.get("auto", []))
         for layers in (owned, named):
@@ -74,7 +87,7 @@ class ProviderResolver:
         wanted = {picked, fallback, *map(name_of, also)}
         searched = REMOTE_NAMES if name == "auto" and not self._local.found else ()
         passed = searched[: searched.index(picked)] if searched and picked else searched
-        self._tell_keys(passed, wanted, keys)
+        self._note_missing_keys(passed, wanted, keys)
         endpoints = {
             remote: self._endpoint(
                 remote, owned.get(remote, []), named.get(remote, []), key, remote in wanted
@@ -83,9 +96,9 @@ class ProviderResolver:
         }
         own = endpoints[picked] if picked else Endpoint()
         for key in ("base_url", "api_key", "headers", "model"):
-            origin = self._origins[picked].get(key, _DEFAULT) if picked else _DEFAULT
+            origin = self._origins[picked].get(key, DEFAULT_ORIGIN) if picked else DEFAULT_ORIGIN
             self._chosen.origins[f"provider.{key}"] = origin
-        self._tell_unused_model(name, named.get(name, []))
+        self._note_unused_model(name, named.get(name, []))
         settings = ProviderSettings(
             provider=cast(ProviderName, name),
             model=own.model,
@@ -97,18 +110,18 @@ class ProviderResolver:
             endpoints=MappingProxyType(endpoints),
             local_model_path=self._local.model,
             local_model_cache_dir=self._local.folder,
-            batch=self._batch(),
-            concurrency=self._chosen.value("provider.concurrency", int, ProviderSettings().concurrency),
-            local_idle_minutes=self._idle_minutes(),
+            batch=self._chosen.group(BatchSettings, "provider.batch"),
+            concurrency=self._chosen.value("provider.concurrency"),
+            local_idle_minutes=float(self._chosen.value("provider.local_idle_minutes")),
             local_model_found=self._local.found,
         )
-        return without_needless(settings, also, self._chosen.origins, self.notes)
+        return replace(settings, also=self._needed(also, settings))
 
-    def _checked(self, key: str, default: str) -> str:
+    def _checked(self, key: str) -> str:
         """A provider name. Checked only here, for OpenClaw knows some that we do not: that is only an error
         when no higher layer names another."""
-        text = self._chosen.text(key) or default
-        rule = RULES[key]
+        text = self._chosen.text(key) or str(SETTINGS[key].default)
+        rule = SETTINGS[key].rule
         if not rule.fits(text):
             where = self._chosen.origins[key].where
             raise ConfigError(
@@ -123,10 +136,10 @@ class ProviderResolver:
         named: dict[str, list[Layer]] = {}
         owner = "auto"
         for layer in self._layers:
-            entry = layer.entry("provider.name")
+            entry = layer.get("provider.name")
             owner = str(entry.value).strip() or owner if entry else owner
             target = owner
-            fallback = layer.entry("provider.fallback")
+            fallback = layer.get("provider.fallback")
             if owner in ("local", "static", "none") and fallback and str(fallback.value) in ENDPOINT_NAMES:
                 # These need no address, so the one given is that of the fallback. A model is another matter:
                 # what names a local model must never be asked of a remote provider.
@@ -136,10 +149,8 @@ class ProviderResolver:
         return owned, named
 
     def _auto_owner(self, layers: list[Layer]) -> RemoteName:
-        """Whose settings those are that stand beside no provider name: the first in the order with a key.
-
-        With a key among them that is openai, the first to be tried.
-        """
+        """The provider of settings that come without a provider name: openai, the first in the order, when a
+        key is among them; else the first in the order that has a key."""
         if any("provider.api_key" in layer for layer in layers):
             return REMOTE_NAMES[0]
         return next(filter(self._shared.usable, REMOTE_NAMES), REMOTE_NAMES[0])
@@ -149,7 +160,7 @@ class ProviderResolver:
         name: RemoteName,
         layers: list[Layer],
         model_layers: list[Layer],
-        key: _FoundKey | None,
+        key: FoundKey | None,
         needed: bool,
     ) -> Endpoint:
         try:
@@ -158,21 +169,21 @@ class ProviderResolver:
         except ConfigError as error:
             if needed:
                 raise
-            # Nobody asked for this provider: its trouble is told when somebody does.
+            # The provider is not in use: its error is raised when it is asked for.
             return Endpoint(api_key=Secret.missing(str(error)))
         if key is None:
             return Endpoint(url, None, MappingProxyType(headers), model)
         self._origins[name]["api_key"] = key[1]
         return Endpoint(url, key[0], MappingProxyType(headers), model, key[1])
 
-    def _key(self, name: RemoteName, layers: list[Layer]) -> _FoundKey | None:
-        entry = merged(layers).entry("provider.api_key")
+    def _key(self, name: RemoteName, layers: list[Layer]) -> FoundKey | None:
+        entry = merged(layers).get("provider.api_key")
         if entry is None:
             return self._shared.get(name)
         assert isinstance(entry.value, Secret)
         literal = entry.value.reveal() if entry.value.available else ""
         if name == "gemini" and literal in KEY_VARIABLES["gemini"]:
-            # OpenClaw lets the name of the variable stand for its value, for this provider only.
+            # OpenClaw takes the name of the variable for its value, for this provider only.
             text = self._openclaw.environ.get(literal, "")
             missing = Secret.missing(f"{entry.origin.where} names {literal}, which is not set.")
             return (Secret(text) if text else missing), Origin("env", f"env {literal}")
@@ -185,21 +196,21 @@ class ProviderResolver:
         for theirs, ours in (("baseUrl", "base_url"), ("headers", "headers")):
             if node.get(theirs) is not None:
                 where = self._openclaw.where(f"{dotted}.{theirs}")
-                value = RULES[f"provider.{ours}"].check(node[theirs], where)
+                value = SETTINGS[f"provider.{ours}"].rule.check(node[theirs], where)
                 entries[ours].append(Entry(value, Origin("openclaw", where)))
         for layer in layers:
             for ours, found in entries.items():
-                if entry := layer.entry(f"provider.{ours}"):
+                if entry := layer.get(f"provider.{ours}"):
                     found.append(entry)
         url: str | None = None
         if entries["base_url"]:
             last = entries["base_url"][-1]
-            url = _checked_url(self._chosen.typed(last, str).strip(), last.origin.where)
-            self._origins[name]["base_url"] = last.origin if url else _DEFAULT
+            url = _checked_url(self._chosen.filled(last).strip(), last.origin.where)
+            self._origins[name]["base_url"] = last.origin if url else DEFAULT_ORIGIN
         headers: dict[str, str] = {}
         for entry in entries["headers"]:
             self._origins[name]["headers"] = entry.origin
-            for header, text in self._chosen.typed(entry, dict).items():
+            for header, text in self._chosen.filled(entry).items():
                 _check_header(header, text, entry.origin.where)
                 # Header names have no case: a later one replaces an earlier one in any spelling.
                 headers = {old: value for old, value in headers.items() if old.lower() != header.lower()}
@@ -212,7 +223,7 @@ class ProviderResolver:
             return next((remote for remote in ENDPOINT_NAMES if remote == name), None)
         return next((remote for remote in REMOTE_NAMES if (key := keys[remote]) and key[0].available), None)
 
-    def _tell_keys(
+    def _note_missing_keys(
         self,
         passed: Sequence[RemoteName],
         wanted: set[str | None],
@@ -231,36 +242,62 @@ class ProviderResolver:
         if passed or wanted.intersection(ENDPOINT_NAMES):
             self.notes.extend(self._shared.notes)
 
-    def _tell_unused_model(self, name: str, layers: list[Layer]) -> None:
+    def _note_unused_model(self, name: str, layers: list[Layer]) -> None:
         if name != "static" and not (name == "local" and self._local.model is None):
             return
-        entry = merged(layers).entry("provider.model")
+        entry = merged(layers).get("provider.model")
         if entry is not None and str(entry.value).strip():
             instead = "name its file in provider.local_model_path." if name == "local" else "it has but one."
             text = f"{entry.origin.where} is not used by provider {name}: {instead}"
             self.notes.append(Note("model-unused", text, "warning"))
 
     def _model(self, name: RemoteName, layers: list[Layer]) -> str | None:
-        entry = merged(layers).entry("provider.model")
-        text = self._chosen.typed(entry, str).strip() if entry else ""
+        entry = merged(layers).get("provider.model")
+        text = self._chosen.filled(entry).strip() if entry else ""
         if entry and text:
             self._origins[name]["model"] = entry.origin
         return text or None
 
-    def _idle_minutes(self) -> float:
-        usual = ProviderSettings().local_idle_minutes
-        return float(cast(float, self._chosen.value("provider.local_idle_minutes", object, usual)))
+    def _also(self) -> tuple[str, ...]:
+        """The entries of ``also`` without blanks and repetitions. Raises ConfigError for one that names no
+        provider."""
+        key = "provider.also"
+        entries: dict[str, None] = {}
+        for item in self._chosen.value(key):
+            name, _, model = str(item).partition(":")
+            name, model = name.strip(), model.strip()
+            where = self._chosen.origins[key].where
+            if name not in _EMBEDDERS:
+                raise ConfigError(
+                    f"{where} holds {shown(item)}; allowed: a provider, or provider:model. "
+                    f"Providers are {', '.join(_EMBEDDERS)}."
+                )
+            if name == "static" and model:
+                raise ConfigError(
+                    f"{where} holds {shown(item)}, but static has one model. Write static alone."
+                )
+            if name == "local" and model and not is_uri(model):
+                model = str(self._chosen.absolute(key, model, Path("/")))
+            entries[f"{name}:{model}" if model else name] = None
+        return tuple(entries)
 
-    def _batch(self) -> BatchSettings:
-        get = self._chosen.value
-        usual = BatchSettings()
-        return BatchSettings(
-            enabled=get("provider.batch.enabled", bool, usual.enabled),
-            wait=get("provider.batch.wait", bool, usual.wait),
-            concurrency=get("provider.batch.concurrency", int, usual.concurrency),
-            poll_interval_ms=get("provider.batch.poll_interval_ms", int, usual.poll_interval_ms),
-            timeout_minutes=get("provider.batch.timeout_minutes", int, usual.timeout_minutes),
-        )
+    def _needed(self, also: Sequence[str], settings: ProviderSettings) -> tuple[str, ...]:
+        """``also`` without what the chosen provider does already; notes report that, and such a fallback."""
+        chosen = settings.chosen
+        own_model = (settings.local_model_path if chosen == "local" else settings.model) or ""
+        kept = []
+        for entry in also:
+            if name_of(entry) == chosen and model_of(entry) in ("", own_model):
+                where = self._chosen.origins["provider.also"].where
+                text = f"{where}: {entry} is ignored, for it is the chosen embedder itself."
+                self.notes.append(Note("also-ignored", text))
+            else:
+                kept.append(entry)
+        if settings.fallback == chosen != "none":
+            where = self._chosen.origins["provider.fallback"].where
+            text = f"{where} is ignored: {settings.fallback} cannot be its own fallback."
+            self.notes.append(Note("fallback-ignored", text))
+        return tuple(kept)
 
 
 def _checked_url(url: str, where: str) -> str | None:

@@ -1,24 +1,31 @@
-"""Values with their origins, and one set of them laid over another."""
+"""Configured values with their origins, one layer per source, and the typed values of all layers together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from openclaw_mem_engine.config.placeholders import absolute, fill_placeholders
-from openclaw_mem_engine.config.settings import Origin
+from openclaw_mem_engine.config.secret import Secret
+from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, SETTINGS, Origin
+from openclaw_mem_engine.errors import ConfigError
 
 T = TypeVar("T")
 
-#: Origins whose texts may hold ``${NAME}``; a shell has already done its own work on flags and variables.
+#: Origins whose texts may hold ``${NAME}``; a shell has already expanded flags and variables.
 _WITH_PLACEHOLDERS = ("openclaw", "toml")
+# As OpenClaw has it: upper-case names only, and ``$${NAME}`` is the literal text ``${NAME}``.
+_PLACEHOLDER = re.compile(r"(\$?)\$\{([A-Z_][A-Z0-9_]*)\}")
+_WEIGHTS = ("query.vector_weight", "query.text_weight")
 
 
 class Entry(NamedTuple):
-    """One configured value, as it stands in its source. ``base`` is where a relative path starts."""
+    """One configured value, as it is written in its source. ``base`` is where a relative path starts."""
 
-    value: object
+    value: Any
     origin: Origin
     base: Path | None = None
 
@@ -27,54 +34,27 @@ class Entry(NamedTuple):
         return f"Entry({self.origin.where})"
 
 
-class Layer:
-    """The values that one source gives (a file, the environment, the flags), by key of :mod:`.keys`."""
-
-    __slots__ = ("_entries",)
-
-    def __init__(self) -> None:
-        self._entries: dict[str, Entry] = {}
-
-    def put(self, key: str, entry: Entry) -> None:
-        self._entries[key] = entry
-
-    def entry(self, key: str) -> Entry | None:
-        return self._entries.get(key)
-
-    def drop(self, key: str) -> None:
-        self._entries.pop(key, None)
-
-    def under(self, prefix: str) -> Iterator[tuple[str, Entry]]:
-        """The entries whose key begins with ``prefix``, without it."""
-        for key, entry in self._entries.items():
-            if key.startswith(prefix):
-                yield key.removeprefix(prefix), entry
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._entries
-
-
-_WEIGHTS = ("query.vector_weight", "query.text_weight")
+#: The values that one source gives (a file, the environment, the flags), by key of SETTINGS.
+Layer: TypeAlias = dict[str, Entry]
 
 
 def merged(layers: Iterable[Layer]) -> Layer:
     """One layer out of many, lowest first: a later one wins key by key."""
-    result = Layer()
+    result: Layer = {}
     for layer in layers:
         if any(key in layer for key in _WEIGHTS):
             # The two weights are one decision: a single new one must not be paired with an old other one.
             for key in _WEIGHTS:
-                result.drop(key)
-        for key, entry in layer.under(""):
-            result.put(key, entry)
+                result.pop(key, None)
+        result.update(layer)
     return result
 
 
 class Chosen:
-    """Takes typed values out of the merged layer and notes the origin of each.
+    """Takes values out of the merged layer and notes the origin of each.
 
-    Placeholders are filled here and not earlier: one whose variable is not set does no harm as long as a
-    higher layer gives another value. All methods raise ConfigError when such a value is needed after all.
+    Placeholders are filled here and not earlier: one whose variable is not set is only an error when no
+    higher layer gives another value. All methods raise ConfigError for such a value.
     """
 
     __slots__ = ("_environ", "_home", "_layer", "origins")
@@ -85,41 +65,37 @@ class Chosen:
         self._home = home
         self.origins: dict[str, Origin] = {}
 
-    def value(self, key: str, kind: type[T], default: T) -> T:
-        """The configured value of ``key``, or ``default``. The readers of the layers have checked types."""
-        entry = self._layer.entry(key)
-        if entry is None:
-            self.origins[key] = Origin("default", "built in")
-            return default
-        self.origins[key] = entry.origin
-        return self.typed(entry, kind)
+    def value(self, key: str) -> Any:
+        """The configured value of ``key``, or its default. The readers of the layers have checked types."""
+        entry = self._layer.get(key)
+        self.origins[key] = entry.origin if entry else DEFAULT_ORIGIN
+        return self.filled(entry) if entry else SETTINGS[key].default
 
-    def typed(self, entry: Entry, kind: type[T]) -> T:
-        """The value of an entry with its placeholders filled."""
-        value = entry.value
-        if entry.origin.kind in _WITH_PLACEHOLDERS:
-            value = self._filled(value, entry.origin.where)
-        if not isinstance(value, kind):
-            raise TypeError(f"{entry.origin.where}: {kind.__name__} expected")
-        return value
+    def group(self, kind: type[T], prefix: str) -> T:
+        """A dataclass of settings whose fields are the keys ``prefix.<field>``."""
+        names = [item.name for item in fields(kind) if "setting" in item.metadata]  # type: ignore[arg-type]
+        return kind(**{name: self.value(f"{prefix}.{name}") for name in names})
 
     def text(self, key: str) -> str | None:
         """A text that may be absent; a blank one counts as absent."""
-        return self.value(key, str, "").strip() or None
+        return str(self.value(key) or "").strip() or None
 
-    def path(self, key: str, default: Path) -> Path:
-        """A path, made absolute from where its source stands."""
-        return self.place(key, self.text(key), Path("/")) or default
+    def path(self, key: str, base: Path) -> Path | None:
+        """A path, made absolute; ``base`` is for sources without a folder."""
+        text = self.text(key)
+        return self.absolute(key, text, base) if text else None
 
-    def place(self, key: str, text: str | None, base: Path) -> Path | None:
-        """The path that ``text``, the value of ``key``, names; ``base`` is for sources without a folder."""
-        entry = self._layer.entry(key)
-        if entry is None or text is None:
-            self.origins[key] = Origin("default", "built in")
-            return None
-        return absolute(text, entry.base or base, self._home)
+    def absolute(self, key: str, text: str, base: Path) -> Path:
+        """The path ``text``, which is (a part of) the value of ``key``."""
+        return absolute(text, self._layer[key].base or base, self._home)
 
-    def _filled(self, value: object, where: str) -> object:
+    def filled(self, entry: Entry) -> Any:
+        """The value of an entry with its placeholders filled."""
+        if entry.origin.kind not in _WITH_PLACEHOLDERS:
+            return entry.value
+        return self._filled(entry.value, entry.origin.where)
+
+    def _filled(self, value: Any, where: str) -> Any:
         if isinstance(value, str):
             return fill_placeholders(value, self._environ, where)
         if isinstance(value, tuple):
@@ -127,3 +103,46 @@ class Chosen:
         if isinstance(value, dict):
             return {name: self._filled(item, f"{where}.{name}") for name, item in value.items()}
         return value
+
+
+def fill_placeholders(text: str, environ: Mapping[str, str], where: str) -> str:
+    """``text`` with every ``${NAME}`` replaced. Raises ConfigError when one is unset or empty.
+
+    The message names the variable, never a value.
+    """
+
+    def replacement(match: re.Match[str]) -> str:
+        escape, name = match.groups()
+        if escape:
+            return match.group(0)[1:]
+        value = environ.get(name, "")
+        if not value:
+            raise ConfigError(missing_variable(where, name))
+        return value
+
+    return _PLACEHOLDER.sub(replacement, text)
+
+
+def missing_variable(where: str, name: str) -> str:
+    """The message about a variable that ``where`` refers to and that is not set."""
+    return (
+        f"{where} needs the environment variable {name}, which is not set. "
+        f"Set {name}, or write another value there."
+    )
+
+
+def secret_from(text: str, environ: Mapping[str, str], where: str) -> Secret | None:
+    """The key that a text gives; None for a blank one. A missing variable is reported when it is needed."""
+    if not text.strip():
+        return None
+    try:
+        return Secret(fill_placeholders(text.strip(), environ, where))
+    except ConfigError as error:
+        return Secret.missing(str(error))
+
+
+def absolute(text: str, base: Path, home: Path) -> Path:
+    """An absolute path without ``..``: ``~`` is ``home``, a relative path starts at ``base``."""
+    if text == "~" or text.startswith("~/"):
+        return Path(os.path.normpath(home / text[2:]))
+    return Path(os.path.normpath(base / text))

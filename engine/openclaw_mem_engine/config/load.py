@@ -8,35 +8,42 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import cast
 
-from openclaw_mem_engine.config.connection import ProviderResolver
-from openclaw_mem_engine.config.env import environment_layer, shared_editor, user_data_dir
-from openclaw_mem_engine.config.keys import QUERY_RULES, RULES
-from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, merged
-from openclaw_mem_engine.config.local_model import lies_in, local_model
+from openclaw_mem_engine.config.connection import LocalModel, ProviderResolver
+from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, absolute, merged
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
-from openclaw_mem_engine.config.openclaw_file import find_openclaw
-from openclaw_mem_engine.config.own import own_config_file, own_layer
-from openclaw_mem_engine.config.placeholders import absolute
 from openclaw_mem_engine.config.settings import (
+    DEFAULT_ORIGIN,
+    KNOB_SETTINGS,
     CacheSettings,
     ChunkingSettings,
-    CitationMode,
     OpenClawFacts,
     Origin,
     QuerySettings,
     Settings,
     SyncSettings,
+    is_uri,
 )
 from openclaw_mem_engine.config.shared_keys import SharedKeys
+from openclaw_mem_engine.config.sources import (
+    UserFolders,
+    environment_layer,
+    find_openclaw,
+    flag_layer,
+    own_config_file,
+    own_layer,
+    user_folders,
+)
 from openclaw_mem_engine.errors import ConfigError, UsageError
-from openclaw_mem_engine.model import Note, Source
+from openclaw_mem_engine.model import Note
 
 DEFAULT_AGENT = "main"
+#: The user's editor when no setting names one; shared with other programs, so last.
+EDITOR_VARIABLES = ("VISUAL", "EDITOR")
 _AGENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -50,17 +57,22 @@ def load_settings(
     environ: Mapping[str, str],
     home: Path,
     cwd: Path,
+    folders: UserFolders | None = None,
 ) -> Settings:
     """The settings in effect. The first five are flags (``--workspace`` …, ``--config`` names an
-    ``openclaw.json``); ``environ``, ``home`` and ``cwd`` stand for those of the process.
+    ``openclaw.json``); ``environ``, ``home`` and ``cwd`` are those of the process or replace them.
+    ``folders`` holds our data and ``config.toml`` unless the environment names others; None means the folders
+    of this process's user.
 
     Reads at most four files (ours, OpenClaw's, two with its keys) and writes nothing. Raises ConfigError for
     a file or variable that cannot be used, UsageError for such a flag.
     """
-    flags = _flag_layer(cwd, workspace=workspace, agent=agent, provider=provider, profile=profile)
+    flags = flag_layer(
+        cwd, {"--workspace": workspace, "--agent": agent, "--provider": provider, "--profile": profile}
+    )
     variables = environment_layer(environ, cwd)
-    own_file = own_config_file(environ, home, cwd)
-    own = own_layer(own_file, environ) if own_file else Layer()
+    own_file = own_config_file(environ, home, cwd, folders.config if folders else None)
+    own = own_layer(own_file, environ) if own_file else {}
     openclaw = OpenClawConfig(find_openclaw(config, environ, home, cwd), environ)
 
     agent_id, agent_origin = _agent(merged([own, variables, flags]), openclaw)
@@ -70,41 +82,40 @@ def load_settings(
     chosen.origins["agent"] = agent_origin
     notes = openclaw.notes
     if openclaw.agents and openclaw.agent(agent_id) is None:
-        notes.append(
-            Note("agent-unlisted", f"No agent {agent_id} is configured in {openclaw.place.config_file}.")
-        )
+        text = f"No agent {agent_id} is configured in {openclaw.location.config_file}."
+        notes.append(Note("agent-unlisted", text))
 
     folder = _workspace(chosen, openclaw, agent_id, cwd)
-    data_dir = chosen.path("data_dir", user_data_dir(environ, home))
-    _refuse_foreign_folder(
-        data_dir, openclaw.place.state_dir, "OpenClaw's folder", chosen.origins["data_dir"]
-    )
-    _refuse_foreign_folder(data_dir, folder, "the workspace", chosen.origins["data_dir"])
-    local = local_model(chosen, cwd, (openclaw.place.state_dir, folder), notes)
+    state_dir = openclaw.location.state_dir
+    data_dir = chosen.path("data_dir", cwd) or (folders or user_folders()).data
+    for foreign, what in ((state_dir, "OpenClaw's folder"), (folder, "the workspace")):
+        if lies_in(data_dir, foreign):
+            # Nothing of ours is ever written where notes or OpenClaw's own state are.
+            raise ConfigError(
+                f"The data folder {data_dir} ({chosen.origins['data_dir'].where}) lies in {what} {foreign}. "
+                f"Name a folder outside of it in OPENCLAW_MEM_HOME."
+            )
+    local = local_model(chosen, cwd, (state_dir, folder), notes)
     resolver = ProviderResolver(layers, openclaw, chosen, SharedKeys(openclaw, agent_id), local)
-    provider_settings = resolver.resolve()
     return Settings(
         workspace=folder,
         agent=agent_id,
         data_dir=data_dir,
         index_path=index_path(data_dir, folder, agent_id),
         openclaw=_facts(openclaw, agent_id, store, chosen, cwd),
-        enabled=chosen.value("enabled", bool, True),
-        provider=provider_settings,
-        sources=cast("tuple[Source, ...]", chosen.value("sources", tuple, ("memory",)) or ("memory",)),
+        enabled=chosen.value("enabled"),
+        sources=chosen.value("sources") or ("memory",),
         extra_paths=_extra_paths(chosen, home, notes),
-        chunking=_chunking(chosen, notes),
-        query=_query(chosen),
-        citations=cast(CitationMode, chosen.value("citations", str, "auto")),
-        cache=CacheSettings(
-            enabled=chosen.value("cache.enabled", bool, True),
-            max_entries=chosen.value("cache.max_entries", int, CacheSettings().max_entries),
-        ),
-        sync=_sync(chosen),
-        max_file_bytes=chosen.value("max_file_bytes", int, 10 * 1024 * 1024),
-        vector_extension=chosen.value("vector_extension", bool, True),
+        citations=chosen.value("citations"),
+        max_file_bytes=chosen.value("max_file_bytes"),
+        vector_extension=chosen.value("vector_extension"),
         editor=_editor(chosen, environ),
         theme=chosen.text("theme"),
+        provider=resolver.resolve(),
+        chunking=_chunking(chosen, notes),
+        cache=chosen.group(CacheSettings, "cache"),
+        sync=chosen.group(SyncSettings, "sync"),
+        query=_query(chosen),
         origins=MappingProxyType(chosen.origins),
         warnings=(*notes, *resolver.notes),
     )
@@ -121,35 +132,59 @@ def index_path(data_dir: Path, workspace: Path, agent: str) -> Path:
     return data_dir / "indexes" / f"{slug}-{digest}" / f"{agent}.sqlite"
 
 
-def _flag_layer(cwd: Path, *, workspace: Path | None, **texts: str | None) -> Layer:
-    keys = {
-        "workspace": "workspace",
-        "agent": "agent",
-        "provider": "provider.name",
-        "profile": "query.profile",
-    }
-    layer = Layer()
-    for name, value in {"workspace": workspace, **texts}.items():
-        if value is None:
-            continue
-        try:
-            checked = RULES[keys[name]].check(str(value), f"--{name}")
-        except ConfigError as error:
-            raise UsageError(str(error)) from None
-        layer.put(keys[name], Entry(checked, Origin("flag", f"--{name}"), cwd))
-    return layer
+def lies_in(path: Path, folder: Path) -> bool:
+    """True for the folder itself and everything below it, whatever links lead there."""
+    real, outer = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
+    return real == outer or outer in real.parents
+
+
+def local_model(chosen: Chosen, cwd: Path, foreign: Sequence[Path], notes: list[Note]) -> LocalModel:
+    """The configured local model. Relative paths of OpenClaw's start at ``cwd``, as there.
+
+    A folder for downloads inside of one of ``foreign`` is refused with a note: nothing of ours is written
+    there. Raises ConfigError for a placeholder whose variable is not set.
+    """
+    key = "provider.local_model_path"
+    model = chosen.text(key)
+    if model is not None and not is_uri(model):
+        model = str(chosen.absolute(key, model, cwd))
+    key = "provider.local_model_cache_dir"
+    folder = chosen.path(key, cwd)
+    refusing = next((taken for taken in foreign if folder and lies_in(folder, taken)), None)
+    if refusing is not None:
+        where = chosen.origins[key].where
+        text = f"{where} lies in {refusing}, where we write nothing: models are kept in our data folder."
+        notes.append(Note("model-folder-refused", text, "warning"))
+        chosen.origins[key] = DEFAULT_ORIGIN
+        folder = None
+    found = model is not None and _is_file(Path(model))
+    if found and find_spec("llama_cpp") is None:
+        text = (
+            f"The model file {model} is there, but not what loads it: "
+            "pip install 'openclaw-mem-workbench[local]'. Without it, auto passes local over."
+        )
+        notes.append(Note("local-extra-missing", text, "warning"))
+        found = False
+    return LocalModel(model, str(folder) if folder else None, found)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, a folder that cannot be read
+        return False
 
 
 def _agent(ours: Layer, openclaw: OpenClawConfig) -> tuple[str, Origin]:
     """The agent's id in lower case, as OpenClaw names its folders. It becomes a file name: be strict."""
-    entry = ours.entry("agent")
+    entry = ours.get("agent")
     if entry is not None:
         name, origin = str(entry.value), entry.origin
     elif openclaw.default_agent is not None:
         name, where = openclaw.default_agent.id, openclaw.where(f"{openclaw.default_agent.where}.id")
         origin = Origin("openclaw", where)
     else:
-        name, origin = DEFAULT_AGENT, Origin("default", "built in")
+        name, origin = DEFAULT_AGENT, DEFAULT_ORIGIN
     if not _AGENT_ID.fullmatch(name):
         kind = UsageError if origin.kind == "flag" else ConfigError
         raise kind(f"{origin.where} is {name[:80]!r}; allowed: 1 to 64 letters, digits, - and _.")
@@ -157,42 +192,30 @@ def _agent(ours: Layer, openclaw: OpenClawConfig) -> tuple[str, Origin]:
 
 
 def _workspace(chosen: Chosen, openclaw: OpenClawConfig, agent_id: str, cwd: Path) -> Path:
+    if (folder := chosen.path("workspace", cwd)) is not None:
+        return folder
     default_agent = openclaw.default_agent
     is_default = agent_id == (default_agent.id.lower() if default_agent else DEFAULT_AGENT)
-    place = openclaw.place
-    name = "workspace" if is_default else f"workspace-{agent_id}"
-    folder = chosen.path("workspace", place.state_dir / name)
-    if chosen.origins["workspace"].kind != "default":
-        return folder
     entry = openclaw.workspace(agent_id, is_default, cwd)
     if entry is None:
-        return folder
+        return openclaw.location.state_dir / ("workspace" if is_default else f"workspace-{agent_id}")
     chosen.origins["workspace"] = entry.origin
-    return absolute(chosen.typed(entry, str), cwd, place.home)
-
-
-def _refuse_foreign_folder(data_dir: Path, foreign: Path, what: str, origin: Origin) -> None:
-    """Nothing of ours is ever written where notes or OpenClaw's own state lie."""
-    if lies_in(data_dir, foreign):
-        raise ConfigError(
-            f"The data folder {data_dir} ({origin.where}) lies in {what} {foreign}. "
-            f"Name a folder outside of it in OPENCLAW_MEM_HOME."
-        )
+    return absolute(chosen.filled(entry), cwd, openclaw.location.home)
 
 
 def _facts(
     openclaw: OpenClawConfig, agent_id: str, store: Entry | None, chosen: Chosen, cwd: Path
 ) -> OpenClawFacts:
-    place = openclaw.place
-    path = place.state_dir / "memory" / f"{agent_id}.sqlite"
+    location = openclaw.location
+    path = location.state_dir / "memory" / f"{agent_id}.sqlite"
     if store is not None:
-        text = chosen.typed(store, str).strip().replace("{agentId}", agent_id)
-        path = absolute(text, cwd, place.home) if text else path
+        text = chosen.filled(store).strip().replace("{agentId}", agent_id)
+        path = absolute(text, cwd, location.home) if text else path
     return OpenClawFacts(
-        config_file=place.config_file,
-        state_dir=place.state_dir,
+        config_file=location.config_file,
+        state_dir=location.state_dir,
         store_path=path,
-        sessions_dir=place.state_dir / "agents" / agent_id / "sessions",
+        sessions_dir=location.state_dir / "agents" / agent_id / "sessions",
         backend=openclaw.backend,
         agents=tuple(agent.id.lower() for agent in openclaw.agents if _AGENT_ID.fullmatch(agent.id)),
     )
@@ -201,59 +224,44 @@ def _facts(
 def _extra_paths(chosen: Chosen, home: Path, notes: list[Note]) -> tuple[str, ...]:
     """Extra paths as written, ``~/`` apart. The home folder itself, or one above it, is never memory."""
     kept: list[str] = []
-    for text in dict.fromkeys(str(path).strip() for path in chosen.value("extra_paths", tuple, ())):
+    for text in dict.fromkeys(str(path).strip() for path in chosen.value("extra_paths")):
         path = absolute(text, Path("/"), home) if text.startswith(("~/", "/")) or text == "~" else None
         if path is not None and (path == home or path in home.parents):
             where = chosen.origins["extra_paths"].where
-            told = f"{where}: {text!r} is the home folder or above it, and is left out."
-            notes.append(Note("extra-path-refused", told, "warning"))
+            message = f"{where}: {text!r} is the home folder or above it, and is excluded."
+            notes.append(Note("extra-path-refused", message, "warning"))
         elif text:
             kept.append(str(path) if path is not None and text.startswith("~") else text)
     return tuple(kept)
 
 
 def _chunking(chosen: Chosen, notes: list[Note]) -> ChunkingSettings:
-    usual = ChunkingSettings()
-    tokens = chosen.value("chunking.tokens", int, usual.tokens)
-    overlap = chosen.value("chunking.overlap", int, usual.overlap)
-    if overlap >= tokens:
-        # Two sources may each be right and not fit together, so this is a clamp and not an error.
-        told = f"An overlap of {overlap} tokens does not fit into chunks of {tokens}; {tokens - 1} is used."
-        notes.append(Note("overlap-clamped", told, "warning"))
-        overlap = tokens - 1
-    return ChunkingSettings(tokens, overlap)
+    found = chosen.group(ChunkingSettings, "chunking")
+    tokens, overlap = found.tokens, found.overlap
+    if overlap < tokens:
+        return found
+    # Two sources may each be right and not fit together, so this is a clamp and not an error.
+    text = f"An overlap of {overlap} tokens does not fit into chunks of {tokens}; {tokens - 1} is used."
+    notes.append(Note("overlap-clamped", text, "warning"))
+    return ChunkingSettings(tokens, tokens - 1)
 
 
 def _query(chosen: Chosen) -> QuerySettings:
-    profile = chosen.value("query.profile", str, QuerySettings().profile)
-    overrides: dict[str, object] = {}
-    for name in QUERY_RULES:
-        value = chosen.value(f"query.{name}", object, None)
-        if value is not None:
-            overrides[name] = value
-        else:
+    profile = chosen.value("query.profile")
+    overrides = {name: chosen.value(f"query.{name}") for name in KNOB_SETTINGS}
+    for name, value in overrides.items():
+        if value is None:
             chosen.origins[f"query.{name}"] = Origin("default", f"profile {profile}")
-    return QuerySettings(profile, MappingProxyType(overrides))
-
-
-def _sync(chosen: Chosen) -> SyncSettings:
-    get = chosen.value
-    usual = SyncSettings()
-    return SyncSettings(
-        on_session_start=get("sync.on_session_start", bool, usual.on_session_start),
-        on_search=get("sync.on_search", bool, usual.on_search),
-        watch=get("sync.watch", bool, usual.watch),
-        debounce_ms=get("sync.debounce_ms", int, usual.debounce_ms),
-        interval_minutes=get("sync.interval_minutes", int, usual.interval_minutes),
-        session_delta_bytes=get("sync.session_delta_bytes", int, usual.session_delta_bytes),
-        session_delta_messages=get("sync.session_delta_messages", int, usual.session_delta_messages),
-        session_quiet_s=get("sync.session_quiet_s", int, usual.session_quiet_s),
-    )
+    given = {name: value for name, value in overrides.items() if value is not None}
+    return QuerySettings(profile, MappingProxyType(given))
 
 
 def _editor(chosen: Chosen, environ: Mapping[str, str]) -> str | None:
-    """Ours (variable or file) first; ``$VISUAL`` and ``$EDITOR`` speak to every program: they come last."""
-    editor = chosen.text("editor")
-    if editor is None and (shared := shared_editor(environ)):
-        editor, chosen.origins["editor"] = shared
-    return editor
+    """Ours (variable or file) first; ``$VISUAL`` and ``$EDITOR``, meant for every program, last."""
+    if (editor := chosen.text("editor")) is not None:
+        return editor
+    for variable in EDITOR_VARIABLES:
+        if text := environ.get(variable, "").strip():
+            chosen.origins["editor"] = Origin("env", f"env {variable}")
+            return text
+    return None

@@ -1,26 +1,54 @@
-"""What OpenClaw's configuration says about memory: agents, workspaces, memory search, providers."""
+"""What OpenClaw's configuration says about memory: agents, workspaces, memory search, providers.
+
+Ranges and clamps are those of release 2026.2.26. The schema there refuses a value out of range before any
+command runs; what the schema accepts is still clamped. Unknown keys of newer releases are only reported.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from openclaw_mem_engine.config.layers import Entry, Layer
-from openclaw_mem_engine.config.openclaw_file import OpenClawPlace, parse_openclaw
-from openclaw_mem_engine.config.openclaw_keys import MEMORY_SEARCH, resolved_keys, trimmed_unique
-from openclaw_mem_engine.config.placeholders import missing_variable, secret_from
-from openclaw_mem_engine.config.rules import Rule
+from openclaw_mem_engine.config.layers import Entry, Layer, missing_variable, secret_from
+from openclaw_mem_engine.config.rules import ForeignKey, Rule
 from openclaw_mem_engine.config.secret import Secret, printable, shown
-from openclaw_mem_engine.config.settings import Origin
+from openclaw_mem_engine.config.settings import SETTINGS, Origin
+from openclaw_mem_engine.config.sources import OpenClawLocation, read_json5
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import Note
 
+#: The keys below ``memorySearch`` in OpenClaw's configuration, as of release 2026.2.26: what it accepts and
+#: its defaults. Those without a setting of ours are read for what they imply, or only accepted.
+MEMORY_SEARCH: Mapping[str, ForeignKey] = MappingProxyType(
+    {known.openclaw: known.foreign_key(key) for key, known in SETTINGS.items() if known.openclaw}
+    | {
+        "experimental.sessionMemory": ForeignKey(Rule("switch"), False),
+        "query.hybrid.enabled": ForeignKey(Rule("switch"), True),
+        "store.driver": ForeignKey(Rule("text", choices=("sqlite",)), "sqlite"),
+        "store.path": ForeignKey(Rule("text")),
+        # A native library that another program trusts: read, never loaded by us.
+        "store.vector.extensionPath": ForeignKey(Rule("text")),
+    }
+)
+
+#: The least value of a number that OpenClaw rounds down and clamps.
+_FLOORED: Mapping[str, int] = {
+    "query.hybrid.temporalDecay.halfLifeDays": 1,
+    "sync.sessions.deltaBytes": 0,
+    "sync.sessions.deltaMessages": 0,
+    "sync.watchDebounceMs": 0,
+    "sync.intervalMinutes": 0,
+    "cache.maxEntries": 1,
+    "chunking.tokens": 1,
+}
 _WEIGHTS = ("query.hybrid.vectorWeight", "query.hybrid.textWeight")
 _CHUNKING = ("chunking.tokens", "chunking.overlap")
 
 #: Where releases after 2026.2 have it. Their ranges may differ, so what does not fit there is only reported.
-_LATER_PLACE = "memory.search"
+_LATER_LOCATION = "memory.search"
 
 
 class AgentEntry(NamedTuple):
@@ -35,24 +63,24 @@ class OpenClawConfig:
     """A read configuration file, or an empty one when there is no file.
 
     ``environ`` is the environment with the file's own ``env`` block below it, as OpenClaw applies it.
-    ``notes`` collects what is worth telling the user but does not stop anything.
+    ``notes`` collects warnings for the user that are no errors.
     """
 
-    def __init__(self, place: OpenClawPlace, environ: Mapping[str, str]) -> None:
-        self.place = place
+    def __init__(self, location: OpenClawLocation, environ: Mapping[str, str]) -> None:
+        self.location = location
         self.notes: list[Note] = []
         self._root: Mapping[str, Any] = {}
-        if place.note:
-            self._warn("config-missing", place.note)
-        if place.config_file is not None:
-            self._root = self._must_be_object(parse_openclaw(place.config_file), "the top level")
+        if location.note:
+            self._warn("config-missing", location.note)
+        if location.config_file is not None:
+            self._root = self._must_be_object(read_json5(location.config_file), "the top level")
         self.env_block = self._env_block()
         self.environ = {**self.env_block, **{name: value for name, value in environ.items() if value}}
         self.agents = tuple(self._agents())
 
     def where(self, key: str) -> str:
         """The name of a key for people: file and dotted path."""
-        return f"{self.place.config_file}: {key}"
+        return f"{self.location.config_file}: {key}"
 
     @property
     def default_agent(self) -> AgentEntry | None:
@@ -84,27 +112,29 @@ class OpenClawConfig:
         Raises ConfigError when a value has the wrong type or is out of range, as OpenClaw itself refuses it.
         """
         found = self._memory_search(agent_id)
-        resolved = resolved_keys({key: value for key, (value, _) in found.items()})
-        for key, (value, where) in found.items():
-            used = resolved[key]
+        resolved = resolved_keys({key: entry.value for key, entry in found.items()})
+        layer: Layer = {}
+        for key, entry in found.items():
+            value, used = entry.value, resolved[key]
             if key not in _WEIGHTS and isinstance(value, (int, float)) and used != value:
+                where = entry.origin.where
                 self._warn("config-clamped", f"{where} is {value}; {used} is used, as OpenClaw does.")
-        layer = Layer()
-        for key, (value, where) in found.items():
-            ours = MEMORY_SEARCH[key].ours
-            if ours is not None:
-                used = resolved[key] if not isinstance(value, (Secret, dict)) else value
-                layer.put(ours, Entry(used, Origin("openclaw", where)))
-        self._put_related(layer, found, resolved)
+            if (ours := MEMORY_SEARCH[key].ours) is not None:
+                layer[ours] = entry._replace(value=used)
+        for pair in (_WEIGHTS, _CHUNKING):
+            # Each depends on the other: one that is configured decides both.
+            for key, other in (pair, pair[::-1]):
+                if other in found and key not in found:
+                    layer[str(MEMORY_SEARCH[key].ours)] = found[other]._replace(value=resolved[key])
+        if hybrid := found.get("query.hybrid.enabled"):
+            layer["query.mode"] = hybrid._replace(value="hybrid" if hybrid.value else "vector")
         citations = self._object("memory").get("citations")
         if citations is not None:
-            rule = Rule("text", choices=("auto", "on", "off"))
-            checked = rule.check(citations, self.where("memory.citations"))
-            layer.put("citations", Entry(checked, self._origin("memory.citations")))
+            checked = SETTINGS["citations"].rule.check(citations, self.where("memory.citations"))
+            layer["citations"] = Entry(checked, self._origin("memory.citations"))
         if self._object("plugins.slots").get("memory") == "none":
-            layer.put("enabled", Entry(False, self._origin("plugins.slots.memory")))
-        store = found.get("store.path")
-        return layer, Entry(store[0], Origin("openclaw", store[1])) if store else None
+            layer["enabled"] = Entry(False, self._origin("plugins.slots.memory"))
+        return layer, found.get("store.path")
 
     @property
     def backend(self) -> str:
@@ -118,9 +148,9 @@ class OpenClawConfig:
         return self._object(key), key
 
     def auth_order(self, provider_id: str) -> tuple[str, ...]:
-        """The ids of auth profiles that are to be used for a provider, in order; empty when nothing is said.
+        """The ids of auth profiles that are to be used for a provider, in order; empty when not configured.
 
-        The place is not ours to judge: what is no list of ids says nothing.
+        This part of the file is not ours to check: what is no list of ids counts as absent.
         """
         node: object = self._root
         for name in ("auth", "order", provider_id):
@@ -143,45 +173,27 @@ class OpenClawConfig:
         Rule("secret").check(value, where)
         return secret_from(str(value), self.environ, where)
 
-    def _put_related(
-        self, layer: Layer, found: Mapping[str, tuple[object, str]], resolved: Mapping[str, object]
-    ) -> None:
-        """Keys of ours that depend on more than one of theirs."""
-        for pair in (_WEIGHTS, _CHUNKING):
-            where = next((found[key][1] for key in pair if key in found), None)
-            for key in pair if where else ():
-                entry = Entry(
-                    resolved[key], Origin("openclaw", found[key][1] if key in found else str(where))
-                )
-                layer.put(str(MEMORY_SEARCH[key].ours), entry)
-        if "query.hybrid.enabled" in found:
-            hybrid, where = found["query.hybrid.enabled"]
-            layer.put("query.mode", Entry("hybrid" if hybrid else "vector", Origin("openclaw", where)))
-        for key, ours in (("sources", "sources"), ("extraPaths", "extra_paths")):
-            if key in found:
-                layer.put(ours, Entry(resolved[key], Origin("openclaw", found[key][1])))
-
-    def _memory_search(self, agent_id: str) -> dict[str, tuple[object, str]]:
-        """Values by key of MEMORY_SEARCH with the place of each; an agent's own ones win."""
-        # The first is a legacy place that OpenClaw migrates.
-        places = [(key, self._object(key)) for key in ("memorySearch", _LATER_PLACE)]
-        places.append(("agents.defaults.memorySearch", self._object("agents.defaults.memorySearch")))
+    def _memory_search(self, agent_id: str) -> dict[str, Entry]:
+        """Values by key of MEMORY_SEARCH with the location of each; an agent's own ones win."""
+        # The first is a legacy location that OpenClaw migrates.
+        nodes = [(key, self._object(key)) for key in ("memorySearch", _LATER_LOCATION)]
+        nodes.append(("agents.defaults.memorySearch", self._object("agents.defaults.memorySearch")))
         agent = self.agent(agent_id)
         if agent is not None and agent.settings.get("memorySearch") is not None:
             key = f"{agent.where}.memorySearch"
-            places.append((key, self._must_be_object(agent.settings["memorySearch"], key)))
-        found: dict[str, tuple[object, str]] = {}
-        for place, node in places:
-            for key, value in self._walk(node, place, ""):
+            nodes.append((key, self._must_be_object(agent.settings["memorySearch"], key)))
+        found: dict[str, Entry] = {}
+        for location, node in nodes:
+            for key, value in self._walk(node, location, ""):
                 if key == "extraPaths" and key in found:
                     # OpenClaw adds an agent's paths to the common ones; everything else replaces.
-                    value = trimmed_unique([*_items(found[key][0]), *_items(value)])
-                found[key] = (value, self.where(f"{place}.{key}"))
+                    value = trimmed_unique([*_items(found[key].value), *_items(value)])
+                found[key] = Entry(value, self._origin(f"{location}.{key}"))
         return found
 
-    def _walk(self, node: Mapping[str, Any], place: str, prefix: str) -> Iterator[tuple[str, object]]:
+    def _walk(self, node: Mapping[str, Any], location: str, prefix: str) -> Iterator[tuple[str, object]]:
         for name, value in node.items():
-            key, dotted = f"{prefix}{name}", f"{place}.{prefix}{name}"
+            key, dotted = f"{prefix}{name}", f"{location}.{prefix}{name}"
             known = MEMORY_SEARCH.get(key)
             if known is not None and known.rule.kind == "secret":
                 secret = self.secret(value, self.where(dotted))
@@ -191,13 +203,13 @@ class OpenClawConfig:
                 try:
                     value = known.rule.check(value, self.where(dotted))
                 except ConfigError as error:
-                    if place != _LATER_PLACE:
+                    if location != _LATER_LOCATION:
                         raise
                     self._warn("config-unknown-value", f"{error} It is ignored.")
                     continue
                 yield key, tuple(value) if isinstance(value, list) else value
             elif any(other.startswith(f"{key}.") for other in MEMORY_SEARCH):
-                yield from self._walk(self._must_be_object(value, dotted), place, f"{key}.")
+                yield from self._walk(self._must_be_object(value, dotted), location, f"{key}.")
             else:
                 self._warn(
                     "config-unknown-key", f"{self.where(printable(dotted))} is not known and is ignored."
@@ -259,3 +271,53 @@ class OpenClawConfig:
 
 def _items(value: object) -> tuple[str, ...]:
     return tuple(value) if isinstance(value, (list, tuple)) else ()
+
+
+def resolved_keys(values: Mapping[str, object]) -> dict[str, object]:
+    """Every documented key with its value in effect: defaults filled in, clamps applied.
+
+    ``values`` maps keys of :data:`MEMORY_SEARCH` to values of the right type, of any size. Weights come back
+    divided by their sum. Keys without default and without value are absent.
+    """
+    given = {key: known.default for key, known in MEMORY_SEARCH.items() if known.default is not None}
+    given.update(values)
+    numbers = {
+        key: float(value)
+        for key, value in given.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }
+    for key, least in _FLOORED.items():
+        if key in numbers:
+            given[key] = max(least, math.floor(numbers[key]))
+    tokens = given["chunking.tokens"]
+    assert isinstance(tokens, int)
+    given["chunking.overlap"] = min(max(0, math.floor(numbers["chunking.overlap"])), tokens - 1)
+    given["query.minScore"] = _unit(numbers["query.minScore"])
+    given["query.hybrid.mmr.lambda"] = _unit(numbers["query.hybrid.mmr.lambda"])
+    multiplier = math.floor(numbers["query.hybrid.candidateMultiplier"])
+    given["query.hybrid.candidateMultiplier"] = min(20, max(1, multiplier))
+    vector = _unit(numbers["query.hybrid.vectorWeight"])
+    text = _unit(numbers["query.hybrid.textWeight"])
+    vector, text = (vector / (vector + text), text / (vector + text)) if vector + text > 0 else (0.7, 0.3)
+    given["query.hybrid.vectorWeight"], given["query.hybrid.textWeight"] = vector, text
+    given["sources"] = _sources(given["sources"], given["experimental.sessionMemory"] is True)
+    given["extraPaths"] = trimmed_unique(given["extraPaths"])
+    return given
+
+
+def trimmed_unique(paths: object) -> tuple[str, ...]:
+    """The paths without surrounding blanks, empty ones and repetitions, in their order."""
+    if not isinstance(paths, (list, tuple)):
+        return ()
+    return tuple(dict.fromkeys(text for path in paths if (text := str(path).strip())))
+
+
+def _sources(wanted: object, session_memory: bool) -> tuple[str, ...]:
+    # Transcripts count only when the experiment is switched on as well; nothing left means notes.
+    names = wanted if isinstance(wanted, (list, tuple)) else ()
+    kept = tuple(dict.fromkeys(name for name in names if name == "memory" or session_memory))
+    return kept or ("memory",)
+
+
+def _unit(number: float) -> float:
+    return min(1.0, max(0.0, number))

@@ -1,11 +1,12 @@
-"""What a configured value may be: one small rule per key, used by every reader and by the listing."""
+"""What a setting is: one declaration per field, from which readers, listing and reference are derived."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from typing import Any, Literal, NamedTuple
 
 from openclaw_mem_engine.config.secret import shown
 from openclaw_mem_engine.errors import ConfigError
@@ -88,21 +89,74 @@ class Rule(NamedTuple):
     def check(self, value: object, where: str) -> object:
         """The value, with a whole ``4.0`` turned into 4 where a whole number is asked for.
 
-        Raises ConfigError naming ``where`` (file and key), the value and what is allowed.
+        Raises ConfigError naming ``where`` (file and key, and the position in a list), the value and what is
+        allowed.
         """
-        if not self.fits(value):
-            self._check_items(value, where)
-            raise ConfigError(f"{where} is {shown(value, secret=self.secret)}; allowed: {self.allowed}.")
-        if self.kind == "int":
-            assert isinstance(value, (int, float))
-            return int(value)
-        return value
+        if self.fits(value):
+            return int(value) if self.kind == "int" else value  # type: ignore[call-overload]
+        if self.kind == "texts" and isinstance(value, list):
+            item = Rule("text", choices=self.choices)
+            for number, text in enumerate(value):
+                item.check(text, f"{where}[{number}]")
+        raise ConfigError(f"{where} is {shown(value, secret=self.secret)}; allowed: {self.allowed}.")
 
-    def _check_items(self, value: object, where: str) -> None:
-        """Raises ConfigError for the first text of a list that does not fit: "a list" says little."""
-        if self.kind != "texts" or not isinstance(value, list):
-            return
-        for number, item in enumerate(value):
-            if not self._fits_text(item):
-                allowed = f"one of: {', '.join(self.choices)}" if self.choices else _KIND_NAMES["text"]
-                raise ConfigError(f"{where}[{number}] is {shown(item)}; allowed: {allowed}.")
+
+class ForeignKey(NamedTuple):
+    """A key below OpenClaw's ``memorySearch``: what it may be there, its default (None: absent), and the key
+    of ours that it sets."""
+
+    rule: Rule
+    default: object = None
+    ours: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One declared setting.
+
+    ``default`` is None for a value that is absent or computed when nothing configures it. ``openclaw`` is the
+    key below ``memorySearch`` and its own default; ``foreign_rule`` replaces ``rule`` there. ``variable`` and
+    ``flag`` set the value too.
+    """
+
+    rule: Rule
+    meaning: str
+    default: Any = None
+    openclaw: str = ""
+    foreign_rule: Rule | None = None
+    foreign_default: Any = None
+    variable: str = ""
+    flag: str = ""
+    name: str = ""
+
+    def foreign_key(self, ours: str) -> ForeignKey:
+        """The declaration of the same value in OpenClaw's file."""
+        return ForeignKey(self.foreign_rule or self.rule, self.foreign_default, ours)
+
+
+def setting(
+    rule: Rule, meaning: str, default: Any = None, openclaw: str = "", *, repr: bool = True, **more: Any
+) -> Any:
+    """A dataclass field that is a setting; ``more`` are fields of :class:`Setting`.
+
+    ``name`` is the last part of the key where it differs from the field's name. With ``default=MISSING`` the
+    field has no default: the loader works it out. OpenClaw's default is ours unless ``foreign_default`` says
+    otherwise; an empty table counts as absent there.
+    """
+    if default is MISSING:
+        return field(repr=repr, metadata={"setting": Setting(rule, meaning, **more)})
+    more.setdefault("foreign_default", default or None if isinstance(default, Mapping) else default)
+    known = Setting(rule, meaning, default, openclaw, **more)
+    return field(default_factory=lambda: default, repr=repr, metadata={"setting": known})
+
+
+def declared(group: type, prefix: str = "") -> dict[str, Setting]:
+    """The settings of a dataclass by dotted key, those of its nested dataclasses after its own."""
+    found: dict[str, Setting] = {}
+    nested: dict[str, Setting] = {}
+    for item in fields(group):
+        if (known := item.metadata.get("setting")) is not None:
+            found[f"{prefix}{known.name or item.name}"] = known
+        elif is_dataclass(item.default):
+            nested |= declared(type(item.default), f"{prefix}{item.name}.")
+    return found | nested

@@ -22,7 +22,7 @@ class Secret:
     """A text that ``repr``, ``str``, ``format``, copies of dataclasses and pickles never show.
 
     A secret may also be known to be unobtainable (it names an environment variable that is not set). That
-    is only an error when somebody needs it: ``available`` is False then, and :meth:`reveal` raises.
+    is only an error when it is needed: ``available`` is False then, and :meth:`reveal` raises.
     """
 
     __slots__ = ("_problem", "_value")
@@ -46,7 +46,7 @@ class Secret:
         return self._problem
 
     def reveal(self) -> str:
-        """The text itself, for the one place that sends it. Raises ConfigError when it cannot be had."""
+        """The text itself, for the code that sends it. Raises ConfigError when it cannot be had."""
         if self._problem is not None:
             raise ConfigError(self._problem)
         return self._value

@@ -1,13 +1,18 @@
-"""The settings of one agent's memory, all typed, all frozen."""
+"""The settings of one agent's memory: every value with its meaning, range, default and names beside it.
+
+:data:`SETTINGS` lists them by key. The keys are those of ``config.toml`` (``provider.model`` is ``model`` in
+the table ``[provider]``), of ``Settings.origins`` and of the listing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from openclaw_mem_engine.config.rules import Rule, Setting, declared, setting
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.model import Note, Source
 
@@ -22,6 +27,21 @@ REMOTE_NAMES: tuple[RemoteName, ...] = ("openai", "gemini", "voyage", "mistral")
 ENDPOINT_NAMES: tuple[RemoteName, ...] = (*REMOTE_NAMES, "ollama")
 PROVIDER_NAMES: tuple[ProviderName, ...] = ("auto", "static", *ENDPOINT_NAMES, "local", "none")
 
+#: The environment variables in which the key of a provider is looked for, the first match wins. Other
+#: programs share them, so a key that a file gives for memory search comes first.
+KEY_VARIABLES: Mapping[RemoteName, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "voyage": ("VOYAGE_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+}
+
+_SWITCH, _TEXT, _PATH, _NUMBER = Rule("switch"), Rule("text"), Rule("path"), Rule("number")
+_INT, _COUNT, _POSITIVE, _UNIT = Rule("int"), Rule("int", 0), Rule("int", 1), Rule("number", 0, 1)
+_MS, _SECONDS, _MINUTES = (Rule("int", 0, unit=unit) for unit in ("ms", "seconds", "minutes"))
+_BYTES, _MESSAGES = Rule("int", 0, unit="bytes"), Rule("int", 0, unit="messages")
+_SOURCES = Rule("texts", choices=("memory", "sessions"))
+
 
 def _nothing() -> Mapping[Any, Any]:
     return MappingProxyType({})
@@ -35,12 +55,15 @@ class Origin:
     where: str
 
 
+DEFAULT_ORIGIN = Origin("default", "built in")
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """How to reach one remote provider. Headers and URL stay out of ``repr``: both may hold credentials.
 
     ``base_url`` is None for the provider's own usual address, ``model`` for its default model. ``key_origin``
-    tells where the key stands (or where it should, when it cannot be had).
+    is where the key was found (or where it was expected, when it is missing).
     """
 
     base_url: str | None = field(default=None, repr=False)
@@ -54,11 +77,19 @@ class Endpoint:
 class BatchSettings:
     """The provider's cheaper, slower batch interface."""
 
-    enabled: bool = False
-    wait: bool = True
-    concurrency: int = 2
-    poll_interval_ms: int = 2000
-    timeout_minutes: int = 60
+    enabled: bool = setting(_SWITCH, "embed notes in batch jobs", False, "remote.batch.enabled")
+    wait: bool = setting(_SWITCH, "a sync waits for its job", True, "remote.batch.wait")
+    concurrency: int = setting(_POSITIVE, "jobs at once", 2, "remote.batch.concurrency")
+    poll_interval_ms: int = setting(
+        Rule("int", 1, unit="ms"),
+        "time between two questions about a job",
+        2000,
+        "remote.batch.pollIntervalMs",
+        foreign_rule=_COUNT,
+    )
+    timeout_minutes: int = setting(
+        Rule("int", 1, unit="minutes"), "how long a job may take", 60, "remote.batch.timeoutMinutes"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,32 +97,55 @@ class ProviderSettings:
     """Which embeddings to use.
 
     ``base_url``, ``api_key``, ``headers`` and ``model`` belong to :attr:`chosen`, the provider that is named
-    or that ``auto`` comes to. ``key_provider`` is that provider when it is remote and has a key, else None.
+    or that ``auto`` selects. ``key_provider`` is that provider when it is remote and has a key, else None.
     ``endpoints`` holds all of :data:`ENDPOINT_NAMES`, for ``fallback`` and ``also``. A key, an address or a
-    model is only ever paired with the provider that it was configured for. ``model`` is None for the
-    provider's default model.
-
-    ``also`` names embedders whose vectors are kept beside the chosen one's: ``provider`` or
-    ``provider:model``. ``local_model_path`` is an absolute path or a URI, ``local_model_found`` True when it
-    is the path of a file. Downloaded models lie in ``local_model_cache_dir`` (None: below our data folder).
-    A local model leaves memory after ``local_idle_minutes`` without a text. ``concurrency`` is the number of
-    requests in flight.
+    model is only ever paired with the provider that it was configured for. ``local_model_path`` is an
+    absolute path or a URI, ``local_model_found`` True when it is the path of a file.
     """
 
-    provider: ProviderName = "auto"
-    model: str | None = None
-    base_url: str | None = field(default=None, repr=False)
-    api_key: Secret | None = None
-    headers: Mapping[str, str] = field(default_factory=_nothing, repr=False)
-    fallback: str = "none"
+    provider: ProviderName = setting(
+        Rule("text", choices=PROVIDER_NAMES),
+        "the primary provider",
+        "auto",
+        "provider",
+        name="name",
+        foreign_rule=_TEXT,
+        variable="OPENCLAW_MEM_PROVIDER",
+        flag="--provider",
+    )
+    model: str | None = setting(_TEXT, "its model, instead of its default one", None, "model")
+    base_url: str | None = setting(
+        Rule("url"), "its address, instead of the usual one", None, "remote.baseUrl", repr=False
+    )
+    api_key: Secret | None = setting(Rule("secret"), "its key", None, "remote.apiKey")
+    headers: Mapping[str, str] = setting(
+        Rule("headers"), "further HTTP headers", MappingProxyType({}), "remote.headers", repr=False
+    )
+    fallback: str = setting(
+        Rule("text", choices=PROVIDER_NAMES[1:]),
+        "the provider used when the primary fails",
+        "none",
+        "fallback",
+        foreign_rule=_TEXT,
+    )
+    also: tuple[str, ...] = setting(
+        Rule("texts", unit="provider or provider:model"),
+        "embedders whose vectors are kept for comparison",
+        (),
+    )
+    concurrency: int = setting(Rule("int", 1, 32, unit="requests"), "requests in flight", 4)
+    local_model_path: str | None = setting(
+        _PATH, "the GGUF file, or its hf: address", None, "local.modelPath"
+    )
+    local_model_cache_dir: str | None = setting(
+        _PATH, "folder of downloaded models (default: in the data folder)", None, "local.modelCacheDir"
+    )
+    local_idle_minutes: float = setting(
+        Rule("number", 0, unit="minutes"), "time without a text until a local model leaves memory", 5.0
+    )
+    batch: BatchSettings = BatchSettings()
     key_provider: RemoteName | None = None
     endpoints: Mapping[RemoteName, Endpoint] = field(default_factory=_nothing)
-    local_model_path: str | None = None
-    local_model_cache_dir: str | None = None
-    batch: BatchSettings = BatchSettings()
-    also: tuple[str, ...] = ()
-    concurrency: int = 4
-    local_idle_minutes: float = 5.0
     local_model_found: bool = False
 
     @property
@@ -107,8 +161,46 @@ class ProviderSettings:
 class ChunkingSettings:
     """Sizes in tokens of about four characters; ``overlap`` is less than ``tokens``."""
 
-    tokens: int = 400
-    overlap: int = 80
+    tokens: int = setting(Rule("int", 1, unit="tokens"), "length of a chunk", 400, "chunking.tokens")
+    overlap: int = setting(
+        Rule("int", 0, unit="tokens"), "what a chunk repeats of the one before", 80, "chunking.overlap"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSettings:
+    """The cache of embeddings."""
+
+    enabled: bool = setting(_SWITCH, "keep embeddings for later", True, "cache.enabled")
+    max_entries: int = setting(_POSITIVE, "vectors kept", 50_000, "cache.maxEntries", foreign_default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSettings:
+    """When the index is brought up to date.
+
+    What a transcript has grown by below both thresholds is indexed when it has been quiet long enough.
+    """
+
+    on_session_start: bool = setting(
+        _SWITCH, "sync when an agent's session starts", True, "sync.onSessionStart"
+    )
+    on_search: bool = setting(_SWITCH, "sync before a search", True, "sync.onSearch")
+    watch: bool = setting(_SWITCH, "sync when a note changes", True, "sync.watch")
+    debounce_ms: int = setting(
+        _MS, "quiet time after the last change before a sync", 1500, "sync.watchDebounceMs"
+    )
+    interval_minutes: int = setting(_MINUTES, "sync this often; 0: never", 0, "sync.intervalMinutes")
+    session_delta_bytes: int = setting(
+        _BYTES, "growth after which a transcript is indexed; 0: any", 100_000, "sync.sessions.deltaBytes"
+    )
+    session_delta_messages: int = setting(
+        _MESSAGES,
+        "new messages after which a transcript is indexed; 0: any",
+        50,
+        "sync.sessions.deltaMessages",
+    )
+    session_quiet_s: int = setting(_SECONDS, "quiet time after which the rest is indexed; 0: never", 600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,32 +210,10 @@ class QuerySettings:
     Names and types of the knobs are checked here; their ranges belong to the ranking.
     """
 
-    profile: str = "documented"
+    profile: str = setting(
+        _TEXT, "the ranking profile", "documented", variable="OPENCLAW_MEM_PROFILE", flag="--profile"
+    )
     overrides: Mapping[str, object] = field(default_factory=_nothing)
-
-
-@dataclass(frozen=True, slots=True)
-class CacheSettings:
-    """The cache of embeddings; ``max_entries`` counts vectors."""
-
-    enabled: bool = True
-    max_entries: int = 50_000
-
-
-@dataclass(frozen=True, slots=True)
-class SyncSettings:
-    """When the index is brought up to date. ``interval_minutes`` 0 means never by the clock; a session
-    threshold of 0 means at any growth. What a transcript has grown by below the thresholds is indexed when
-    nothing was written to it for ``session_quiet_s`` seconds; 0 means that only the thresholds count."""
-
-    on_session_start: bool = True
-    on_search: bool = True
-    watch: bool = True
-    debounce_ms: int = 1500
-    interval_minutes: int = 0
-    session_delta_bytes: int = 100_000
-    session_delta_messages: int = 50
-    session_quiet_s: int = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,28 +236,102 @@ class OpenClawFacts:
 class Settings:
     """Everything that one agent's memory needs.
 
-    ``origins`` has an entry for every key of :data:`.keys.RULES`. ``enabled`` is False when OpenClaw's
+    ``origins`` has an entry for every key of :data:`SETTINGS`. ``enabled`` is False when OpenClaw's
     configuration switches memory search off: tools offer nothing then. Paths are absolute; the workspace
-    need not exist. A note larger than ``max_file_bytes`` is skipped.
+    need not exist. A note larger than ``max_file_bytes`` is not indexed.
     """
 
-    workspace: Path
-    agent: str
-    data_dir: Path
     index_path: Path
     openclaw: OpenClawFacts
-    enabled: bool = True
+    workspace: Path = setting(
+        _PATH,
+        "the folder that holds MEMORY.md and memory/",
+        MISSING,
+        variable="OPENCLAW_MEM_WORKSPACE",
+        flag="--workspace",
+    )
+    agent: str = setting(_TEXT, "whose memory", MISSING, variable="OPENCLAW_MEM_AGENT", flag="--agent")
+    data_dir: Path = setting(
+        _PATH, "our data folder: indexes, models, caches", MISSING, variable="OPENCLAW_MEM_HOME"
+    )
+    enabled: bool = setting(_SWITCH, "memory search is on for the agent", True, "enabled")
+    sources: tuple[Source, ...] = setting(_SOURCES, "what is indexed", ("memory",), "sources")
+    extra_paths: tuple[str, ...] = setting(
+        Rule("texts"), "further files and folders of notes", (), "extraPaths"
+    )
+    citations: CitationMode = setting(
+        Rule("text", choices=("auto", "on", "off")), "whether answers name path and lines", "auto"
+    )
+    max_file_bytes: int = setting(
+        Rule("int", 1, unit="bytes"), "a larger note is not indexed", 10 * 1024 * 1024
+    )
+    vector_extension: bool = setting(
+        _SWITCH, "search vectors with sqlite-vec where it loads", True, "store.vector.enabled"
+    )
+    editor: str | None = setting(_TEXT, "the editor of notes", variable="OPENCLAW_MEM_EDITOR")
+    theme: str | None = setting(_TEXT, "the theme of the workbench", variable="OPENCLAW_MEM_THEME")
     provider: ProviderSettings = ProviderSettings()
-    sources: tuple[Source, ...] = ("memory",)
-    extra_paths: tuple[str, ...] = ()
     chunking: ChunkingSettings = ChunkingSettings()
-    query: QuerySettings = QuerySettings()
-    citations: CitationMode = "auto"
     cache: CacheSettings = CacheSettings()
     sync: SyncSettings = SyncSettings()
-    max_file_bytes: int = 10 * 1024 * 1024
-    vector_extension: bool = True
-    editor: str | None = None
-    theme: str | None = None
+    query: QuerySettings = QuerySettings()
     origins: Mapping[str, Origin] = field(default_factory=_nothing)
     warnings: tuple[Note, ...] = ()
+
+
+def _knob(
+    rule: Rule, openclaw: str = "", foreign_rule: Rule | None = None, default: object = None
+) -> Setting:
+    meaning = "a knob of the ranking; unset: the profile's value"
+    return Setting(rule, meaning, None, openclaw, foreign_rule, default)
+
+
+#: The knobs of the ranking by name. The ranking defines their ranges and refuses what it cannot use; the
+#: profile holds their defaults. OpenClaw's own range and default are given for the keys that it knows.
+KNOB_SETTINGS: Mapping[str, Setting] = {
+    "mode": _knob(_TEXT),
+    "vector_space": _knob(_TEXT),
+    "lexical_form": _knob(_TEXT),
+    "lexical_index": _knob(_TEXT),
+    "line_text": _knob(_NUMBER),
+    "line_vector": _knob(_NUMBER),
+    "fill_missing": _knob(_SWITCH),
+    "candidate_multiplier": _knob(_INT, "query.hybrid.candidateMultiplier", _POSITIVE, 4),
+    "pool_results": _knob(_INT),
+    "text_score": _knob(_TEXT),
+    "vector_score": _knob(_TEXT),
+    "fusion": _knob(_TEXT),
+    "vector_weight": _knob(_NUMBER, "query.hybrid.vectorWeight", _UNIT, 0.7),
+    "text_weight": _knob(_NUMBER, "query.hybrid.textWeight", _UNIT, 0.3),
+    "rrf_k": _knob(_INT),
+    "decay": _knob(_SWITCH, "query.hybrid.temporalDecay.enabled", _SWITCH, False),
+    "half_life_days": _knob(
+        Rule("number", unit="days"), "query.hybrid.temporalDecay.halfLifeDays", _POSITIVE, 30
+    ),
+    "mmr": _knob(_SWITCH, "query.hybrid.mmr.enabled", _SWITCH, False),
+    "mmr_lambda": _knob(_NUMBER, "query.hybrid.mmr.lambda", _UNIT, 0.7),
+    "mmr_tokens": _knob(_TEXT),
+    "min_score": _knob(_NUMBER, "query.minScore", _UNIT, 0.35),
+    "keyword_rescue": _knob(_TEXT),
+    "max_results": _knob(_INT, "query.maxResults", _POSITIVE, 6),
+}
+
+#: Every setting by its key.
+SETTINGS: Mapping[str, Setting] = MappingProxyType(
+    declared(Settings) | {f"query.{name}": knob for name, knob in KNOB_SETTINGS.items()}
+)
+
+
+def name_of(entry: str) -> str:
+    """The provider of an entry ``provider`` or ``provider:model`` of ``provider.also``."""
+    return entry.partition(":")[0]
+
+
+def model_of(entry: str) -> str:
+    """The model of such an entry; empty for the one that is configured for this provider, or its default."""
+    return entry.partition(":")[2]
+
+
+def is_uri(model: str) -> bool:
+    """True for the address of a local model, which is downloaded on demand, False for a path."""
+    return model.lower().startswith(("hf:", "http:", "https:"))

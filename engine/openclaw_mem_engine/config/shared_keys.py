@@ -1,57 +1,73 @@
-"""Keys that are not given for memory search alone: auth profiles, the environment, ``models.providers``."""
+"""Keys that are not given for memory search alone: auth profiles, the environment, ``models.providers``.
+
+OpenClaw keeps keys of its agents in ``auth-profiles.json``, another program's file: only ever read. Only keys
+count there. A login (of a chat subscription) is not one: no provider embeds for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from openclaw_mem_engine.config.auth_profiles import OPENCLAW_IDS, AuthProfiles
-from openclaw_mem_engine.config.env import KEY_VARIABLES
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
-from openclaw_mem_engine.config.secret import Secret
-from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, Origin, RemoteName
+from openclaw_mem_engine.config.secret import Secret, shown
+from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, KEY_VARIABLES, Origin, RemoteName
+from openclaw_mem_engine.config.sources import is_there, read_json5
+from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import Note
+
+#: OpenClaw's names of our providers, for keys and for everything below ``models.providers``.
+OPENCLAW_IDS: Mapping[RemoteName, str] = {name: name for name in ENDPOINT_NAMES} | {"gemini": "google"}
+
+#: Further ids under which a chat subscription of the same company is kept.
+_CHAT_IDS: Mapping[RemoteName, tuple[str, ...]] = {
+    "openai": ("openai-codex",),
+    "gemini": ("google-gemini-cli", "google-antigravity"),
+}
+
+#: Every agent has its own file; what it lacks is taken from the one of this agent.
+_SHARED_AGENT = "main"
+
+#: A key and where it was found; the key may be known to be missing.
+FoundKey = tuple[Secret, Origin]
 
 
 class SharedKeys:
-    """What can be found for each provider, in the order above.
+    """The key found for each provider: in a profile, else in the environment, else in ``models.providers``.
 
-    A place whose key cannot be had gives way to the next. When there is none at all, the first such place
-    says what is missing, and after it a chat login that was taken for a key.
+    A location whose key is missing gives way to the next. When none has a key, the first of them says what is
+    missing, and after it a chat login that was taken for a key.
     """
 
     def __init__(self, openclaw: OpenClawConfig, agent: str) -> None:
         self._openclaw = openclaw
-        self._profiles = AuthProfiles(openclaw, agent)
-        self._found: dict[RemoteName, tuple[Secret, Origin]] = {}
+        self._profiles = _Profiles(openclaw, agent)
+        #: Files that could not be used. Only worth reporting when a key is wanted.
+        self.notes = self._profiles.notes
         #: Providers for which there is only a chat login.
         self.logins: set[RemoteName] = set()
+        self._found: dict[RemoteName, FoundKey] = {}
         for name in ENDPOINT_NAMES:
-            for secret, origin in self._places(name):
-                if secret.available:
-                    self._found[name] = secret, origin
+            for found in self._candidates(name):
+                if found[0].available:
+                    self._found[name] = found
                     break
-                self._found.setdefault(name, (secret, origin))
-            login = None if name in self._found else self._login(name)
-            if login is not None:
+                self._found.setdefault(name, found)
+            if name not in self._found and (login := self._login(name)) is not None:
                 self.logins.add(name)
                 self._found[name] = login
 
-    @property
-    def notes(self) -> list[Note]:
-        """Files that could not be used. Only worth telling when a key is wanted."""
-        return self._profiles.notes
-
-    def get(self, name: RemoteName) -> tuple[Secret, Origin] | None:
-        """The key and its place; the key may be known to be missing."""
+    def get(self, name: RemoteName) -> FoundKey | None:
+        """The key of a provider and its location."""
         return self._found.get(name)
 
     def usable(self, name: RemoteName) -> bool:
+        """Whether there is a key that can be sent."""
         return name in self._found and self._found[name][0].available
 
-    def _places(self, name: RemoteName) -> Iterator[tuple[Secret, Origin]]:
-        profile = self._profiles.key(name)
-        if profile is not None:
-            yield profile
+    def _candidates(self, name: RemoteName) -> Iterator[FoundKey]:
+        yield from self._profiles.keys(OPENCLAW_IDS[name])
         environ, block = self._openclaw.environ, self._openclaw.env_block
         for variable in KEY_VARIABLES.get(name, ()):
             text = environ.get(variable, "").strip()
@@ -65,11 +81,95 @@ class SharedKeys:
         if secret is not None:
             yield secret, Origin("openclaw", where)
 
-    def _login(self, name: RemoteName) -> tuple[Secret, Origin] | None:
-        login = self._profiles.login(name)
-        if login is None:
-            return None
-        text = login[0]
-        if variables := KEY_VARIABLES.get(name):
-            text += f" Set {variables[0]} to an API key of {name}."
-        return Secret.missing(text), login[1]
+    def _login(self, name: RemoteName) -> FoundKey | None:
+        """What to report about a chat login with this provider; None without one."""
+        for provider_id in (OPENCLAW_IDS[name], *_CHAT_IDS.get(name, ())):
+            for profile in self._profiles.ordered(provider_id):
+                if profile.kind in ("oauth", "token"):
+                    text = f"{profile.where} is a chat login and gives no embeddings."
+                    if variables := KEY_VARIABLES.get(name):
+                        text += f" Set {variables[0]} to an API key of {name}."
+                    return Secret.missing(text), Origin("openclaw", profile.where)
+        return None
+
+
+class _Profile(NamedTuple):
+    """One entry. ``where`` names file and profile for people; ``kind`` is ``api_key``, ``oauth``, …"""
+
+    provider: str
+    kind: str
+    key: object
+    where: str
+
+    def __repr__(self) -> str:
+        return f"_Profile({self.where})"
+
+
+class _Profiles:
+    """The auth profiles of one agent. ``notes`` says which files could not be used."""
+
+    def __init__(self, openclaw: OpenClawConfig, agent: str) -> None:
+        self._openclaw = openclaw
+        self._profiles: dict[str, _Profile] = {}
+        self._order: dict[str, list[str]] = {}
+        self._last_good: dict[str, str] = {}
+        self.notes: list[Note] = []
+        for name in dict.fromkeys((agent, _SHARED_AGENT)):
+            path = openclaw.location.state_dir / "agents" / name / "agent" / "auth-profiles.json"
+            if not is_there(path):
+                continue
+            try:
+                self._add(read_json5(path), path)
+            except ConfigError as error:
+                text = f"{error} The keys in it are not used."
+                self.notes.append(Note("auth-profiles-unreadable", text, "warning"))
+
+    def keys(self, provider_id: str) -> Iterator[FoundKey]:
+        """The keys of a provider in order, those included that are known to be missing."""
+        for profile in self.ordered(provider_id):
+            if profile.kind != "api_key":
+                continue
+            try:
+                secret = self._openclaw.secret(profile.key, profile.where)
+            except ConfigError as error:
+                secret = Secret.missing(str(error))
+            if secret is not None:
+                yield secret, Origin("openclaw", profile.where)
+
+    def ordered(self, provider_id: str) -> Iterator[_Profile]:
+        """The profiles of a provider. A given order also excludes: a profile that is not in it is unused."""
+        order: Sequence[str] = self._order.get(provider_id) or self._openclaw.auth_order(provider_id)
+        if not order:
+            last_good = self._last_good.get(provider_id)
+            order = sorted(self._profiles, key=lambda profile_id: profile_id != last_good)
+        for profile_id in order:
+            profile = self._profiles.get(profile_id)
+            if profile is not None and profile.provider == provider_id:
+                yield profile
+
+    def _add(self, root: Mapping[str, Any], path: Path) -> None:
+        profiles = root.get("profiles", {})
+        if not isinstance(profiles, dict):
+            raise ConfigError(f"{path}: profiles is {shown(profiles, secret=True)}; allowed: an object.")
+        for profile_id, entry in profiles.items():
+            if not isinstance(entry, dict):
+                continue
+            # Both words are in use for the kind, and keys may be references to where they are kept.
+            kind, provider = entry.get("type") or entry.get("mode"), entry.get("provider")
+            key = entry.get("keyRef") or entry.get("key")
+            if isinstance(kind, str) and isinstance(provider, str):
+                where = f"{path}: profile {shown(profile_id)}"
+                profile = _Profile(provider.strip().lower(), kind, key, where)
+                self._profiles.setdefault(profile_id, profile)
+        for provider, order in _table(root, "order"):
+            if isinstance(order, list):
+                self._order.setdefault(provider, [item for item in order if isinstance(item, str)])
+        for provider, last in _table(root, "lastGood"):
+            if isinstance(last, str):
+                self._last_good.setdefault(provider, last)
+
+
+def _table(root: Mapping[str, Any], name: str) -> Iterator[tuple[str, object]]:
+    table = root.get(name)
+    for provider, value in table.items() if isinstance(table, dict) else ():
+        yield provider.strip().lower(), value

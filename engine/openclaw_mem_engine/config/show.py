@@ -8,18 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from openclaw_mem_engine.config.keys import NOT_YET, QUERY_RULES, RULES
-from openclaw_mem_engine.config.openclaw_keys import MEMORY_SEARCH
 from openclaw_mem_engine.config.secret import Secret, printable, without_credentials
-from openclaw_mem_engine.config.settings import Origin, Settings
+from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, KNOB_SETTINGS, SETTINGS, Origin, Settings
 
 #: Version of :func:`to_dict`; a change that breaks readers raises it.
 DICT_VERSION = 1
 
 #: Where the name of a key differs from the path of attributes that leads to its value.
 _ATTRIBUTES: Mapping[str, str] = {"provider.name": "provider.provider"}
-
-_UNSET = Origin("default", "built in")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +31,26 @@ class Row:
 def describe(settings: Settings) -> list[Row]:
     """Every key that can be configured, in the order of the reference. A secret reads ``set``."""
     rows = []
-    for key, rule in RULES.items():
-        found = settings.origins.get(key, _UNSET)
+    for key, known in SETTINGS.items():
+        found = settings.origins.get(key, DEFAULT_ORIGIN)
         origin = Origin(found.kind, printable(found.where))
-        allowed = f"{rule.allowed}; not used by this release" if key in NOT_YET else rule.allowed
-        rows.append(Row(key, _text(_safe_value(settings, key)), origin, allowed))
+        rows.append(Row(key, _text(_safe_value(settings, key)), origin, known.rule.allowed))
     return rows
+
+
+def reference() -> str:
+    """Every setting as a Markdown table: what ``docs/settings.md`` holds."""
+    lines = [
+        "| key | meaning | allowed | default | OpenClaw: memorySearch. | variable, flag |",
+        "|---|---|---|---|---|---|",
+    ]
+    for key, known in SETTINGS.items():
+        names = ", ".join(f"`{name}`" for name in (known.variable, known.flag) if name)
+        default = "" if known.default is None else _text(_plain(known.default))
+        openclaw = f"`{known.openclaw}`" if known.openclaw else ""
+        cells = (f"`{key}`", known.meaning, known.rule.allowed, default, openclaw, names)
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def to_dict(settings: Settings) -> dict[str, Any]:
@@ -54,11 +64,11 @@ def to_dict(settings: Settings) -> dict[str, Any]:
             key: {
                 "value": _safe_value(settings, key),
                 "origin": {"kind": origin.kind, "where": origin.where},
-                "allowed": rule.allowed,
-                "used": key not in NOT_YET,
+                "allowed": known.rule.allowed,
+                "used": True,
             }
-            for key, rule in RULES.items()
-            for origin in [settings.origins.get(key, _UNSET)]
+            for key, known in SETTINGS.items()
+            for origin in [settings.origins.get(key, DEFAULT_ORIGIN)]
         },
         "openclaw": {
             "configFile": str(facts.config_file) if facts.config_file else None,
@@ -93,7 +103,9 @@ def fragment(overrides: Mapping[str, object]) -> str:
         tree: dict[str, Any] = {}
         for key, value in theirs.items():
             _plant(tree, f"agents.defaults.memorySearch.{key}".split("."), value)
-        lines += _json5(tree, 0)
+        import json5  # only for an export
+
+        lines.append(json5.dumps(tree, indent=2))
     if ours:
         lines.append("// Without a key in OpenClaw; for the config.toml of openclaw-mem:")
         lines.append("// [query]")
@@ -108,6 +120,10 @@ def _safe_value(settings: Settings, key: str) -> Any:
     value: object = settings
     for name in _ATTRIBUTES.get(key, key).split("."):
         value = getattr(value, name)
+    return _plain(value)
+
+
+def _plain(value: object) -> Any:
     if isinstance(value, Secret):
         return "set" if value.available else "missing"
     if isinstance(value, Path):
@@ -145,33 +161,16 @@ def _openclaw_key(name: str, value: object) -> str | None:
     """The key below ``memorySearch`` for a knob with this value, or None."""
     if name == "mode":
         return "query.hybrid.enabled" if value in ("hybrid", "vector") else None
-    if name not in QUERY_RULES:
+    known = KNOB_SETTINGS.get(name)
+    if known is None or not known.openclaw or not known.foreign_key("").rule.fits(value):
         return None
-    for key, known in MEMORY_SEARCH.items():
-        if known.ours == f"query.{name}":
-            return key if known.rule.fits(value) else None
-    return None
+    return known.openclaw
 
 
 def _plant(tree: dict[str, Any], path: list[str], value: object) -> None:
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = value
-
-
-def _json5(tree: Mapping[str, Any], depth: int) -> list[str]:
-    """Lines of an object. The keys are ours and all plain names, so they need no quotes."""
-    pad = "  " * (depth + 1)
-    lines = ["{"]
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            first, *rest = _json5(value, depth + 1)
-            lines += [f"{pad}{name}: {first}", *rest]
-            lines[-1] += ","
-        else:
-            lines.append(f"{pad}{name}: {json.dumps(value)},")
-    lines.append("  " * depth + "}")
-    return lines
 
 
 def _toml(value: object) -> str:

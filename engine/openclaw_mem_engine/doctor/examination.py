@@ -32,20 +32,8 @@ from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.stores.findings import INDEX, REBUILD, SEVERITIES, Check, Finding, Outcome, Report
-from openclaw_mem_engine.stores.sqlite.checks import (
-    check_chunks,
-    check_facts,
-    check_integrity,
-    check_tables,
-    check_version,
-)
-from openclaw_mem_engine.stores.sqlite.derived_checks import (
-    check_cache,
-    check_full_text,
-    check_recall,
-    check_vectors,
-)
-from openclaw_mem_engine.stores.sqlite.location import index_is_there, unreachable
+from openclaw_mem_engine.stores.sqlite.checks import check_version, diagnose
+from openclaw_mem_engine.stores.sqlite.files import index_is_there, unreachable
 from openclaw_mem_engine.stores.sqlite.repair import INDEX_CODES, repair
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild
@@ -156,22 +144,20 @@ class _Examination:
 
     def _look_at(self, snap: Snapshot) -> None:
         settings, deep = self.settings, self.deep
-        self._check("integrity", lambda out: check_integrity(snap, out))
-        if not self._check("tables", lambda out: check_tables(snap, out)) and self._found("tables-missing"):
-            return
-        self._check("facts", lambda out: check_facts(snap, out))
-        if self._found("newer-schema"):
-            return  # its tables mean what only that program knows
-        self._check("fingerprint", lambda out: self._fingerprint(snap, out))
-        self._check("chunks", lambda out: check_chunks(snap, out))
-        self._check(_FULL_TEXT, lambda out: check_full_text(snap, out, deep=deep))
-        self._check("vectors", lambda out: check_vectors(snap, out, deep=deep))
         in_use = [
             space_of(embedder)
             for embedder in (self.embedders.primary, self.embedders.fallback, *self.embedders.also)
         ]
-        self._check("cache", lambda out: check_cache(snap, out, in_use))
-        self._check("recall", lambda out: check_recall(snap, out))
+        checks = diagnose(snap, deep=deep, in_use=in_use)
+        self._check("integrity", checks["integrity"])
+        if not self._check("tables", checks["tables"]) and self._found("tables-missing"):
+            return
+        self._check("facts", checks["facts"])
+        if self._found("newer-schema"):
+            return  # its tables mean what only that program knows
+        self._check("fingerprint", lambda out: self._fingerprint(snap, out))
+        for name in ("chunks", _FULL_TEXT, "vectors", "cache", "recall"):
+            self._check(name, checks[name])
         self._check("size", lambda out: check_size(settings, snap, out))
         self._check("by-products", lambda out: check_by_products(settings, snap, out))
         disk = Disk(settings, snap, self.progress, self.cancel)

@@ -10,14 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records_file import LAYOUT as RECORDS
-from openclaw_mem_engine.providers.registry import RECORDS_FILE
 from openclaw_mem_engine.state.events import EVENTS_FILE
 from openclaw_mem_engine.state.events import LAYOUT as EVENTS
 from openclaw_mem_engine.state.side_layout import Layout, Trouble, TroubleKind, rows_of
 from openclaw_mem_engine.stores.findings import FIX, UPGRADE, Outcome, counted, counted_are
-from openclaw_mem_engine.stores.sqlite.aside import leftovers, set_aside_files, sweep
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
+from openclaw_mem_engine.stores.sqlite.files import leftovers, sweep
+from openclaw_mem_engine.stores.sqlite.salvage import set_aside_files
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.sync.lock import SyncLock
 

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexUnavailable
-from openclaw_mem_engine.providers.registry import RECORDS_FILE
+from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.state.events import EVENTS_FILE
 from openclaw_mem_engine.stores.findings import Outcome, counted
-from openclaw_mem_engine.stores.sqlite.aside import check_room
-from openclaw_mem_engine.stores.sqlite.location import unreachable
+from openclaw_mem_engine.stores.sqlite.files import check_room, unreachable
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.workspace.opening import kind_of
 

@@ -11,7 +11,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import Freshness, MemoryFile, SkippedFile, Source
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.stores.base import (
-    Caps,
+    Capabilities,
     Counts,
     FileState,
     Fingerprint,
@@ -77,7 +77,7 @@ class Overview:
     bytes: int
     log_bytes: int
     counts: Counts
-    caps: Caps
+    caps: Capabilities
     spaces: tuple[SpaceSize, ...]
     present: Fingerprint | None
     wanted: Fingerprint

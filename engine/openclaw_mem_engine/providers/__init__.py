@@ -1,4 +1,4 @@
-"""Embedding providers: the built-in static table, a model on this machine, and the services of others.
+"""Embedding providers: the built-in static table, a model on this machine, and remote services.
 
 Importing this package imports neither numpy nor a network library.
 """
@@ -8,13 +8,12 @@ from __future__ import annotations
 from openclaw_mem_engine.providers.base import (
     BadAnswer,
     Embedder,
-    EmbedderSpec,
     NotConfigured,
     RequestFailed,
     TextRefused,
     Unavailable,
 )
-from openclaw_mem_engine.providers.factory import make_embedder
+from openclaw_mem_engine.providers.registry import EmbedderSpec, make_embedder
 
 __all__ = [
     "BadAnswer",

@@ -1,4 +1,4 @@
-"""What every embedding provider offers, how one is asked for, and what a vector must look like.
+"""The contracts of providers: embedders, chat models and rerankers; their errors; and what a vector must be.
 
 Importing this module costs nothing: numpy is imported at the first vector, no network library at all.
 """
@@ -6,12 +6,11 @@ Importing this module costs nothing: numpy is imported at the first vector, no n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, get_args
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from openclaw_mem_engine.errors import Cancelled, ConfigError, ProviderError
+from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Space
 
 if TYPE_CHECKING:
@@ -24,15 +23,12 @@ if TYPE_CHECKING:
     #: float32, shape (dims,), length 1 in the Euclidean norm.
     Vector: TypeAlias = npt.NDArray[np.float32]
 
-    #: Told what is finished as soon as it is: positions in the texts that were asked for, and their vectors.
-    #: Called in the thread that asked.
+    #: Called with every finished part: positions in the texts of the call, and their vectors. Runs in the
+    #: calling thread.
     Keep: TypeAlias = Callable[[Sequence[int], Sequence[Vector | None]], None]
 
-ProviderName = Literal["static", "openai", "gemini", "voyage", "mistral", "ollama", "local", "none"]
-
-#: Seconds to wait for the embedding of one query, and for one batch of documents.
-QUERY_TIMEOUT_S = 60.0
-BATCH_TIMEOUT_S = 120.0
+#: What a text is embedded for; some models make other vectors for queries than for documents.
+Purpose = Literal["query", "document"]
 
 
 class BadAnswer(ProviderError):
@@ -41,7 +37,7 @@ class BadAnswer(ProviderError):
 
 class RequestFailed(ProviderError):
     """A provider could not be reached or refused. ``status`` is the HTTP status, None without an answer;
-    ``retry_after_s`` for how many seconds it asks to be left alone, None when it does not."""
+    ``retry_after_s`` the seconds that it asks to wait, None when it does not."""
 
     def __init__(
         self, message: str, *, status: int | None = None, retry_after_s: float | None = None
@@ -52,28 +48,28 @@ class RequestFailed(ProviderError):
 
 
 class TextRefused(RequestFailed):
-    """A provider does not take one text, though it was sent alone; it may well take others. ``place`` is the
-    position of that text in the texts that were given, 0 for a query."""
+    """A provider does not take one text, though it was sent alone; it may take others. ``position`` is the
+    index of that text in the texts of the call, 0 for a query."""
 
     def __init__(
         self,
         message: str,
         *,
-        place: int,
+        position: int,
         status: int | None = None,
         retry_after_s: float | None = None,
     ) -> None:
         super().__init__(message, status=status, retry_after_s=retry_after_s)
-        self.place = place
+        self.position = position
 
 
 class NotConfigured(ProviderError):
     """A provider cannot be used as long as something is missing: a key, a model file, an extra. Waiting does
-    not help, so nobody waits."""
+    not help, so there is no retry."""
 
 
 class Unavailable(ProviderError):
-    """A provider failed and is left alone for a while. ``since`` (of the first failure in a row) and
+    """A provider failed and its circuit is open. ``since`` (of the first failure in a row) and
     ``next_retry`` are epoch seconds; both are None when only another configuration can help."""
 
     def __init__(self, message: str, *, since: float | None, next_retry: float | None) -> None:
@@ -95,8 +91,20 @@ class Usage:
     estimated: bool = False
 
 
-#: Where used tokens are written down; called once a request, from any thread.
+#: Stores used tokens; called once a request, from any thread.
 Meter = Callable[[Usage], None]
+
+
+class Caps(Protocol):
+    """Where the caps of servers are stored. Safe to call from several threads."""
+
+    def item_cap(self, key: str) -> int | None:
+        """How many inputs the provider with this ``key`` takes at once; None when nothing is known."""
+        ...
+
+    def set_item_cap(self, key: str, items: int) -> None:
+        """Store how many it takes, at least 1."""
+        ...
 
 
 class Embedder(Protocol):
@@ -133,8 +141,8 @@ class Embedder(Protocol):
         ...
 
     @property
-    def place(self) -> str:
-        """Where the text goes: a host name, or "" when it does not leave this machine's processes."""
+    def host(self) -> str:
+        """The host that text is sent to; "" when it does not leave this machine."""
         ...
 
     @property
@@ -143,12 +151,14 @@ class Embedder(Protocol):
         ...
 
     def why_not(self) -> str | None:
-        """Why this embedder cannot be used as it is configured, found out without asking anybody and without
-        loading anything; None when nothing is known to be missing."""
+        """Why this embedder cannot be used as it is configured; None when nothing is known to be missing.
+        Sends nothing and loads nothing."""
         ...
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
-        """The vector of a query; None when this text has no embedding. Raises ProviderError (TextRefused when
+        """The vector of a query; None when this text has no embedding.
+
+        Blocks until there is one, at most for the timeout of a query. Raises ProviderError (TextRefused when
         this text is the reason), Cancelled."""
         ...
 
@@ -161,13 +171,92 @@ class Embedder(Protocol):
     ) -> list[Vector | None]:
         """One vector, or None for "no embedding", per text, in order.
 
-        ``keep`` hears of every finished part, so that what was done is not lost when the rest fails or is
-        cancelled. Raises ProviderError (TextRefused when one text is the reason) or Cancelled.
+        ``keep`` is called with every finished part, so that it is not lost when the rest fails or is
+        cancelled; ``progress`` after it, with texts done, all texts, and a label. May block for minutes;
+        ``cancel`` is honoured within a fraction of a second. Raises ProviderError (TextRefused when one text
+        is the reason) or Cancelled.
         """
         ...
 
     def take_notes(self) -> tuple[Note, ...]:
-        """What must be told about the texts since the last call: cut ones, a batch job that is waited for."""
+        """Notes for people about the texts since the last call: cut ones, an unfinished batch job."""
+        ...
+
+    def close(self) -> None:
+        """Give back connections and processes. May be called twice; a later call opens them again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a chat."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+
+
+class Chat(Protocol):
+    """A chat model. Safe to call from several threads."""
+
+    @property
+    def id(self) -> str:
+        """Which provider this is."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        ...
+
+    @property
+    def host(self) -> str:
+        """The host that text is sent to; "" when it does not leave this machine."""
+        ...
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        cancel: CancelToken | None = None,
+    ) -> str:
+        """The model's answer to ``messages``, which are not empty; "" when it answers nothing.
+
+        ``max_tokens`` (above 0) cuts the answer, ``temperature`` is from 0.0 to 2.0; None leaves both to the
+        model. Blocks until the whole answer is there, at most for the timeout of the provider. Raises
+        ProviderError, Cancelled.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give back connections and processes. May be called twice; a later call opens them again."""
+        ...
+
+
+class Reranker(Protocol):
+    """Scores passages by how well they answer a query. Safe to call from several threads."""
+
+    @property
+    def id(self) -> str:
+        """Which provider this is."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The name of the model; scores of another one are never compared."""
+        ...
+
+    @property
+    def host(self) -> str:
+        """The host that text is sent to; "" when it does not leave this machine."""
+        ...
+
+    def scores(self, query: str, texts: Sequence[str], cancel: CancelToken | None = None) -> list[float]:
+        """One score from 0.0 (irrelevant) to 1.0 per text, in order; [] for no texts.
+
+        Blocks until all are scored. Raises ProviderError, Cancelled.
+        """
         ...
 
     def close(self) -> None:
@@ -177,8 +266,8 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Embedders:
-    """Who makes vectors: the primary (None: keywords alone, by choice), who answers when it fails, and those
-    whose vectors are kept beside the primary's to be compared."""
+    """The embedders in use: the primary (None: BM25 only, by choice), the fallback for when it fails, and
+    those whose vectors are stored as well, to be compared with the primary's."""
 
     primary: Embedder | None
     fallback: Embedder | None = None
@@ -192,43 +281,8 @@ class Embedders:
 
 
 def space_of(embedder: Embedder | None) -> Space:
-    """The space of an embedder's vectors; that of nobody is called none."""
+    """The space of an embedder's vectors; "none" without an embedder."""
     return Space(embedder.id, embedder.model, embedder.key) if embedder else Space("none", "", "")
-
-
-@dataclass(frozen=True, slots=True)
-class EmbedderSpec:
-    """Which embedder to make. Key, headers and address (which may hold a password) stay out of ``repr``, so
-    that a logged spec leaks nothing.
-
-    Empty ``model`` and ``base_url`` mean the provider's default. ``key_missing`` says why there is no key,
-    for the error at the first text. Timeouts are in seconds; ``concurrency`` is the number of requests in
-    flight. For ``local``, ``model`` is a path or ``hf:`` URI, downloads lie in ``model_folder``, and the
-    model leaves memory after ``idle_s`` seconds without a text.
-    Raises ConfigError for an unknown provider or a timeout that is not above 0.
-    """
-
-    provider: ProviderName = "static"
-    model: str = ""
-    base_url: str = field(default="", repr=False)
-    api_key: str = field(default="", repr=False)
-    key_missing: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    timeout_s: float = QUERY_TIMEOUT_S
-    batch_timeout_s: float = BATCH_TIMEOUT_S
-    concurrency: int = 4
-    model_folder: Path | None = None
-    idle_s: float = 300.0
-
-    def __post_init__(self) -> None:
-        known = get_args(ProviderName)
-        if self.provider not in known:
-            raise ConfigError(
-                f"Unknown embedding provider {self.provider!r}; use one of: {', '.join(known)}."
-            )
-        for name, value in (("timeout_s", self.timeout_s), ("batch_timeout_s", self.batch_timeout_s)):
-            if not (math.isfinite(value) and value > 0):
-                raise ConfigError(f"Embedding {name} is {value!r}; it must be a number of seconds above 0.")
 
 
 def check_vectors(

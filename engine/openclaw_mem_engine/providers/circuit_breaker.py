@@ -1,8 +1,8 @@
-"""Leaves a failing provider alone for a while, so that searches fall back at once instead of waiting.
+"""The circuit breaker: after a failure of a provider, searches use the fallback at once instead of waiting.
 
-After a failure queries are refused without being sent, for 5 seconds at first and twice as long after each
-further failure, up to 5 minutes. Then one query tries, and a success ends the refusals. What was found out is
-kept in ``ProviderRecords``, so the next run of the program knows it too.
+While the circuit is open, queries are refused without being sent: for 5 seconds at first, and twice as long
+after each further failure, up to 5 minutes. Then one query is sent, and a success closes the circuit. The
+state is stored in ``ProviderRecords``, so it holds for the next run of the program, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.providers.base import NotConfigured, RequestFailed, Unavailable
-from openclaw_mem_engine.providers.delegating import Wrapped
+from openclaw_mem_engine.providers.base_embedder import DelegatingEmbedder
 from openclaw_mem_engine.providers.records import REASON_CHARS, Health, ProviderRecords
 
 if TYPE_CHECKING:
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Progress
     from openclaw_mem_engine.providers.base import Embedder, Keep, Vector
 
-#: Seconds that a provider is left alone after the first failure; doubles with each further one.
+#: Seconds that the circuit is open after the first failure; doubles with each further one.
 FIRST_WAIT_S = 5.0
 LONGEST_WAIT_S = 300.0
 JITTER = 0.2
-#: The longest wait that a server may ask for. A retry that lies further away was written before somebody
-#: changed the clock, and does not count.
+#: The longest wait that a server may ask for, in seconds. A retry that is further away was stored before the
+#: clock of this machine was changed, and does not count.
 LONGEST_HINT_S = 600.0
-#: A good answer is written down when something changes, otherwise at most this often, in seconds.
+#: A good answer is stored when something changes, otherwise at most this often, in seconds.
 REMEMBER_OK_S = 60.0
 
 #: Refusals of what was sent: a text that is too long says nothing about others.
 _ABOUT_THE_TEXTS = frozenset({400, 413, 422})
-#: What ``probe`` asks for: a word that every model knows.
+#: What ``probe`` embeds: a word that every model knows.
 _PROBE_TEXT = "memory"
 
 
-class GuardedEmbedder(Wrapped["Embedder"]):
-    """Another embedder, with memory of its failures. Safe to call from several threads.
+class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
+    """Another embedder with a circuit breaker. Safe to call from several threads.
 
-    ``key_tag`` says which API key is used (``ProviderRecords.key_tag``): what was found out with another key
+    ``key_tag`` says which API key is used (``ProviderRecords.key_tag``): what was stored for another key
     does not count. ``clock`` is in seconds since 1970; ``random`` gives numbers in [0, 1).
     """
 
@@ -63,7 +63,7 @@ class GuardedEmbedder(Wrapped["Embedder"]):
         self._clock = clock
         self._random = random
         self._lock = threading.Lock()
-        self._trying = False  # a thread is finding out whether a provider that failed answers again
+        self._trying = False  # one thread sends a query to a provider that failed
         self._changes = 0  # counts failures and recoveries seen by this object
 
     @property
@@ -73,15 +73,15 @@ class GuardedEmbedder(Wrapped["Embedder"]):
             return self._recorded()
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
-        """As the provider does; raises Unavailable for every failure of the provider, and at once while it is
-        left alone. A refusal of this text is raised as it is, and the next query is sent."""
+        """As the provider does; raises Unavailable for every failure of the provider, and at once while the
+        circuit is open. A refusal of this text is raised as it is, and the next query is sent."""
         seen, first = self._admitted()
         try:
             vector, ms = self._timed(text, cancel)
         except Unavailable:
             raise
         except NotConfigured as error:
-            # Nobody knows since when, and waiting does not help.
+            # It is not known since when, and waiting does not help.
             raise Unavailable(str(error), since=None, next_retry=None) from error
         except ProviderError as error:
             if _is_about_the_text(error):
@@ -103,8 +103,8 @@ class GuardedEmbedder(Wrapped["Embedder"]):
         progress: Progress | None = None,
         keep: Keep | None = None,
     ) -> list[Vector | None]:
-        """As the provider does, and with its errors. It is asked however often it failed before: somebody
-        ordered this, and retries are the provider's own business."""
+        """As the provider does, and with its errors. Sent even while the circuit is open: embedding documents
+        is an explicit order, and retries are the provider's own."""
         seen = self._changes
         try:
             vectors = self._inner.embed_documents(texts, cancel, progress, keep)
@@ -112,15 +112,15 @@ class GuardedEmbedder(Wrapped["Embedder"]):
             if not _is_about_the_text(error):
                 self._failed(error, seen)
             raise
-        # No vector at all means that nothing was sent, as for blank texts: that is no sign of life.
+        # No vector at all means that nothing was sent, as for blank texts: that proves nothing.
         if any(vector is not None for vector in vectors):
             self._succeeded(None)
         return vectors
 
     def probe(self) -> float:
-        """Ask the provider now, however often it failed before. Returns milliseconds; raises ProviderError
-        as the provider does. What is asked for is a word that every model knows, so even a refusal of it is
-        a failure of the provider."""
+        """Send one query now, even while the circuit is open. Returns milliseconds; raises ProviderError as
+        the provider does. Its text is a word that every model knows, so even a refusal of it is a failure of
+        the provider."""
         seen = self._changes
         try:
             vector, ms = self._timed(_PROBE_TEXT)
@@ -131,19 +131,15 @@ class GuardedEmbedder(Wrapped["Embedder"]):
             self._succeeded(ms)
         return ms
 
-    def close(self) -> None:
-        """Closes the embedder; the records belong to whoever made them."""
-        self._inner.close()
-
     # -- deciding --------------------------------------------------------------------------------------
 
     def _admitted(self) -> tuple[int, bool]:
-        """(number of changes so far, is this the thread that tries for all). Raises Unavailable."""
+        """(number of changes so far, is this the one query that is sent). Raises Unavailable."""
         with self._lock:
             health, now = self._recorded(), self._clock()
             if not health.failures:
                 return self._changes, False
-            if self._trying or _left_alone(health, now):
+            if self._trying or _is_open(health, now):
                 raise _unavailable(health, now)
             self._trying = True
             return self._changes, True
@@ -157,16 +153,16 @@ class GuardedEmbedder(Wrapped["Embedder"]):
         health = self._records.health(self.key)
         return health if health.key_tag == self._key_tag else Health(key_tag=self._key_tag)
 
-    # -- remembering -----------------------------------------------------------------------------------
+    # -- recording -------------------------------------------------------------------------------------
 
     def _failed(self, error: ProviderError, seen: int) -> Health:
-        """Write a failure down. ``seen``: the number of changes when the provider was asked."""
+        """Store a failure. ``seen``: the number of changes when the request was sent."""
         with self._lock:
             health, now = self._recorded(), self._clock()
             if isinstance(error, (NotConfigured, Unavailable)):
                 return health
-            # Ten queries that were under way when the provider went down are one failure, not ten.
-            if seen != self._changes and health.failures and _left_alone(health, now):
+            # Ten queries that were in flight when the provider went down are one failure, not ten.
+            if seen != self._changes and health.failures and _is_open(health, now):
                 return health
             failures = health.failures + 1
             backoff = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(failures - 1, 16))
@@ -184,7 +180,7 @@ class GuardedEmbedder(Wrapped["Embedder"]):
             return health
 
     def _succeeded(self, ms: float | None) -> None:
-        """Write a good answer down; ``ms`` is None where the time does not tell how long a query takes."""
+        """Store a good answer; ``ms`` is None where the time says nothing about that of a query."""
         with self._lock:
             health, now = self._recorded(), self._clock()
             recent = health.last_ok is not None and 0 <= now - health.last_ok < REMEMBER_OK_S
@@ -201,7 +197,7 @@ def _is_about_the_text(error: ProviderError) -> bool:
 
 
 def trouble_of(embedder: Embedder) -> Unavailable | None:
-    """Why an embedder does not answer, as far as that is known without asking it."""
+    """Why an embedder does not answer, as far as that is known without a request."""
     if not isinstance(embedder, GuardedEmbedder):
         return None
     missing = embedder.why_not()
@@ -215,16 +211,16 @@ def trouble_of(embedder: Embedder) -> Unavailable | None:
     )
 
 
-def _left_alone(health: Health, now: float) -> bool:
+def _is_open(health: Health, now: float) -> bool:
     return health.next_retry is not None and now < health.next_retry <= now + LONGEST_HINT_S
 
 
 def _unavailable(health: Health, now: float) -> Unavailable:
-    """The error for a query that is not sent. Once the time is over and another thread tries, the next retry
-    is now."""
+    """The error for a query that is not sent. Once the time is over and another thread sends one, the next
+    retry is now."""
     since = now if health.failing_since is None else health.failing_since
     return Unavailable(
-        health.reason, since=since, next_retry=health.next_retry if _left_alone(health, now) else now
+        health.reason, since=since, next_retry=health.next_retry if _is_open(health, now) else now
     )
 
 

@@ -1,72 +1,119 @@
-"""From a specification to an embedder. Nothing is loaded or sent here; that happens at the first text."""
+"""Makes the embedders of one configuration: each with batch jobs where they are enabled, a circuit breaker
+and a meter. Nothing is loaded or sent here; that happens at the first text."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import random
+import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.errors import ProviderError
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.model import Note, Space
+from openclaw_mem_engine.providers.base import Embedder, Embedders
+from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
+from openclaw_mem_engine.providers.faults import FAULTS, PROVIDER_FAULTS, FaultyEmbedder
+from openclaw_mem_engine.providers.provider_state import ProviderState, states_of
+from openclaw_mem_engine.providers.records import ProviderRecords
+from openclaw_mem_engine.providers.registry import EmbedderSpec, make_embedder
+from openclaw_mem_engine.providers.resolve import also_specs, choices, fallback_spec, primary_spec
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.base import Embedder, EmbedderSpec, Meter
-    from openclaw_mem_engine.providers.remote.limits import Caps
+    from openclaw_mem_engine.providers.records import DayUsage
+
+RECORDS_FILE = "providers.sqlite"
 
 
-def make_embedder(
-    spec: EmbedderSpec, *, meter: Meter | None = None, caps: Caps | None = None
-) -> Embedder | None:
-    """The embedder that ``spec`` asks for; None for "none" (keyword search only).
+class ProviderSet:
+    """The embedders that ``settings`` ask for, and what is stored about them between runs.
 
-    ``meter`` hears of every paid or counted request, ``caps`` remembers how much a server takes at once;
-    neither means anything to embedders of this machine. A missing API key or model file shows at the first
-    text (NotConfigured), not here: the embedder still names its vector space, so that an index keeps its
-    vectors. Raises ProviderError for an unknown static model, ConfigError for a base URL, key or header that
-    cannot be used.
+    ``faults`` (names of ``faults.FAULTS``) are simulated in the primary; nothing of what follows from them is
+    stored. ``clock`` gives epoch seconds. ``read_only``: no vector is ever asked for, and the file of the
+    records stays as it is. Raises ConfigError for settings that cannot be used.
     """
-    if spec.provider == "none":
-        return None
-    if spec.provider == "static":
-        return _static(spec)
-    if spec.provider == "local":
-        return _local(spec)
 
-    from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
-    from openclaw_mem_engine.providers.remote.wires import wire_of
-
-    return RemoteEmbedder(
-        wire_of(spec.provider),
-        base_url=spec.base_url,
-        api_key=spec.api_key,
-        key_missing=spec.key_missing,
-        model=spec.model,
-        headers=spec.headers,
-        query_timeout_s=spec.timeout_s,
-        batch_timeout_s=spec.batch_timeout_s,
-        concurrency=spec.concurrency,
-        meter=meter,
-        caps=caps,
-    )
-
-
-def _static(spec: EmbedderSpec) -> Embedder:
-    from openclaw_mem_engine.providers.static.embedder import MODEL, StaticEmbedder
-
-    if spec.model not in ("", MODEL):
-        raise ProviderError(
-            f"The static provider has one model, {MODEL}, not {spec.model!r}. "
-            "Leave the model out, or choose provider openai for it."
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        faults: frozenset[str] = frozenset(),
+        clock: Callable[[], float] = time.time,
+        random: Callable[[], float] = random.random,
+        read_only: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._clock, self._random = clock, random
+        self.faults = faults
+        path = None if faults else settings.data_dir / RECORDS_FILE
+        self.records = ProviderRecords(path, clock, read_only=read_only)
+        self._choices = choices(settings)
+        self._guards: dict[str, list[GuardedEmbedder]] = {}
+        fallback = fallback_spec(settings)
+        self.embedders = Embedders(
+            self._guarded("primary", primary_spec(settings), faults & PROVIDER_FAULTS),
+            self._guarded("fallback", fallback) if fallback else None,
+            tuple(made for spec in also_specs(settings) if (made := self._guarded("also", spec))),
         )
-    return StaticEmbedder()
 
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What makes every answer less than it could be."""
+        notes = [Note("fault", f"A fault is switched on: {FAULTS[name]}.", "warning") for name in self.faults]
+        if self.records.note is not None:
+            notes.append(self.records.note)
+        return tuple(notes)
 
-def _local(spec: EmbedderSpec) -> Embedder:
-    from openclaw_mem_engine.providers.local.embedder import LocalEmbedder
+    def states(
+        self, vectors: Mapping[Space, int], chunks: int, *, full_text: bool = True
+    ) -> tuple[ProviderState, ...]:
+        """The state of every provider, in the order of the configuration, as :func:`states_of` describes."""
+        guards = {role: list(made) for role, made in self._guards.items()}
+        made = [
+            (choice, guards[choice.role].pop(0) if guards.get(choice.role) else None)
+            for choice in self._choices
+        ]
+        return states_of(made, vectors, chunks, full_text=full_text)
 
-    return LocalEmbedder(
-        spec.model,
-        # Without a folder only a model that is a path can be used; what it says then names the path.
-        folder=spec.model_folder or Path(spec.model).parent,
-        idle_s=spec.idle_s,
-        query_timeout_s=spec.timeout_s,
-        batch_timeout_s=spec.batch_timeout_s,
-    )
+    def probe(self, name: str) -> float:
+        """Ask a provider (by name, role, or ``name:model``) for one vector, now; returns milliseconds. Raises
+        ProviderError, or UsageError for one that is not in use."""
+        for role, guards in self._guards.items():
+            for guard in guards:
+                if name in (guard.id, role, f"{guard.id}:{guard.model}"):
+                    return guard.probe()
+        in_use = [choice.name for choice in self._choices if choice.role != "skipped"]
+        known = ", ".join(dict.fromkeys(in_use)) or "none"
+        raise UsageError(f"Provider {name!r} is not in use, so it cannot be asked. In use: {known}.")
+
+    def usage(self, days: int = 30) -> list[DayUsage]:
+        """Tokens and requests, newest day first."""
+        return self.records.usage(days)
+
+    def close(self) -> None:
+        """Close embedders and records."""
+        self.embedders.close()
+        self.records.close()
+
+    def _guarded(
+        self, role: str, spec: EmbedderSpec, faults: frozenset[str] = frozenset()
+    ) -> GuardedEmbedder | None:
+        made = make_embedder(spec, meter=self.records.add_usage, caps=self.records)
+        if made is None:
+            return None
+        made = self._with_batch_jobs(made)
+        if faults:
+            made = FaultyEmbedder(made, faults)
+        # A key may be in a header as well. After a change of key the circuit is closed.
+        tag = self.records.key_tag(spec.api_key, *(f"{k}:{v}" for k, v in sorted(spec.headers.items())))
+        guarded = GuardedEmbedder(made, self.records, key_tag=tag, clock=self._clock, random=self._random)
+        self._guards.setdefault(role, []).append(guarded)
+        return guarded
+
+    def _with_batch_jobs(self, embedder: Embedder) -> Embedder:
+        batch = self._settings.provider.batch
+        if not batch.enabled:
+            return embedder
+        from openclaw_mem_engine.providers.batch.embedder import with_batches
+
+        return with_batches(embedder, self.records, batch, agent=self._settings.agent)

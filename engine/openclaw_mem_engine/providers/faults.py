@@ -1,4 +1,4 @@
-"""Faults that can be switched on by name, to see what happens when a provider or SQLite lets you down.
+"""Simulated faults, switched on by name, to see what happens when a provider or SQLite fails.
 
 An embedder with a fault raises what the real one would, in the same words, and says that it was on purpose.
 Nothing is sent to the provider for it.
@@ -10,14 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import ConfigError, ProviderError, UsageError
-from openclaw_mem_engine.providers.base import (
-    QUERY_TIMEOUT_S,
-    BadAnswer,
-    RequestFailed,
-    check_vectors,
-    stop_if_cancelled,
-)
-from openclaw_mem_engine.providers.delegating import Wrapped
+from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, check_vectors, stop_if_cancelled
+from openclaw_mem_engine.providers.base_embedder import DelegatingEmbedder
+from openclaw_mem_engine.providers.registry import QUERY_TIMEOUT_S
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -28,7 +23,7 @@ if TYPE_CHECKING:
 FAULTS: Mapping[str, str] = {
     "embeddings-401": "the embedding provider refuses the API key",
     "embeddings-429": "the embedding provider says that there were too many requests",
-    "embeddings-timeout": "the embedding provider does not answer in time (nobody has to wait for it)",
+    "embeddings-timeout": "the embedding provider does not answer in time (simulated without the wait)",
     "embeddings-garbage": "the embedding provider answers with something that is not JSON",
     "zero-vector": "every embedding is a vector of zeros",
     "wrong-dimension": "embeddings have another length than the index expects",
@@ -56,9 +51,9 @@ def check_faults(names: Iterable[str]) -> frozenset[str]:
     return wanted
 
 
-class FaultyEmbedder(Wrapped["Embedder"]):
-    """Another embedder with faults; those of SQLite have no effect here. Of several, the first in the order
-    of ``FAULTS`` shows. Raises UsageError for an unknown name."""
+class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
+    """Another embedder with simulated faults; those of SQLite have no effect here. Of several, the first in
+    the order of ``FAULTS`` counts. Raises UsageError for an unknown name."""
 
     def __init__(self, inner: Embedder, faults: Iterable[str]) -> None:
         super().__init__(inner)
@@ -66,7 +61,7 @@ class FaultyEmbedder(Wrapped["Embedder"]):
         self._fault = next((name for name in FAULTS if name in active), "")
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
-        """What the fault makes of a query. Blank text is never sent, so it meets no fault."""
+        """The result of the fault for a query. Blank text is never sent, so it meets no fault."""
         if not self._fault:
             return self._inner.embed_query(text, cancel)
         return self._faulty([text], _QUERY_TRIES)[0]
@@ -78,7 +73,7 @@ class FaultyEmbedder(Wrapped["Embedder"]):
         progress: Progress | None = None,
         keep: Keep | None = None,
     ) -> list[Vector | None]:
-        """What the fault makes of documents. Raises as the provider would, Cancelled when asked to stop."""
+        """The result of the fault for documents. Raises as the provider would, and Cancelled."""
         if not self._fault:
             return self._inner.embed_documents(texts, cancel, progress, keep)
         stop_if_cancelled(cancel)
@@ -118,9 +113,9 @@ class FaultyEmbedder(Wrapped["Embedder"]):
         return self._refused(None, _SILENT_TRIES, f"waited {QUERY_TIMEOUT_S:.3g} s")
 
     def _unreadable(self) -> BadAnswer:
-        from openclaw_mem_engine.providers.remote.wires.base import parsed
+        from openclaw_mem_engine.providers.remote.wires import parsed
 
-        at = f" at {self.place}" if self.place else ""
+        at = f" at {self.host}" if self.host else ""
         try:
             parsed(b"<html>Bad Gateway</html>", f"{self.id} embeddings{at}")
         except BadAnswer as error:
@@ -129,20 +124,21 @@ class FaultyEmbedder(Wrapped["Embedder"]):
 
     def _refused(self, status: int | None, tries: int, said: str) -> RequestFailed:
         failed = f"{self.id} embeddings failed: {'no answer' if status is None else status}"
-        if not self.place:  # no server, and nobody to check a key with
+        if not self.host:  # no server that checks a key
             comma = "," if status is None else ""
             return RequestFailed(f"{failed}{comma} {said} {ON_PURPOSE}", status=status)
         after = f" after {tries} tries" if tries > 1 else ""
-        told = f"{failed} from {self.place}{after}: {said}. {_advice(self.id, status)} {ON_PURPOSE}"
-        return RequestFailed(told, status=status)
+        advice = _advice(self.id, status)
+        return RequestFailed(
+            f"{failed} from {self.host}{after}: {said}. {advice} {ON_PURPOSE}", status=status
+        )
 
 
 def _advice(provider: str, status: int | None) -> str:
-    """What to do about it: the words of the provider's own wire."""
-    from openclaw_mem_engine.providers.remote.wires import wire_of
-    from openclaw_mem_engine.providers.remote.wires.base import advice
+    """What to do about it, in the words of the provider's wire."""
+    from openclaw_mem_engine.providers.remote.wires import advice, wire_of
 
     try:
         return wire_of(provider).advice(status)
-    except ConfigError:  # somebody else's embedder
+    except ConfigError:  # an embedder that is none of ours
         return advice(status, key_variable="")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from openclaw_mem_engine.providers.remote.hosts import is_loopback
 
-#: Host of the provider itself, the only place where its list prices hold.
+#: Host of the provider itself, the only one where its list prices hold.
 PUBLIC_HOSTS = {
     "openai": "api.openai.com",
     "gemini": "generativelanguage.googleapis.com",
@@ -41,35 +41,35 @@ _PREFIXES = ("models/", "openai/", "gemini/", "google/", "voyage/", "mistral/")
 _MILLION = 1_000_000
 
 
-def price_per_million(provider: str, model: str, place: str) -> float | None:
+def price_per_million(provider: str, model: str, host: str) -> float | None:
     """US dollars per million tokens: 0.0 where it is free, None where the price is not known.
 
-    ``place`` is the host that gets the texts (with or without a port), "" for this machine, as
-    ``Embedder.place``.
+    ``host`` is the one that gets the texts (with or without a port), "" for this machine, as
+    ``Embedder.host``.
     """
     if provider in _IN_PROCESS:
         return 0.0
-    if provider == "ollama":  # a server of one's own, unless it is Ollama's
-        host = _host(place)
-        return None if host == "ollama.com" or host.endswith(".ollama.com") else 0.0
-    if provider not in PUBLIC_HOSTS or _host(place) != PUBLIC_HOSTS[provider]:
+    if provider == "ollama":  # a server of the user, unless it is Ollama's
+        name = _host(host)
+        return None if name == "ollama.com" or name.endswith(".ollama.com") else 0.0
+    if provider not in PUBLIC_HOSTS or _host(host) != PUBLIC_HOSTS[provider]:
         return None
     return LIST_PRICES[provider].get(_bare(model))
 
 
-def cost(provider: str, model: str, place: str, tokens: int) -> float | None:
+def cost(provider: str, model: str, host: str, tokens: int) -> float | None:
     """US dollars for so many tokens; None where the price is not known."""
-    price = price_per_million(provider, model, place)
+    price = price_per_million(provider, model, host)
     return None if price is None else price * max(0, tokens) / _MILLION
 
 
-def price_class(provider: str, model: str, place: str) -> str:
+def price_class(provider: str, model: str, host: str) -> str:
     """The price in words, for people."""
-    price = price_per_million(provider, model, place)
+    price = price_per_million(provider, model, host)
     if price is None:
-        if _host(place) == PUBLIC_HOSTS.get(provider):
+        if _host(host) == PUBLIC_HOSTS.get(provider):
             return "unknown price: a model that this release does not know; check the provider's page"
-        if _is_this_machine(place):
+        if _is_this_machine(host):
             return "unknown price: a server on this machine, free unless it passes text on"
         return "unknown price: custom endpoint"
     if provider in _IN_PROCESS:
@@ -92,15 +92,15 @@ def _bare(model: str) -> str:
     return name
 
 
-def _host(place: str) -> str:
-    """``place`` without port and brackets; an IPv6 address without brackets is taken as it stands."""
-    name = place.strip().lower()
+def _host(host: str) -> str:
+    """``host`` without port and brackets; an IPv6 address without brackets is taken as it is."""
+    name = host.strip().lower()
     if name.startswith("["):
         return name[1:].partition("]")[0]
     return name.partition(":")[0] if name.count(":") == 1 else name
 
 
-def _is_this_machine(place: str) -> bool:
-    host = _host(place)
+def _is_this_machine(host: str) -> bool:
+    name = _host(host)
     # "::1:8080" is an address and, written carelessly, a loopback host with a port.
-    return not host or is_loopback(host) or is_loopback(host.rpartition(":")[0])
+    return not name or is_loopback(name) or is_loopback(name.rpartition(":")[0])

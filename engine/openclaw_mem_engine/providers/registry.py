@@ -1,238 +1,151 @@
-"""The embedders of one configuration, ready for use: chosen, guarded against failing again and again, and
-metered; and what can be told about each of them."""
+"""Which providers exist: one line of a table for each, and what an embedder is made from.
+
+To add a provider, write one module with an object that has the methods of :class:`Provider`, and add its line
+to ``_PROVIDERS`` (or call :func:`register`). The module is imported when its provider is used.
+"""
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
 
-from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import Note, Space
-from openclaw_mem_engine.providers.base import Embedder, Embedders, EmbedderSpec, space_of
-from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
-from openclaw_mem_engine.providers.factory import make_embedder
-from openclaw_mem_engine.providers.faults import FAULTS, PROVIDER_FAULTS, FaultyEmbedder
-from openclaw_mem_engine.providers.prices import price_class
-from openclaw_mem_engine.providers.records import Health, ProviderRecords
-from openclaw_mem_engine.providers.resolve import Link, also_specs, chain, fallback_spec, primary_spec
+from openclaw_mem_engine.errors import ConfigError
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.records import DayUsage
+    from openclaw_mem_engine.providers.base import Caps, Embedder, Meter
 
-State = Literal["serving", "ready", "idle", "failed", "skipped"]
-
-RECORDS_FILE = "providers.sqlite"
-KEYWORDS = "keywords"
+#: Seconds to wait for the embedding of one query, and for one batch of documents.
+QUERY_TIMEOUT_S = 60.0
+BATCH_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class LinkState:
-    """One link of the chain as it stands. ``vectors`` of ``chunks`` passages have a vector in its space.
+class EmbedderSpec:
+    """Which embedder to make. Key, headers and address (which may hold a password) stay out of ``repr``, so
+    that a logged spec leaks nothing.
 
-    ``state``: serving answers now; ready could; idle could, but the index holds no vectors of it; failed did
-    not answer when it was last asked, or cannot be used as configured (``why``, ``since``, ``next_retry``:
-    epoch seconds, None when waiting does not help); skipped is not in use. ``space`` names its vectors;
-    ``last_ok`` is epoch seconds, ``last_ms`` what a query's vector took then.
+    Empty ``model`` and ``base_url`` mean the provider's default. ``key_missing`` says why there is no key,
+    for the error at the first text. Timeouts are in seconds; ``concurrency`` is the number of requests in
+    flight. For ``local``, ``model`` is a path or ``hf:`` URI, downloads go to ``model_folder``, and the
+    model leaves memory after ``idle_s`` seconds without a text.
+    Raises ConfigError for an unknown provider or a timeout that is not above 0.
     """
 
-    name: str
-    role: Literal["primary", "fallback", "also", "skipped", "keywords"]
-    state: State
-    why: str
+    provider: str = "static"
     model: str = ""
-    place: str = ""
-    key_origin: str = ""
-    price: str = ""
-    vectors: int = 0
-    chunks: int = 0
-    space: str = ""
-    since: float | None = None
-    next_retry: float | None = None
-    last_ok: float | None = None
-    last_ms: float | None = None
+    base_url: str = field(default="", repr=False)
+    api_key: str = field(default="", repr=False)
+    key_missing: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout_s: float = QUERY_TIMEOUT_S
+    batch_timeout_s: float = BATCH_TIMEOUT_S
+    concurrency: int = 4
+    model_folder: Path | None = None
+    idle_s: float = 300.0
 
-    @property
-    def in_use(self) -> bool:
-        """Whether this is an embedder that takes part."""
-        return self.role not in ("skipped", "keywords") and self.state != "skipped"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for ``openclaw-mem providers --json``."""
-        return {
-            "name": self.name,
-            "role": self.role,
-            "state": self.state,
-            "why": self.why,
-            "model": self.model,
-            "place": self.place,
-            "keyOrigin": self.key_origin,
-            "price": self.price,
-            "vectors": self.vectors,
-            "space": self.space,
-            "chunks": self.chunks,
-            "since": self.since,
-            "nextRetry": self.next_retry,
-            "lastOk": self.last_ok,
-            "lastMs": self.last_ms,
-        }
+    def __post_init__(self) -> None:
+        if self.provider not in names():
+            raise _unknown(self.provider)
+        for name, value in (("timeout_s", self.timeout_s), ("batch_timeout_s", self.batch_timeout_s)):
+            if not (math.isfinite(value) and value > 0):
+                raise ConfigError(f"Embedding {name} is {value!r}; it must be a number of seconds above 0.")
 
 
-class Lineup:
-    """Makes the embedders that ``settings`` ask for. Nothing is loaded or sent here.
+class Provider(Protocol):
+    """A kind of embedder. No method loads a model or sends anything."""
 
-    ``faults`` (names of ``faults.FAULTS``) spoil the primary on purpose; nothing of what follows from them is
-    written down. ``clock`` gives epoch seconds. ``read_only``: the embedders are asked for what they are,
-    never for a vector, and the file of the records stays as it is. Raises ConfigError for settings that
+    def make(self, spec: EmbedderSpec, meter: Meter | None, caps: Caps | None) -> Embedder:
+        """A new embedder. ``meter`` is called for every counted request, ``caps`` stores how many inputs a
+        server takes; both are for providers with requests. Raises ProviderError or ConfigError for a spec
+        that cannot be used."""
+        ...
+
+    def model_name(self, given: str) -> str:
+        """The name of the model in effect; the default for ""."""
+        ...
+
+    def base_url(self, given: str) -> str:
+        """The address that text is sent to; the default for "". Always "" when text stays in this process
+        or its children."""
+        ...
+
+
+class _Local:
+    """Models in GGUF files, loaded with llama.cpp in a child process."""
+
+    def make(self, spec: EmbedderSpec, meter: Meter | None, caps: Caps | None) -> Embedder:  # noqa: ARG002
+        from openclaw_mem_engine.providers.local.embedder import LocalEmbedder
+
+        return LocalEmbedder(
+            spec.model,
+            # Without a folder only a model that is a path can be used; its errors then name the path.
+            folder=spec.model_folder or Path(spec.model).parent,
+            idle_s=spec.idle_s,
+            query_timeout_s=spec.timeout_s,
+            batch_timeout_s=spec.batch_timeout_s,
+        )
+
+    def model_name(self, given: str) -> str:
+        from openclaw_mem_engine.providers.local.model_file import DEFAULT_MODEL
+
+        return given or DEFAULT_MODEL
+
+    def base_url(self, given: str) -> str:  # noqa: ARG002
+        return ""
+
+
+#: "module:attribute" below this package, or the provider itself.
+_PROVIDERS: dict[str, str | Provider] = {
+    "static": "static.embedder:PROVIDER",
+    "openai": "remote.wires:OPENAI",
+    "gemini": "remote.wires:GEMINI",
+    "voyage": "remote.wires:VOYAGE",
+    "mistral": "remote.wires:MISTRAL",
+    "ollama": "remote.wires:OLLAMA",
+    "local": _Local(),
+}
+
+
+def names() -> tuple[str, ...]:
+    """All names that a spec may hold; "none" (BM25 only) is the one without a provider."""
+    return (*_PROVIDERS, "none")
+
+
+def register(name: str, provider: str | Provider) -> None:
+    """Make a provider known: the object, or "module:attribute" below this package, imported at its first use.
+    An existing name is replaced."""
+    _PROVIDERS[name] = provider
+
+
+def provider_named(name: str) -> Provider:
+    """The provider of a name; imports its module. Raises ConfigError for an unknown one."""
+    found = _PROVIDERS.get(name)
+    if found is None:
+        raise _unknown(name)
+    if isinstance(found, str):
+        module, _, attribute = found.partition(":")
+        found = cast("Provider", getattr(import_module(f"{__package__}.{module}"), attribute))
+        _PROVIDERS[name] = found
+    return found
+
+
+def make_embedder(
+    spec: EmbedderSpec, *, meter: Meter | None = None, caps: Caps | None = None
+) -> Embedder | None:
+    """The embedder that ``spec`` asks for; None for "none" (BM25 only).
+
+    ``meter`` is called for every paid or counted request, ``caps`` stores how much a server takes at once;
+    neither means anything to embedders of this machine. A missing API key or model file shows at the first
+    text (NotConfigured), not here: the embedder still names its vector space, so that an index keeps its
+    vectors. Raises ProviderError for an unknown static model, ConfigError for a base URL, key or header that
     cannot be used.
     """
-
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        faults: frozenset[str] = frozenset(),
-        clock: Callable[[], float] = time.time,
-        random: Callable[[], float] = random.random,
-        read_only: bool = False,
-    ) -> None:
-        self._settings = settings
-        self._clock, self._random = clock, random
-        self.faults = faults
-        path = None if faults else settings.data_dir / RECORDS_FILE
-        self.records = ProviderRecords(path, clock, read_only=read_only)
-        self._links = chain(settings)
-        self._guards: dict[str, list[GuardedEmbedder]] = {}
-        fallback = fallback_spec(settings)
-        self.embedders = Embedders(
-            self._guarded("primary", primary_spec(settings), faults & PROVIDER_FAULTS),
-            self._guarded("fallback", fallback) if fallback else None,
-            tuple(made for spec in also_specs(settings) if (made := self._guarded("also", spec))),
-        )
-
-    def _guarded(
-        self, role: str, spec: EmbedderSpec, faults: frozenset[str] = frozenset()
-    ) -> GuardedEmbedder | None:
-        made = make_embedder(spec, meter=self.records.add_usage, caps=self.records)
-        if made is None:
-            return None
-        made = self._batched(made, spec)
-        if faults:
-            made = FaultyEmbedder(made, faults)
-        # Keys may stand in headers as well; another one is tried at once.
-        tag = self.records.key_tag(spec.api_key, *(f"{k}:{v}" for k, v in sorted(spec.headers.items())))
-        guarded = GuardedEmbedder(made, self.records, key_tag=tag, clock=self._clock, random=self._random)
-        self._guards.setdefault(role, []).append(guarded)
-        return guarded
-
-    def _batched(self, embedder: Embedder, spec: EmbedderSpec) -> Embedder:
-        """Round a provider with a batch interface, when that is switched on, what makes use of it."""
-        if not self._settings.provider.batch.enabled:
-            return embedder
-        from openclaw_mem_engine.providers.batch import with_batches
-
-        return with_batches(
-            embedder, spec, self.records, self._settings.provider.batch, agent=self._settings.agent
-        )
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """What makes every answer less than it could be."""
-        told = [Note("fault", f"A fault is switched on: {FAULTS[name]}.", "warning") for name in self.faults]
-        if self.records.note is not None:
-            told.append(self.records.note)
-        return tuple(told)
-
-    def states(
-        self, vectors: Mapping[Space, int], chunks: int, *, full_text: bool = True
-    ) -> tuple[LinkState, ...]:
-        """Every link of the chain, in its order, and keywords at the end. ``vectors`` counts the passages
-        that have a vector, by space; ``chunks`` counts all; without ``full_text`` keywords cannot look."""
-        found: list[LinkState] = []
-        guards = {role: list(made) for role, made in self._guards.items()}
-        for link in self._links:
-            waiting = guards.get(link.role, [])
-            guard = waiting.pop(0) if waiting else None
-            found.append(self._state(link, guard, vectors, chunks))
-        found = _who_serves(found)
-        return (*found, _keywords(found, full_text))
-
-    def _state(
-        self, link: Link, guard: GuardedEmbedder | None, vectors: Mapping[Space, int], chunks: int
-    ) -> LinkState:
-        if guard is None:
-            return LinkState(
-                link.name, link.role, "skipped", link.why, link.model, link.place, link.key_origin
-            )
-        health: Health = guard.health
-        space = space_of(guard)
-        held = vectors.get(space, 0)
-        missing = guard.why_not()
-        state: State
-        if missing is not None:
-            state, why = "failed", missing
-        elif health.failing_since is not None:
-            state, why = "failed", health.reason
-        elif chunks and not held:
-            state, why = "idle", f"the index holds no vectors of {space.label} yet: run `openclaw-mem index`"
-        else:
-            state, why = "ready", link.why
-        failing = state == "failed" and missing is None
-        return LinkState(
-            link.name,
-            link.role,
-            state,
-            why,
-            link.model,
-            guard.place,
-            link.key_origin,
-            price_class(guard.id, guard.model, guard.place),
-            held,
-            chunks,
-            space.label,
-            health.failing_since if failing else None,
-            health.next_retry if failing else None,
-            health.last_ok,
-            health.last_ms,
-        )
-
-    def probe(self, name: str) -> float:
-        """Ask a provider of the chain for one vector, now; returns milliseconds. Raises ProviderError, or
-        UsageError for one that is not in use."""
-        links = [link.name for link in self._links if link.role != "skipped"]
-        for role, guards in self._guards.items():
-            for guard in guards:
-                if name in (guard.id, role, f"{guard.id}:{guard.model}"):
-                    return guard.probe()
-        known = ", ".join(dict.fromkeys(links)) or "none"
-        raise UsageError(f"Provider {name!r} is not in use, so it cannot be asked. In use: {known}.")
-
-    def usage(self, days: int = 30) -> list[DayUsage]:
-        """Tokens and requests, newest day first."""
-        return self.records.usage(days)
-
-    def close(self) -> None:
-        """Close embedders and records."""
-        self.embedders.close()
-        self.records.close()
+    return None if spec.provider == "none" else provider_named(spec.provider).make(spec, meter, caps)
 
 
-def _keywords(links: Sequence[LinkState], full_text: bool) -> LinkState:
-    if not full_text:
-        return LinkState(KEYWORDS, "keywords", "failed", "full-text search is not available")
-    if any(link.state == "serving" for link in links):
-        return LinkState(KEYWORDS, "keywords", "ready", "answer beside the vectors")
-    return LinkState(KEYWORDS, "keywords", "serving", "no vectors answer: keywords alone")
-
-
-def _who_serves(links: list[LinkState]) -> list[LinkState]:
-    """The primary serves as long as it answers, then the fallback if the index holds vectors of its space."""
-    for role in ("primary", "fallback"):
-        for place, link in enumerate(links):
-            if link.role == role and link.state == "ready":
-                links[place] = replace(link, state="serving")
-                return links
-    return links
+def _unknown(name: str) -> ConfigError:
+    return ConfigError(f"Unknown embedding provider {name!r}; use one of: {', '.join(names())}.")

@@ -1,6 +1,6 @@
 """Which embedders a configuration asks for, in which role, and why; for each of the others, why not.
 
-Nothing is loaded or sent here, and a provider that is not in use is not even imported.
+Nothing is loaded or sent here, and the module of a provider that is not in use is not imported.
 """
 
 from __future__ import annotations
@@ -10,17 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from openclaw_mem_engine.config.also import model_of, name_of
-from openclaw_mem_engine.config.env import KEY_VARIABLES
-from openclaw_mem_engine.config.local_model import is_uri
 from openclaw_mem_engine.config.secret import printable, without_credentials
-from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, Endpoint, Settings
-from openclaw_mem_engine.providers.base import EmbedderSpec, ProviderName
+from openclaw_mem_engine.config.settings import (
+    ENDPOINT_NAMES,
+    KEY_VARIABLES,
+    Endpoint,
+    Settings,
+    is_uri,
+    model_of,
+    name_of,
+)
+from openclaw_mem_engine.providers.registry import EmbedderSpec, provider_named
+from openclaw_mem_engine.providers.remote.hosts import host_of
 
 Role = Literal["primary", "fallback", "also", "skipped"]
 
-#: The order in which ``auto`` looks, and after it those that nothing but their name chooses.
-ORDER: tuple[ProviderName, ...] = ("local", *ENDPOINT_NAMES, "static", "none")
+#: The order in which ``auto`` tries them, and after it those that only their name selects.
+ORDER: tuple[str, ...] = ("local", *ENDPOINT_NAMES, "static", "none")
 
 #: Seconds; a local model may have to be read from disk first, and it computes on this machine.
 LOCAL_QUERY_TIMEOUT_S = 300.0
@@ -30,18 +36,18 @@ _KEY_HEADERS = ("authorization", "x-goog-api-key")
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class Choice:
     """One provider and its role. All texts are for people and hold no key.
 
-    ``why`` says how it came to its role. ``model`` and ``place`` (the host that text goes to, "" when it does
-    not leave this machine) are empty for a skipped one, ``key_origin`` where there is no key.
+    ``why`` says how it came to its role. ``model`` and ``host`` (that text is sent to, "" when it does not
+    leave this machine) are empty for a skipped one, ``key_origin`` where there is no key.
     """
 
-    name: ProviderName
+    name: str
     role: Role
     why: str
     model: str = ""
-    place: str = ""
+    host: str = ""
     key_origin: str = ""
 
 
@@ -52,7 +58,7 @@ class _Use(NamedTuple):
     spec: EmbedderSpec
 
 
-def chain(settings: Settings) -> tuple[Link, ...]:
+def choices(settings: Settings) -> tuple[Choice, ...]:
     """Every provider in :data:`ORDER`: exactly one is the primary, which may be ``none``.
 
     A provider is there more than once when several of its models are in use: first as primary or fallback,
@@ -60,30 +66,30 @@ def chain(settings: Settings) -> tuple[Link, ...]:
     cannot be used.
     """
     uses = list(_uses(settings))
-    links: list[Link] = []
+    found: list[Choice] = []
     for name in ORDER:
-        used = [_link(settings, use) for use in uses if use.spec.provider == name]
-        links += used or [Link(name, "skipped", _why_not(settings, name), key_origin=_key(settings, name))]
-    return tuple(links)
+        used = [_choice(settings, use) for use in uses if use.spec.provider == name]
+        found += used or [Choice(name, "skipped", _why_not(settings, name), key_origin=_key(settings, name))]
+    return tuple(found)
 
 
 def primary_spec(settings: Settings) -> EmbedderSpec:
-    """The embedder that answers; provider "none" for keywords alone.
+    """The primary provider; "none" for BM25 only.
 
-    A provider that is named without a key stays: the first text tells what is missing.
+    A provider that is named without a key stays: the error at the first text says what is missing.
     """
     return _spec(settings, settings.provider.chosen)
 
 
 def fallback_spec(settings: Settings) -> EmbedderSpec | None:
-    """The embedder that answers when the primary fails; None without one. It never gets the primary's model,
-    and there is none for a primary that cannot fail (``none``) or that is the same provider."""
+    """The fallback provider, used when the primary fails; None without one. It never gets the primary's
+    model, and there is none for a primary that cannot fail (``none``) or that is the same provider."""
     return next((use.spec for use in _uses(settings) if use.role == "fallback"), None)
 
 
 def also_specs(settings: Settings) -> tuple[EmbedderSpec, ...]:
-    """The embedders whose vectors are kept beside the primary's, in the order of :data:`ORDER`, each once.
-    None of them when keywords alone are wanted."""
+    """The embedders whose vectors are stored besides the primary's, in the order of :data:`ORDER`, each once.
+    None of them when BM25 only is wanted."""
     return tuple(use.spec for use in _uses(settings) if use.role == "also")
 
 
@@ -98,7 +104,7 @@ def _uses(settings: Settings) -> Iterator[_Use]:
             if name == provider.fallback:
                 yield _Use("fallback", _spec(settings, name))
     entries = [(name, entry) for name in ORDER for entry in provider.also if name_of(entry) == name]
-    # Names of models are only looked up when there is something to compare.
+    # Names of models are resolved only when there is something to compare.
     seen: set[tuple[str, str]] = {_identity(primary)} if entries else set()
     for name, entry in entries:
         spec = _spec(settings, name, model_of(entry))
@@ -112,7 +118,7 @@ def _identity(spec: EmbedderSpec) -> tuple[str, str]:
     return spec.provider, _model(spec)
 
 
-def _spec(settings: Settings, name: ProviderName, model: str = "") -> EmbedderSpec:
+def _spec(settings: Settings, name: str, model: str = "") -> EmbedderSpec:
     provider = settings.provider
     if name in ("static", "none"):
         return EmbedderSpec(name)
@@ -140,7 +146,7 @@ def _spec(settings: Settings, name: ProviderName, model: str = "") -> EmbedderSp
     )
 
 
-def _endpoint(settings: Settings, name: ProviderName) -> Endpoint:
+def _endpoint(settings: Settings, name: str) -> Endpoint:
     provider = settings.provider
     found = next((provider.endpoints[known] for known in provider.endpoints if known == name), Endpoint())
     if name != provider.chosen:
@@ -151,36 +157,22 @@ def _endpoint(settings: Settings, name: ProviderName) -> Endpoint:
 
 def _model(spec: EmbedderSpec) -> str:
     """The name of the model in effect."""
-    if spec.provider == "static":
-        from openclaw_mem_engine.providers.static.embedder import MODEL
-
-        return MODEL
-    if spec.provider == "local":
-        from openclaw_mem_engine.providers.local.models import DEFAULT_MODEL
-
-        return spec.model or DEFAULT_MODEL
-    if spec.provider == "none":
-        return ""
-    from openclaw_mem_engine.providers.remote.wires import wire_of
-
-    return wire_of(spec.provider).model_name(spec.model)
+    return "" if spec.provider == "none" else provider_named(spec.provider).model_name(spec.model)
 
 
 def _host(spec: EmbedderSpec) -> tuple[str, bool]:
-    """(the server that is asked, "" for none; whether it is another machine).
+    """(host of the server, "" for none; whether it is another machine).
 
     Raises ConfigError for an address that cannot be used.
     """
-    if spec.provider not in ENDPOINT_NAMES:
+    base_url = "" if spec.provider == "none" else provider_named(spec.provider).base_url(spec.base_url)
+    if not base_url:
         return "", False
-    from openclaw_mem_engine.providers.remote.wires import wire_of
-    from openclaw_mem_engine.providers.remote.wires.base import host_of
-
-    host, is_here = host_of(wire_of(spec.provider).base_url(spec.base_url), spec.provider)
+    host, is_here = host_of(base_url, spec.provider)
     return host, not is_here
 
 
-def _link(settings: Settings, use: _Use) -> Link:
+def _choice(settings: Settings, use: _Use) -> Choice:
     name, role = use.spec.provider, use.role
     host, is_away = _host(use.spec)
     auto, primary = settings.provider.provider == "auto", settings.provider.chosen
@@ -193,12 +185,12 @@ def _link(settings: Settings, use: _Use) -> Link:
     elif role == "primary" and sent:
         why.append(f"chosen by auto, so {sent}")
     elif role == "fallback":
-        why.insert(0, f"stands in when {primary} fails")
+        why.insert(0, f"used when {primary} fails")
         why.append(sent and f"then {sent}")
     elif role == "also":
         why.insert(0, f"its vectors are kept beside those of {primary}")
         why.append(sent)
-    return Link(
+    return Choice(
         name,
         role,
         printable("; ".join(filter(None, why))),
@@ -214,9 +206,9 @@ def _named(settings: Settings) -> str:
 
 
 def _state(settings: Settings, spec: EmbedderSpec) -> str:
-    """What there is to know about an embedder in use, in a few words."""
+    """What is known about an embedder in use, in a few words."""
     if spec.provider == "none":
-        return "keyword search alone"
+        return "BM25 only"
     if spec.provider == "static":
         return "built in, English"
     if spec.provider != "local":
@@ -229,7 +221,7 @@ def _state(settings: Settings, spec: EmbedderSpec) -> str:
     return f"model {without_credentials(spec.model)}"
 
 
-def _key_state(settings: Settings, name: ProviderName) -> str:
+def _key_state(settings: Settings, name: str) -> str:
     endpoint = _endpoint(settings, name)
     key_origin = _key(settings, name)
     if key_origin:
@@ -244,8 +236,8 @@ def _key_state(settings: Settings, name: ProviderName) -> str:
     return f"no key: {advice}"
 
 
-def _key(settings: Settings, name: ProviderName) -> str:
-    """Where the key stands; "" when there is none."""
+def _key(settings: Settings, name: str) -> str:
+    """Where the key is set; "" when there is none."""
     if name not in ENDPOINT_NAMES:
         return ""
     endpoint = _endpoint(settings, name)
@@ -254,7 +246,7 @@ def _key(settings: Settings, name: ProviderName) -> str:
     return "the headers" if any(header.lower() in _KEY_HEADERS for header in endpoint.headers) else ""
 
 
-def _why_not(settings: Settings, name: ProviderName) -> str:
+def _why_not(settings: Settings, name: str) -> str:
     provider = settings.provider
     if provider.provider != "auto":
         return f"not chosen: {provider.chosen} is named"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.providers.prices import cost
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.providers.provider_state import ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
-    from openclaw_mem_engine.providers.registry import LinkState
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class Spent:
         return asdict(self)
 
 
-def summed(usage: Iterable[DayUsage], links: Sequence[LinkState], since: str = "") -> list[Spent]:
+def summed(usage: Iterable[DayUsage], links: Sequence[ProviderState], since: str = "") -> list[Spent]:
     """Usage by provider and model from the day ``since`` on (YYYY-MM-DD), most tokens first.
 
     What a model costs depends on where it is: one that is not among ``links`` has no known price.
     """
-    places = {(link.name, link.model): link.place for link in links}
+    places = {(link.name, link.model): link.host for link in links}
     days: dict[tuple[str, str], list[DayUsage]] = {}
     for day in usage:
         if day.day >= since:

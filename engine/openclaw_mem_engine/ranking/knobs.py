@@ -4,49 +4,82 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from difflib import get_close_matches
+from typing import Any, Literal, get_args, get_type_hints
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.ranking.knob_table import SPACES, KnobValue, spec
-from openclaw_mem_engine.ranking.pool import OVERFETCH
+from openclaw_mem_engine.ranking.knob_table import SPEC, KnobSpec, KnobValue, knob, value_text
+from openclaw_mem_engine.ranking.pool import OVERFETCH, Kind
 
 Mode = Literal["hybrid", "bm25", "vector"]
 Fusion = Literal["weighted", "rrf"]
 Rescue = Literal["off", "when-empty", "fill"]
 
+#: The kind of list that a mode leaves; a mode that is not here takes all of them.
+_ONLY: Mapping[Mode, Kind] = {"bm25": "lexical", "vector": "vector"}
+
+#: The vector spaces of an index in the order of their numbers: it can hold vectors of several embedders.
+Space = Literal["primary", "second", "third"]
+
+_SHARES = ("fusion=weighted", "mode=hybrid")
+
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """One complete ranking configuration. Build it with :func:`profile` and :meth:`set`."""
+    """One complete ranking configuration. Build it with :func:`profile` and :meth:`set`. The order of the
+    fields is that of the knob panel."""
 
     profile: str = "documented"
-    mode: Mode = "hybrid"
-    vector_space: Literal["primary", "second", "third"] = "primary"
-    lexical_form: Literal["or", "and"] = "or"
-    lexical_index: Literal["stemmed", "plain"] = "stemmed"
-    line_text: float = 0.0
-    line_vector: float = 0.0
-    fill_missing: bool = False
-    candidate_multiplier: int = 4
-    pool_results: int = 6
-    text_score: Literal["rank", "one", "max"] = "rank"
-    vector_score: Literal["cosine", "minmax"] = "cosine"
-    fusion: Fusion = "weighted"
-    vector_weight: float = 0.7
-    text_weight: float = 0.3
-    rrf_k: int = 60
-    decay: bool = False
-    half_life_days: float = 30.0
-    mmr: bool = False
-    mmr_lambda: float = 0.7
-    mmr_tokens: Literal["unicode", "ascii"] = "unicode"
-    min_score: float = 0.35
-    keyword_rescue: Rescue = "when-empty"
-    max_results: int = 6
+    mode: Mode = knob("hybrid", "which lists take part")
+    vector_space: Space = knob(
+        "primary",
+        "whose vectors count, when the index holds several",
+        free=False,
+        needs=("mode=hybrid|vector",),
+    )
+    fusion: Fusion = knob("weighted", "how the lists become one score")
+    vector_weight: float = knob(0.7, "share of the vector score in weighted fusion", needs=_SHARES)
+    text_weight: float = knob(0.3, "share of the text score in weighted fusion", needs=_SHARES)
+    rrf_k: int = knob(
+        60, "rank constant of RRF: 1 / (k + rank)", low=1, high=1000, step=5, leap=20, needs=("fusion=rrf",)
+    )
+    decay: bool = knob(False, "older dated notes count less")
+    half_life_days: float = knob(
+        30.0, "age at which a score is halved", low=1, high=3650, step=5, leap=30, needs=("decay=on",)
+    )
+    mmr: bool = knob(False, "prefer hits that differ from those already chosen")
+    mmr_lambda: float = knob(0.7, "1 is pure relevance, 0 pure diversity", needs=("mmr=on",))
+    min_score: float = knob(0.35, "hits below this are cut", needs=("fusion=weighted",))
+    keyword_rescue: Rescue = knob(
+        "when-empty", "keep keyword hits that the cut would lose", needs=("fusion=weighted",)
+    )
+    max_results: int = knob(6, "how many hits the agent gets", low=1, high=200, step=1, leap=5)
+    candidate_multiplier: int = knob(
+        4, "candidates of a list = max results × this", low=1, high=20, step=1, leap=4
+    )
+    pool_results: int = knob(6, "size the pool for at least so many results", low=1, high=200, step=1, leap=5)
+    text_score: Literal["rank", "one", "max"] = knob(
+        "rank", "bm25 as 1/(1+rank), 1 for all, or share of the best", needs=("fusion=weighted",)
+    )
+    vector_score: Literal["cosine", "minmax"] = knob(
+        "cosine", "cosine as it is, or spread from 0 to 1", needs=("fusion=weighted",)
+    )
+    mmr_tokens: Literal["unicode", "ascii"] = knob("unicode", "words that MMR compares", needs=("mmr=on",))
+    lexical_form: Literal["or", "and"] = knob(
+        "or", "any word (or) or every word (and) must match", free=False
+    )
+    lexical_index: Literal["stemmed", "plain"] = knob(
+        "stemmed", "stemmed words and CJK bigrams, or plain words", free=False
+    )
+    line_text: float = knob(
+        0.0, "how much the best line's bm25 adds", free=False, needs=("fusion=weighted", "text_score=max")
+    )
+    line_vector: float = knob(0.0, "share of the best line's cosine", free=False, needs=("fusion=weighted",))
+    fill_missing: bool = knob(False, "score a hit of one list on the other too", free=False)
 
     @property
     def candidates(self) -> int:
-        """Rows that each leg may send into the pool: ``min(200, multiplier × max(max_results,
+        """Rows that each list may send into the pool: ``min(200, multiplier × max(max_results,
         pool_results))``, so that asking for fewer results does not shrink what they are chosen from."""
         results = max(self.max_results, self.pool_results)
         return min(OVERFETCH, max(1, results * self.candidate_multiplier))
@@ -68,8 +101,20 @@ class Knobs:
 
     @property
     def space_number(self) -> int:
-        """Which vector leg of a pool is fused, from 0."""
-        return SPACES.index(self.vector_space)
+        """Which vector space of a pool is fused, from 0."""
+        return get_args(Space).index(self.vector_space)
+
+    def takes(self, kind: Kind) -> bool:
+        """Whether lists of a kind take part in this mode."""
+        return _ONLY.get(self.mode, kind) == kind
+
+    def missing_need(self, name: str) -> str:
+        """Why a knob has no effect with the others as they are ("needs decay on"), or an empty text."""
+        for need in spec(name).needs:
+            other, _, values = need.partition("=")
+            if value_text(getattr(self, other)) not in values.split("|"):
+                return f"needs {other} {values}".replace("_", " ").replace("|", " or ")
+        return ""
 
     def set(self, settings: Mapping[str, Any]) -> Knobs:
         """A copy with these knobs changed. Text values are parsed (``on``/``off`` for switches).
@@ -99,7 +144,35 @@ class Knobs:
         return {name: value for name, value in mine.items() if name != "profile" and value != theirs[name]}
 
 
-#: Documented: the published formulas, with two protections. Keyword rescue, because keywords alone reach
+_TYPES = get_type_hints(Knobs)
+
+#: The table of all knobs but the profile.
+KNOBS: Mapping[str, KnobSpec] = {
+    f.name: replace(f.metadata[SPEC], name=f.name, choices=get_args(_TYPES[f.name]))
+    for f in fields(Knobs)
+    if f.metadata
+}
+
+
+def spec(name: str) -> KnobSpec:
+    """The table entry of a knob. Raises UsageError with the nearest known names."""
+    try:
+        return KNOBS[name]
+    except KeyError:
+        near = get_close_matches(name, [*KNOBS, "profile"], 3, 0.5)
+        hint = f" Did you mean {', '.join(near)}?" if near else ""
+        raise UsageError(f"There is no knob {name!r}.{hint} Known: profile, {', '.join(KNOBS)}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A known ranker: its knobs, and its stages in order (names of ``ranking.pipeline.STAGES``)."""
+
+    knobs: Knobs
+    stages: tuple[str, ...]
+
+
+#: Documented: the published formulas, with two protections. Keyword rescue, because BM25 only reaches
 #: 0.3 × 0.5 and the cut is 0.35; and a pool that is never smaller than that of the default six results,
 #: because asking for one result must not find a worse best hit than asking for five.
 DOCUMENTED = Knobs()
@@ -131,12 +204,16 @@ WORKBENCH = Knobs(
     keyword_rescue="off",
 )
 
-PROFILES: Mapping[str, Knobs] = {knobs.profile: knobs for knobs in (DOCUMENTED, OPENCLAW_2026_2, WORKBENCH)}
+_STAGES = ("candidates", "fusion", "decay", "mmr", "min_score", "rescue", "max_results")
+
+PROFILES: Mapping[str, Profile] = {
+    knobs.profile: Profile(knobs, _STAGES) for knobs in (DOCUMENTED, OPENCLAW_2026_2, WORKBENCH)
+}
 
 
 def profile(name: str) -> Knobs:
     """The knobs of a named profile. Raises UsageError naming the known ones."""
     try:
-        return PROFILES[name.strip().lower()]
+        return PROFILES[name.strip().lower()].knobs
     except KeyError:
         raise UsageError(f"There is no profile {name!r}. Known: {', '.join(PROFILES)}.") from None

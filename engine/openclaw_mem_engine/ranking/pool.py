@@ -1,22 +1,22 @@
-"""What retrieval hands to ranking: an immutable pool of candidates with raw signals.
+"""What retrieval hands to ranking: an immutable pool of candidate lists with raw scores.
 
-Legs are over-fetched (200 rows a side by default) so that candidate count, result count and score cut are
-decisions of :func:`openclaw_mem_engine.ranking.rank.rank`, and every absence can be explained.
+Lists are over-fetched (200 rows each) so that candidate count, result count and score cut are decisions of
+:func:`openclaw_mem_engine.ranking.pipeline.rank`, and every absence can be explained.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from openclaw_mem_engine.model import Fallback, Freshness, Note, Source
 
-#: Rows fetched a leg, whatever the knobs say; also the upper bound of the candidate count.
+#: Rows fetched for each list, whatever the knobs are; also the upper bound of the candidate count.
 OVERFETCH = 200
 
-#: Codes of notes that say why a leg did not run.
-MISSING_LEG_NOTES = frozenset(
+#: Codes of notes that say why a list could not be made.
+MISSING_LIST_NOTES = frozenset(
     {
         "keywords-only",
         "other-vectors",
@@ -29,13 +29,14 @@ MISSING_LEG_NOTES = frozenset(
     }
 )
 
-LegKind = Literal["lexical", "vector"]
+#: What a list was made by; ``ranking.kinds`` holds what ranking knows of each.
+Kind = Literal["lexical", "vector"]
 DateKind = Literal["dated", "evergreen", "mtime"]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A chunk that some leg found. ``date`` is epoch seconds for decay, None where the text is evergreen."""
+    """A chunk of at least one list. ``date`` is epoch seconds for decay, None where the text is evergreen."""
 
     chunk_id: str
     path: str
@@ -51,9 +52,8 @@ class Candidate:
         return f"{self.path}:{self.start_line}-{self.end_line}"
 
 
-@dataclass(frozen=True, slots=True)
-class LegRow:
-    """One row of a leg; its rank is its position in the leg, from 1. ``raw`` is larger-is-better:
+class ListRow(NamedTuple):
+    """One row of a list; its rank is its position in the list, from 1. ``raw`` is larger-is-better:
     negated FTS5 bm25 (>= 0) or cosine similarity (-1..1)."""
 
     chunk_id: str
@@ -61,46 +61,57 @@ class LegRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
-    """One ranked candidate list. ``query`` is what was really asked (the full-text expression, or the text
-    that was embedded); ``milliseconds`` is wall time; ``words`` are the tokens a lexical leg looked for.
-    ``number`` counts vector spaces: 0 is the primary's (or that of its fallback), and ``space`` names whose
-    vectors were compared, "" for the primary's."""
+class CandidateList:
+    """One ranked list of chunks.
 
-    name: str
-    kind: LegKind
-    query: str
-    rows: tuple[LegRow, ...]
-    milliseconds: float = 0.0
-    words: tuple[str, ...] = ()
-    number: int = 0
-    space: str = ""
+    ``id`` is unique in a pool: the retriever ("bm25", "vector"), and for a further query or vector space of
+    the same retriever its name after a colon ("bm25:expanded"). ``query`` is what was really searched for
+    (the full-text expression, or the text that was embedded), ``words`` the tokens of a lexical one.
+    ``weight`` (above 0) is its share among the lists of its kind, and its factor in RRF. ``matched`` is
+    how many chunks matched in all, None where the store knows only that there are more than it returned.
+    ``milliseconds`` is wall time. ``label`` is the name on screens (5 letters fit), by default that of its
+    kind.
 
-
-@dataclass(frozen=True, slots=True)
-class Signals:
-    """Raw scores of one candidate beyond its place in a leg. None: not computed, or does not exist.
-
-    ``bm25`` and ``cosine`` are filled for every candidate near the head of any leg when the profile mixes
-    true scores (``Knobs.fill_missing``); the line ones hold the best single line of the chunk.
+    ``space_number`` counts vector spaces: 0 is the primary's (or that of its fallback), None is a list that
+    belongs to no space. ``space`` names whose vectors were compared, "" for the primary's.
     """
 
-    bm25: float | None = None
-    cosine: float | None = None
-    line_bm25: float | None = None
-    line_cosine: float | None = None
+    id: str
+    kind: Kind
+    query: str
+    rows: tuple[ListRow, ...]
+    weight: float = 1.0
+    matched: int | None = None
+    milliseconds: float = 0.0
+    words: tuple[str, ...] = ()
+    space_number: int | None = None
+    space: str = ""
+    label: str = ""
+
+
+class Signal(NamedTuple):
+    """What is known of one chunk for the query of one list, beyond its rank in it: ``raw`` is its true score,
+    also of a chunk outside the list; ``line`` is the score of its best single line. None: not computed, or
+    does not exist."""
+
+    raw: float | None = None
+    line: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Everything ``rank()`` needs, and nothing that can change. ``now`` is epoch seconds (the clock of the
-    answer: ranking has none of its own)."""
+    """Everything ``rank()`` needs, and nothing that can change.
+
+    ``candidates`` and ``rerank_scores`` are keyed by chunk id, ``signals`` by list id and then chunk id (only
+    for profiles that mix true scores). ``now`` is epoch seconds (the clock of the answer: ranking has none
+    of its own). ``timings`` are milliseconds by step, in the order in which they were spent.
+    """
 
     query: str
-    legs: tuple[Leg, ...]
+    lists: tuple[CandidateList, ...]
     candidates: Mapping[str, Candidate]
     now: float
-    signals: Mapping[str, Signals] = field(default_factory=dict)
+    signals: Mapping[str, Mapping[str, Signal]] = field(default_factory=dict)
     provider: str = "none"
     model: str = ""
     backend: str = "builtin"
@@ -108,10 +119,17 @@ class Pool:
     freshness: Freshness | None = None
     notes: tuple[Note, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
+    rerank_scores: Mapping[str, float] = field(default_factory=dict)
     # Knob-independent work (token bitsets) done once for a pool; the pool's content never changes, so
     # what is remembered here cannot become wrong.
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def leg(self, kind: LegKind, number: int = 0) -> Leg | None:
-        """The leg of a kind and number, or None when it did not run."""
-        return next((leg for leg in self.legs if leg.kind == kind and leg.number == number), None)
+    def first(self, kind: Kind, space_number: int = 0) -> CandidateList | None:
+        """The first list of a kind and, for vectors, of a space; None when there is none."""
+        return next(
+            (lst for lst in self.lists if lst.kind == kind and lst.space_number in (None, space_number)), None
+        )
+
+    def owner_of(self, found: CandidateList) -> str:
+        """Whose vectors a list compared: the configured provider's own space has no name but its model's."""
+        return "" if found.space_number is None else found.space or self.model or self.provider

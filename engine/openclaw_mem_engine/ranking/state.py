@@ -1,25 +1,184 @@
-"""The working state of one candidate while the stages run."""
+"""What the stages of a ranking work on: candidates in order, drops with reasons, and the trace so far."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from time import perf_counter
+from typing import NamedTuple
 
-from openclaw_mem_engine.ranking.trace import Diversity, Operand
+from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.ranking.kinds import RankedList
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.trace import Diversity, Operand, Outcome, Row, Stage, StageKind, Trace
 
 
 @dataclass(slots=True)
 class Ranked:
-    """A pool member on its way through the stages; becomes a ``Row`` of the trace at the end."""
+    """A candidate with a score. ``rank`` (from 1) is that among all that were scored, as the last stage that
+    changed scores or order left it."""
 
     chunk_id: str
     score: float
     operands: tuple[Operand, ...]
     scores: dict[str, float]
     ranks: dict[str, int]
+    rank: int = 0
+    rescued: bool = False
     diversity: Diversity | None = None
 
 
-def count_moves(before: Sequence[str], after: Sequence[Ranked]) -> int:
-    """How many candidates stand at another place than before."""
-    return sum(1 for old, item in zip(before, after, strict=True) if old != item.chunk_id)
+class _Drop(NamedTuple):
+    """``step`` counts stages down: what a later one dropped was nearer to being returned."""
+
+    step: int
+    order: float
+    chunk_id: str
+    outcome: Outcome
+
+
+#: Key, ranks and raw scores of a list.
+_Numbers = tuple[str, Mapping[str, int], Mapping[str, float]]
+
+
+class Displacement(NamedTuple):
+    """What an order stage says of a candidate that its score alone would have kept."""
+
+    stage: str
+    label: str
+    reason: Callable[[Ranked], str]
+
+
+class RankingState:
+    """A stage reads and changes ``ranked`` (best first) with :meth:`reorder`, :meth:`drop` and
+    :meth:`restore`, and records itself with :meth:`record`.
+
+    Stages tell later cuts what they know: ``why_low`` and ``why_late`` hold functions that explain a low
+    score or a late rank (an empty text: not the cause); the latest stage is asked first. ``no_cut`` says why
+    a score cut has no meaning for these scores, None when it has one.
+    """
+
+    def __init__(self, pool: Pool, knobs: Knobs) -> None:
+        self.pool = pool
+        self.knobs = knobs
+        self.notes: list[Note] = list(pool.notes)
+        self.lists: list[RankedList] = []
+        self.shown_lists: list[RankedList] = []
+        self.ranked: list[Ranked] = []
+        self.no_cut: str | None = None
+        self.why_low: list[Callable[[Ranked], str]] = []
+        self.why_late: list[Callable[[Ranked], str]] = []
+        self.displaced: Displacement | None = None
+        self._scored: dict[str, Ranked] = {}
+        self._drops: dict[str, _Drop] = {}
+        self._stages: list[Stage] = []
+        self._step = 0
+        self._start = 0.0
+
+    def run(self, stage: Callable[[RankingState], None]) -> None:
+        """Run one stage; its record carries the time since here."""
+        self._step += 1
+        self._start = perf_counter()
+        stage(self)
+
+    def add(self, items: Iterable[Ranked]) -> None:
+        """Candidates that now have a score, in any order; :meth:`reorder` follows."""
+        self.ranked.extend(items)
+        self._scored.update((item.chunk_id, item) for item in self.ranked)
+
+    def reorder(self, stage: str, order: Sequence[Ranked]) -> int:
+        """The candidates in a new order, remembered as the ranks of this stage. Returns how many moved."""
+        moved = sum(1 for old, new in zip(self.ranked, order, strict=True) if old is not new)
+        self.ranked = list(order)
+        for rank, item in enumerate(self.ranked, 1):
+            item.rank = item.ranks[stage] = rank
+        return moved
+
+    def drop(self, chunk_id: str, stage: str, label: str, reason: str, order: float) -> None:
+        """A candidate is not returned: ``reason`` is shown, ``order`` sorts what one stage dropped. The
+        stage takes it out of ``ranked`` itself."""
+        outcome = Outcome("dropped", None, stage, reason, False, label)
+        self._drops[chunk_id] = _Drop(-self._step, order, chunk_id, outcome)
+
+    def dropped_scores(self) -> list[Ranked]:
+        """Scored candidates that were dropped so far, in the order of dropping."""
+        return [self._scored[chunk_id] for chunk_id in self._drops if chunk_id in self._scored]
+
+    def restore(self, item: Ranked) -> None:
+        """A dropped candidate is returned after all, behind those that passed."""
+        del self._drops[item.chunk_id]
+        item.rescued = True
+        self.ranked.append(item)
+
+    def record(
+        self,
+        name: str,
+        formula: str,
+        constants: dict[str, float | str | bool],
+        entered: int,
+        left: int,
+        *,
+        kind: StageKind,
+        label: str,
+        heading: str,
+        changed: int = 0,
+        note: str = "",
+        limit: float | None = None,
+        milliseconds: float | None = None,
+    ) -> None:
+        """Add a stage to the trace. Its time is that since the stage began, if not given."""
+        spent = (perf_counter() - self._start) * 1000 if milliseconds is None else milliseconds
+        self._stages.append(
+            Stage(name, formula, constants, entered, left, changed, spent, note, kind, label, heading, limit)
+        )
+
+    # -- the trace ------------------------------------------------------------------------------------------
+
+    def trace(self) -> Trace:
+        """The explanation of everything that happened: a row for every candidate of the pool."""
+        lists = [(lst.key, lst.ranks, lst.raw) for lst in (*self.lists, *self.shown_lists)]
+        rows = [
+            self._row(item.chunk_id, lists, Outcome("returned", at, rescued=item.rescued))
+            for at, item in enumerate(self.ranked, 1)
+        ]
+        dropped = sorted(self._drops.values(), key=itemgetter(0, 1))
+        rows.extend(self._row(drop.chunk_id, lists, drop.outcome) for drop in dropped)
+        return Trace(
+            self.pool.query,
+            self.knobs,
+            tuple(self._stages),
+            tuple(rows),
+            tuple(self.notes),
+            tuple(self.lists),
+            tuple(self.shown_lists),
+        )
+
+    def _row(self, chunk_id: str, lists: Sequence[_Numbers], outcome: Outcome) -> Row:
+        candidate = self.pool.candidates[chunk_id]
+        scores: dict[str, float] = {}
+        ranks: dict[str, int] = {}
+        for key, ranks_of, raw in lists:
+            rank = ranks_of.get(chunk_id)
+            if rank is not None:
+                scores[key] = raw[chunk_id]
+                ranks[key] = rank
+        item = self._scored.get(chunk_id)
+        if item is not None:
+            scores.update(item.scores)
+            scores["final"] = item.score
+            ranks.update(item.ranks)
+            ranks["final"] = item.rank
+        return Row(
+            chunk_id,
+            candidate.path,
+            candidate.start_line,
+            candidate.end_line,
+            candidate.source,
+            scores,
+            ranks,
+            item.operands if item is not None else (),
+            outcome,
+            item.diversity if item is not None else None,
+        )

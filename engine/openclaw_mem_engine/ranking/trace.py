@@ -10,14 +10,25 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.model import Note, Source
+from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
 
 TRACE_VERSION = 1
 
+_DIVERSITY_KEYS = ("picked", "relevance", "similarity", "rival", "value")
+
+
+#: What a stage does: ``list`` is a candidate list and its cut, ``fusion`` makes scores out of lists,
+#: ``score`` changes scores, ``order`` the order only, ``cut`` drops by score, ``rescue`` takes back what was
+#: dropped, ``count`` drops by rank.
+StageKind = Literal["list", "fusion", "score", "order", "cut", "rescue", "count"]
+
 
 class Operand(NamedTuple):
-    """One term of a score. ``add`` contributes ``value × weight``; ``mul`` multiplies what stands so far by
-    ``value`` (weight 1). ``inputs`` hold the numbers that ``value`` was computed from."""
+    """One term of a score. ``add`` contributes ``value × weight``; ``mul`` multiplies the sum so far by
+    ``value`` (weight 1). ``label`` names the term: that of a list (``RankedList.term``), or the stage.
+    ``inputs`` hold the numbers that ``value`` was computed from, none where a list does not hold the
+    candidate; ``note`` then says why."""
 
     stage: str
     label: str
@@ -33,32 +44,34 @@ class Operand(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Returned at a rank, or dropped at a stage for a reason. ``rescued``: kept though below the cut."""
+    """Returned at a rank, or dropped at a stage for a reason. ``rescued``: kept though below the cut;
+    ``label`` is the short name of the stage."""
 
     kind: Literal["returned", "dropped"]
     rank: int | None = None
     stage: str | None = None
     reason: str | None = None
     rescued: bool = False
+    label: str = ""
 
 
 class Diversity(NamedTuple):
-    """What MMR saw: ``value = λ·relevance − (1 − λ)·similarity``, the largest similarity to a hit chosen
-    before, and which hit that was (a location; None for the first pick). ``picked`` is False for what was
-    left over when enough hits had been chosen."""
+    """The numbers of MMR: ``value = λ·relevance − (1 − λ)·similarity``, where ``similarity`` is the largest
+    one to a hit chosen before and ``nearest`` the location of that hit (None for the first pick). ``picked``
+    is False for what remained when enough hits had been chosen."""
 
     picked: bool
     relevance: float
     similarity: float
-    rival: str | None
+    nearest: str | None
     value: float
 
 
 class Row(NamedTuple):
-    """One candidate. ``scores`` and ``ranks`` are keyed by stage: ``bm25`` and ``vector`` hold the leg's raw
-    score and place, ``text`` the text score, ``fusion``/``decay``/``final`` the score after that stage,
-    ``mmr`` the selection value, ``vector:<space>`` the cosine in a space that is shown but not fused. Ranks
-    are from 1. Stages that did not see the candidate are absent."""
+    """One candidate. ``scores`` and ``ranks`` are keyed by list and stage: a list's key (``RankedList.key``)
+    holds its raw score and rank, its term the value that entered the fusion (where that is another number),
+    a stage the score after it (after an ``order`` stage its selection value), ``final`` the last one. Ranks
+    are from 1. Lists and stages that do not hold the candidate are absent."""
 
     chunk_id: str
     path: str
@@ -86,7 +99,9 @@ class Row(NamedTuple):
 
 class Stage(NamedTuple):
     """One step as it ran. ``entered``/``left`` count candidates; ``changed`` counts those whose rank the
-    stage moved (for MMR among the chosen hits, for rescue those it kept); ``milliseconds`` is wall time."""
+    stage moved (for MMR among the chosen hits, for rescue those it kept); ``milliseconds`` is wall time.
+    ``limit`` is what a cut compares with; ``label`` is the name on screens (5 letters fit), ``heading`` its
+    meaning."""
 
     name: str
     formula: str
@@ -96,17 +111,25 @@ class Stage(NamedTuple):
     changed: int
     milliseconds: float
     note: str = ""
+    kind: StageKind = "score"
+    label: str = ""
+    heading: str = ""
+    limit: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Rows are in order: returned ones by rank, then dropped ones, nearest to being returned first."""
+    """Rows are in order: returned ones by rank, then dropped ones, nearest to being returned first.
+    ``lists`` are those that were fused, in the order of their stages; ``shown_lists`` are those of other
+    vector spaces, without effect on the order."""
 
     query: str
     knobs: Knobs
     stages: tuple[Stage, ...]
     rows: tuple[Row, ...]
     notes: tuple[Note, ...]
+    lists: tuple[RankedList, ...] = ()
+    shown_lists: tuple[RankedList, ...] = ()
 
     @property
     def returned(self) -> tuple[Row, ...]:
@@ -122,10 +145,19 @@ class Trace:
     def stage(self, name: str) -> Stage | None:
         return next((stage for stage in self.stages if stage.name == name), None)
 
+    def of_kind(self, kind: StageKind) -> tuple[Stage, ...]:
+        """The stages of a kind, in the order in which they ran."""
+        return tuple(stage for stage in self.stages if stage.kind == kind)
+
+    @property
+    def cut(self) -> Stage | None:
+        """The score cut, when it ran and applies."""
+        return next((stage for stage in self.of_kind("cut") if not stage.note), None)
+
     @property
     def milliseconds(self) -> float:
-        """Time spent ranking (the legs' own time is in the pool)."""
-        return sum(stage.milliseconds for stage in self.stages if stage.name not in ("bm25", "vector"))
+        """Time spent ranking (the time of the lists is in the pool)."""
+        return sum(stage.milliseconds for stage in self.stages if stage.kind != "list")
 
     def to_dict(self) -> dict[str, object]:
         """Versioned plain data, ready for JSON."""
@@ -153,15 +185,15 @@ class Trace:
 
 def _row_dict(row: Row) -> dict[str, object]:
     outcome = row.outcome
-    told: dict[str, object] = {"kind": outcome.kind}
+    result: dict[str, object] = {"kind": outcome.kind}
     if outcome.rank is not None:
-        told["rank"] = outcome.rank
+        result["rank"] = outcome.rank
     if outcome.stage is not None:
-        told["stage"] = outcome.stage
+        result["stage"] = outcome.stage
     if outcome.reason is not None:
-        told["reason"] = outcome.reason
+        result["reason"] = outcome.reason
     if outcome.rescued:
-        told["rescued"] = True
+        result["rescued"] = True
     return {
         "chunkId": row.chunk_id,
         "path": row.path,
@@ -182,8 +214,8 @@ def _row_dict(row: Row) -> dict[str, object]:
             }
             for o in row.operands
         ],
-        **({"mmr": row.diversity._asdict()} if row.diversity else {}),
-        "outcome": told,
+        **({"mmr": dict(zip(_DIVERSITY_KEYS, row.diversity, strict=True))} if row.diversity else {}),
+        "outcome": result,
     }
 
 

@@ -13,12 +13,12 @@ from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress, Skippe
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
-from openclaw_mem_engine.retrieval.candidate_lists import Legs
+from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder
 from openclaw_mem_engine.retrieval.freshness import Standing, note_staleness
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
-from openclaw_mem_engine.stores.sqlite.lexical_query import LexicalQuery, build_keyword_query, build_query
-from openclaw_mem_engine.stores.sqlite.location import make_folder
+from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
+from openclaw_mem_engine.stores.sqlite.files import make_folder
 from openclaw_mem_engine.sync.flight import WAIT_S, SingleFlight, Wishes, sweep_unowned
 from openclaw_mem_engine.sync.indexer import fingerprint_of, needs_rebuild, sync
 from openclaw_mem_engine.sync.journal import Journal
@@ -166,10 +166,10 @@ class BuiltinBackend:
     def retrieve(
         self, query: str, knobs: Knobs, cancel: CancelToken | None = None, *, compare: bool = False
     ) -> Pool:
-        """Both legs, over-fetched, with every signal that these knobs need; with ``compare`` also the legs of
-        vector spaces that are not counted and cost time. A leg that the index is too damaged for is left out
-        with a note. Raises UsageError for a blank query, IndexUnavailable when damage leaves no leg or the
-        passages themselves cannot be read, Cancelled."""
+        """All candidate lists, over-fetched, with every signal that these knobs need; with ``compare`` also
+        the lists of vector spaces that are not counted and cost time. A list that cannot be read from a
+        damaged index is missing, with a note. Raises UsageError for a blank query, IndexUnavailable when
+        damage leaves no list or the passages themselves cannot be read, Cancelled."""
         thread, stop = threading.get_ident(), LinkedToken(cancel)
         self._searching[thread] = stop
         try:
@@ -186,31 +186,31 @@ class BuiltinBackend:
         notes: list[Note] = [*self.notes]
         timings: dict[str, float] = {}
         primary = self.embedders.primary
-        legs = Legs(self.store, self._vectors, primary, notes, timings)
-        spaces = legs.ask(query, cancel, counted=knobs.space_number, compare=compare)
+        builder = ListBuilder(self.store, self._vectors, primary, notes, timings)
+        spaces = builder.embed(query, cancel, counted=knobs.space_number, compare=compare)
         _stop_if_asked(cancel)
         # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
         # network, which both would have to wait for anyway.
         lexical = self._lexical_query(query, knobs, notes, vectors=bool(spaces))
         for asked in spaces:
-            legs.search_vectors(query, asked)
+            builder.add_vectors(query, asked)
             _stop_if_asked(cancel)
         if lexical is not None:
-            legs.search_words(lexical)
+            builder.add_words(lexical)
         _stop_if_asked(cancel)
-        legs.check()
+        builder.check()
         self.journal.answered(
-            legs.fallback, primary.id if primary is not None and legs.primary_answered else None
+            builder.fallback, primary.id if primary is not None and builder.primary_answered else None
         )
-        ids = list(dict.fromkeys(row.chunk_id for leg in legs.found for row in leg.rows))
+        ids = list(dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows))
         chunks = self.store.fetch(ids)
         candidates = {chunk_id: _candidate(chunks[chunk_id]) for chunk_id in ids if chunk_id in chunks}
-        # A chunk may vanish between two reads when another process syncs: it is then in no leg either.
+        # A chunk may vanish between two reads when another process syncs: it is then in no list either.
         kept = tuple(
-            replace(leg, rows=tuple(row for row in leg.rows if row.chunk_id in candidates))
-            for leg in legs.found
+            replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))
+            for found in builder.lists
         )
-        signals = legs.signals(kept, candidates, knobs)
+        signals = builder.signals(kept, candidates, knobs)
         _stop_if_asked(cancel)
         freshness = self._standing.known
         note_staleness(freshness, notes)
@@ -222,7 +222,7 @@ class BuiltinBackend:
             signals,
             *space_of(self.embedders.primary)[:2],
             self.name,
-            legs.fallback,
+            builder.fallback,
             freshness,
             tuple(notes),
             timings,
@@ -232,10 +232,8 @@ class BuiltinBackend:
         self, query: str, knobs: Knobs, notes: list[Note], *, vectors: bool
     ) -> LexicalQuery | None:
         if not self.store.caps.full_text:
-            told = "Full-text search is not available: " + (
-                "vectors alone." if vectors else "nobody can look."
-            )
-            notes.append(Note("no-full-text", told, "warning"))
+            remains = "vectors only." if vectors else "nothing can be searched."
+            notes.append(Note("no-full-text", f"Full-text search is not available: {remains}", "warning"))
             return None
         if knobs.lexical_form == "and" and self.embedders.primary is None:
             # What this profile's original does without embeddings.
@@ -258,10 +256,9 @@ class BuiltinBackend:
 
     def interrupt(self) -> None:
         """Stop the retrievals that other threads are waiting for; they raise Cancelled. A sync goes on."""
-        running = dict(self._searching)
-        for stop in running.values():
+        for stop in list(self._searching.values()):
             stop.set()
-        self.store.interrupt(running)
+        self.store.interrupt()
 
     def close(self) -> None:
         """Close index, embedders and event log."""

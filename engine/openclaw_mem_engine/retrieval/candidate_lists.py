@@ -1,36 +1,37 @@
-"""The legs of one retrieval over an index that may be damaged.
+"""The candidate lists of one retrieval over an index that may be damaged.
 
-What one leg cannot read costs the answer that leg, and a note says so: the other one needs nothing of it. And
-a pool holds both legs whatever the mode, so one which nobody asked for must not break the answer either.
+Damage costs the answer the lists that cannot be read, and a note says so: the others need nothing of them. A
+pool holds every list whatever the mode, so a list that the mode excludes must not break the answer either.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.errors import IndexLocked, IndexUnavailable
-from openclaw_mem_engine.model import Fallback, Note
+from openclaw_mem_engine.model import Fallback, Note, Space
+from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, Leg, LegRow, Signals
+from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Kind, ListRow, Signal
 from openclaw_mem_engine.retrieval.query_vectors import AskedSpace, QueryVectors, Searched
 from openclaw_mem_engine.stores.base import IndexStore
-from openclaw_mem_engine.stores.sqlite.gaps import repair_of
-from openclaw_mem_engine.stores.sqlite.lexical_query import LexicalQuery
+from openclaw_mem_engine.stores.damage import Damage, DamageTolerantSearch
+from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Embedder
 
+#: Ids of the lists in pools and traces.
+VECTOR, BM25 = "vector", "bm25"
 
-class Legs:
-    """Collects what each leg finds. ``found`` are the legs that ran; ``fallback`` is why the primary's
-    vectors did not answer; ``primary_answered`` tells whether they did. Notes and milliseconds go to what the
-    caller gives for them."""
+
+class ListBuilder:
+    """Makes the candidate lists of one query. ``lists`` are those that could be made, in the order of fusion;
+    ``fallback`` is why the primary's vectors were not searched; ``primary_answered`` says whether they were.
+    Notes and milliseconds are added to the given collections. All methods that read raise Cancelled."""
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class Legs:
         notes: list[Note],
         timings: dict[str, float],
     ) -> None:
-        self.found: list[Leg] = []
+        self.lists: list[CandidateList] = []
         self.fallback: Fallback | None = None
         self.primary_answered = False
         self._store = store
@@ -48,105 +49,119 @@ class Legs:
         self._primary = primary
         self._notes = notes
         self._timings = timings
-        self._failures: list[IndexUnavailable] = []
+        self._search = DamageTolerantSearch(store, self._report)
         self._lexical: LexicalQuery | None = None
         self._searched: dict[int, AskedSpace] = {}
+        self._asked: dict[Space, AskedSpace] = {}
         self._counted = 0
 
-    def ask(
+    def embed(
         self, query: str, cancel: CancelToken | None, *, counted: int, compare: bool
     ) -> tuple[AskedSpace, ...]:
-        """The query's vectors, of the spaces that are to be searched. Raises Cancelled."""
-        searched = Searched(())
+        """The query's vectors, of the spaces that are to be searched (see ``QueryVectors.of``)."""
         self._counted = counted
-        with self._damaged(self._vectors_damaged):
-            searched = self._vectors.of(
+        searched = self._search.attempt(
+            "vector",
+            lambda: self._vectors.of(
                 query, self._notes, self._timings, cancel, counted=counted, compare=compare
-            )
+            ),
+            Searched(()),
+        )
+        self._asked = {asked.space: asked for asked in searched.spaces}
         self.fallback = self.fallback or searched.fallback
         return searched.spaces
 
-    def search_vectors(self, query: str, asked: AskedSpace) -> None:
-        """Run the vector leg of one space. Raises Cancelled."""
-        with self._damaged(partial(self._space_damaged, asked)):
-            start = time.perf_counter()
-            rows = self._store.vector(asked.vector, OVERFETCH, space=asked.space)
-            spent = (time.perf_counter() - start) * 1000
-            self._timings["vector"] = self._timings.get("vector", 0.0) + spent
-            name = f"vector:{asked.shown}" if asked.number else "vector"
-            found = tuple(LegRow(*row) for row in rows)
-            self.found.append(
-                Leg(name, "vector", query, found, spent, number=asked.number, space=asked.shown)
+    def add_vectors(self, query: str, asked: AskedSpace) -> None:
+        """Add the vector list of one space."""
+        start = time.perf_counter()
+        rows = self._search.vector(asked.vector, OVERFETCH, asked.space)
+        if rows is not None:
+            found = self._add(VECTOR, "vector", query, rows, start)
+            self.lists[-1] = replace(
+                found, id=_vector_id(asked), space_number=asked.number, space=asked.shown
             )
             self._searched[asked.number] = asked
             self.primary_answered |= asked.embedder is self._primary
 
-    def search_words(self, lexical: LexicalQuery) -> None:
-        """Run the keyword leg. Raises Cancelled."""
-        with self._damaged(self._words_damaged):
-            start = time.perf_counter()
-            rows = tuple(LegRow(*row) for row in self._store.lexical(lexical, OVERFETCH))
-            spent = self._timings["bm25"] = (time.perf_counter() - start) * 1000
-            self.found.append(Leg("bm25", "lexical", lexical.expression(), rows, spent, lexical.words))
+    def add_words(self, lexical: LexicalQuery) -> None:
+        """Add the BM25 list."""
+        start = time.perf_counter()
+        rows = self._search.lexical(lexical, OVERFETCH)
+        if rows is not None:
+            found = self._add(BM25, "lexical", rows.query, rows, start)
+            self.lists[-1] = replace(found, words=lexical.words)
             self._lexical = lexical
 
+    def _add(self, id: str, kind: Kind, query: str, rows: CandidateRows, start: float) -> CandidateList:
+        spent = (time.perf_counter() - start) * 1000
+        step = KINDS[kind].label
+        self._timings[step] = self._timings.get(step, 0.0) + spent
+        made = CandidateList(
+            id, kind, query, tuple(ListRow(*row) for row in rows), matched=rows.matched, milliseconds=spent
+        )
+        self.lists.append(made)
+        return made
+
     def check(self) -> None:
-        """Raises IndexUnavailable when damage has left nobody to answer. A space that is only shown beside
-        the one that counts answers nothing."""
-        if self._failures and all(leg.number not in (0, self._counted) for leg in self.found):
-            raise self._failures[0]
+        """Raises IndexUnavailable when damage has left no list that counts. A space that is only shown beside
+        the counted one does not."""
+        counts, damages = (None, 0, self._counted), self._search.damages
+        if damages and all(found.space_number not in counts for found in self.lists):
+            raise damages[0].error
 
     def signals(
-        self, legs: Sequence[Leg], candidates: Mapping[str, Candidate], knobs: Knobs
-    ) -> dict[str, Signals]:
-        """True scores on both sides, and those of the best line, for the rows of ``legs`` that these knobs
-        let into the pool. Empty for profiles that need neither. Raises Cancelled."""
+        self, lists: Sequence[CandidateList], candidates: Mapping[str, Candidate], knobs: Knobs
+    ) -> dict[str, dict[str, Signal]]:
+        """True scores of both retrievers, and those of the best line, for the rows of ``lists`` that these
+        knobs let into the pool. Empty for profiles that need neither."""
         lines = knobs.line_text > 0 or knobs.line_vector > 0
         if not lines and not knobs.fill_missing:
             return {}
         start = time.perf_counter()
-        lexical, fused = self._lexical, self._searched.get(knobs.space_number)
-        legs = [leg for leg in legs if leg.kind == "lexical" or leg.number == knobs.space_number]
-        members = list(dict.fromkeys(row.chunk_id for leg in legs for row in leg.rows[: knobs.candidates]))
-        by_kind = {leg.kind: {row.chunk_id: row.raw for row in leg.rows} for leg in legs}
-        bm25, cosine = dict(by_kind.get("lexical", {})), dict(by_kind.get("vector", {}))
+        fused = [found for found in lists if found.space_number in (None, knobs.space_number)]
+        rows = (row for found in fused for row in found.rows[: knobs.candidates])
+        members = list(dict.fromkeys(row.chunk_id for row in rows))
         texts = {i: candidates[i].text for i in members}
-        line_bm25: dict[str, float] = {}
-        line_cosine: dict[str, float] = {}
+        lexical, asked = self._lexical, self._searched.get(knobs.space_number)
+        vector = VECTOR if asked is None else _vector_id(asked)
+        raw: dict[str, dict[str, float]] = {vector: {}, BM25: {}}
+        raw |= {found.id: dict(found.rows) for found in fused}
+        missing = {id: [i for i in members if i not in scores] for id, scores in raw.items()}
+        best: dict[str, dict[str, float]] = {vector: {}, BM25: {}}
         if lexical is not None:
-            with self._damaged(self._words_damaged):
-                if knobs.fill_missing:
-                    bm25.update(self._store.lexical_scores(lexical, [i for i in members if i not in bm25]))
-                if knobs.line_text > 0:
-                    line_bm25 = self._store.line_scores(lexical, texts)
-        if fused is not None:
-            with self._damaged(partial(self._space_damaged, fused)):
-                if knobs.fill_missing:
-                    unknown = [i for i in members if i not in cosine]
-                    cosine.update(self._store.cosines(fused.vector, unknown, fused.space))
-                if knobs.line_vector > 0:
-                    line_cosine = self._vectors.best_line_cosines(fused, texts)
+            if knobs.fill_missing:
+                raw[BM25].update(self._search.lexical_scores(lexical, missing[BM25]))
+            if knobs.line_text > 0:
+                best[BM25] = self._search.line_scores(lexical, texts)
+        if asked is not None:
+            if knobs.fill_missing:
+                raw[vector].update(self._search.cosines(asked.vector, missing[vector], asked.space))
+            if knobs.line_vector > 0:
+                best[vector] = self._search.attempt(
+                    "vector", lambda: self._vectors.best_line_cosines(asked, texts), {}, asked.space
+                )
         self._timings["lines"] = (time.perf_counter() - start) * 1000
-        return {i: Signals(bm25.get(i), cosine.get(i), line_bm25.get(i), line_cosine.get(i)) for i in members}
+        return {id: {i: Signal(raw[id].get(i), best[id].get(i)) for i in members} for id in best}
 
     # -- damage -----------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _damaged(self, tell: Callable[[IndexUnavailable], None]) -> Iterator[None]:
-        """Go on without what the body cannot read, and ``tell`` of it. A lock is no damage."""
-        try:
-            yield
-        except IndexLocked:
-            raise
-        except IndexUnavailable as error:
-            self._failures.append(error)
-            tell(error)
+    def _report(self, damage: Damage) -> None:
+        """Note what could not be read. The first vector space is the one that is fused by default; another is
+        compared with it."""
+        asked = self._asked.get(damage.space) if damage.space is not None else None
+        if damage.kind == "lexical":
+            self._words_damaged(damage)
+        elif asked is None or asked.number == 0:
+            self._vectors_damaged(damage)
+        else:
+            text = f"The vectors of {asked.shown} are not all shown: they cannot be read {damage.reason}"
+            self._note("beside-damaged", text)
 
-    def _vectors_damaged(self, error: IndexUnavailable) -> None:
-        """Keywords answer instead. Vectors that answered already stay in the answer."""
-        reason = f"the vectors of the index cannot all be read {_cause_and_repair(error)}"
-        ran = any(leg.kind == "vector" for leg in self.found)
-        self._note("vectors-damaged", f"{'Vectors in part' if ran else 'Keywords alone'}: {reason}")
+    def _vectors_damaged(self, damage: Damage) -> None:
+        """BM25 remains. Vector lists that were made already stay in the answer."""
+        reason = f"the vectors of the index cannot all be read {damage.reason}"
+        ran = any(found.space_number is not None for found in self.lists)
+        self._note("vectors-damaged", f"{'Vectors in part' if ran else 'BM25 only'}: {reason}")
         if self._primary is not None and not ran:
             served = "keywords" if self._store.caps.full_text else "nobody"
             if self.fallback is None:
@@ -155,27 +170,16 @@ class Legs:
                 both = f"{self.fallback.reason} Besides, {reason}"
                 self.fallback = replace(self.fallback, reason=both, served=served)
 
-    def _space_damaged(self, asked: AskedSpace, error: IndexUnavailable) -> None:
-        """The first space is the one that answers; another is compared with it."""
-        if asked.number == 0:
-            self._vectors_damaged(error)
-        else:
-            told = f"The vectors of {asked.shown} are not all shown: they cannot be read "
-            self._note("beside-damaged", told + _cause_and_repair(error))
-
-    def _words_damaged(self, error: IndexUnavailable) -> None:
-        """Vectors answer instead."""
-        told = "Keywords in part" if any(leg.kind == "lexical" for leg in self.found) else "Vectors alone"
-        reason = f"the full-text tables of the index cannot all be read {_cause_and_repair(error)}"
-        self._note("words-damaged", f"{told}: {reason}")
+    def _words_damaged(self, damage: Damage) -> None:
+        """Vectors remain."""
+        start = "BM25 in part" if any(found.id == BM25 for found in self.lists) else "Vectors only"
+        reason = f"the full-text tables of the index cannot all be read {damage.reason}"
+        self._note("words-damaged", f"{start}: {reason}")
 
     def _note(self, code: str, text: str) -> None:
         if all(note.code != code for note in self._notes):
             self._notes.append(Note(code, text, "warning"))
 
 
-def _cause_and_repair(error: IndexUnavailable) -> str:
-    """What SQLite or numpy said, and what to do about one leg. Our own message names the repair of a whole
-    index: too much here."""
-    cause = error.__cause__ or error
-    return f"({cause}). {repair_of(cause)}"
+def _vector_id(asked: AskedSpace) -> str:
+    return f"{VECTOR}:{asked.shown}" if asked.number else VECTOR

@@ -1,7 +1,7 @@
-"""The vectors of a query: one for every space that is searched, with an honest word when one is missing.
+"""The vectors of a query: one for every space that is searched, with a note for each that is missing.
 
-Who answers: the primary embedder, if the index holds vectors of its space. When it fails, the fallback, if
-the index holds vectors of *its* space. Else nobody, and keywords answer alone. A vector is only ever compared
+The primary embedder is asked, if the index holds vectors of its space; when it fails, the fallback, if the
+index holds vectors of *its* space. Without either the answer has BM25 only. A vector is only ever compared
 with vectors of its own space.
 """
 
@@ -30,7 +30,7 @@ _LINE_MEMORY = 20_000
 
 @dataclass(frozen=True, slots=True)
 class AskedSpace:
-    """A query's vector in one space. ``number`` 0 is the vector leg that counts unless a knob says otherwise;
+    """A query's vector in one space. ``number`` 0 is the space that is fused unless a knob chooses another;
     ``shown`` names the space where several are shown, "" for the primary's."""
 
     number: int
@@ -50,7 +50,7 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """Why the primary's vectors are not searched; ``code`` is that of the note that tells it."""
+    """Why the primary's vectors are not searched; ``code`` is that of the note about it."""
 
     fallback: Fallback
     code: Literal["other-vectors", "embedding-failed"] = "embedding-failed"
@@ -66,9 +66,9 @@ class QueryVectors:
         self._guard = threading.Lock()
 
     @property
-    def _alone(self) -> str:
-        """Who answers without vectors."""
-        return "Keywords alone" if self._store.caps.full_text else "No vectors"
+    def _remaining(self) -> str:
+        """How a note about missing vectors begins."""
+        return "BM25 only" if self._store.caps.full_text else "No vectors"
 
     def of(
         self,
@@ -80,17 +80,18 @@ class QueryVectors:
         counted: int = 0,
         compare: bool = False,
     ) -> Searched:
-        """The vectors of a query; what is missing is told in ``notes``, the milliseconds in ``timings``.
+        """The vectors of a query. Adds a note for each that is missing to ``notes``, and the milliseconds to
+        ``timings``.
 
         Besides the primary's there are those of the space with the number ``counted``, of embedders that
-        cost no time, and with ``compare`` of all. Raises Cancelled.
+        cost no time, and with ``compare`` of all. May wait for a network. Raises Cancelled.
         """
         start = time.perf_counter()
         found: list[AskedSpace] = []
         fallback = None
         primary = self._embedders.primary
         if primary is None:
-            notes.append(Note("keywords-only", "No embeddings by choice (provider none): keywords alone."))
+            notes.append(Note("keywords-only", "No embeddings by choice (provider none): BM25 only."))
         else:
             vector = self._primary(primary, query, notes, cancel)
             if isinstance(vector, _Failure):
@@ -140,8 +141,8 @@ class QueryVectors:
             return _Failure(Fallback(embedder.id, str(error)))
         if vector is None:
             name = f"{embedder.id} ({embedder.languages})"
-            told = f"{self._alone}: this query has no embedding with {name}."
-            notes.append(Note("no-embedding", told, "warning"))
+            text = f"{self._remaining}: this query has no embedding with {name}."
+            notes.append(Note("no-embedding", text, "warning"))
             return None
         held = self._store.vector_dims(space)
         if held is not None and held != vector.size:
@@ -151,17 +152,17 @@ class QueryVectors:
     def _instead(
         self, query: str, failure: _Failure, notes: list[Note], cancel: CancelToken | None
     ) -> AskedSpace | None:
-        """The configured fallback's vector, when the index holds vectors of its space. Tells who answers."""
+        """The configured fallback's vector, when the index holds vectors of its space; notes what remains."""
         reason = failure.fallback.reason
         vector, why_not = self._of_fallback(query, cancel)
         if vector is None:
-            told = f"{self._alone}: {reason} {why_not}".rstrip()
-            notes.append(Note(failure.code, told, "warning"))
+            text = f"{self._remaining}: {reason} {why_not}".rstrip()
+            notes.append(Note(failure.code, text, "warning"))
             return None
         covered, chunks = self._store.covered(vector.space), self._store.counts().chunks
         partly = f" They cover {covered:,} of {chunks:,} passages." if covered < chunks else ""
-        told = f"Vectors of the fallback {vector.shown} answer: {reason}{partly}"
-        notes.append(Note("fallback-vectors", told, "warning"))
+        text = f"Vectors of the fallback {vector.shown} answer: {reason}{partly}"
+        notes.append(Note("fallback-vectors", text, "warning"))
         return vector
 
     def _of_fallback(self, query: str, cancel: CancelToken | None) -> tuple[AskedSpace | None, str]:
@@ -188,17 +189,17 @@ class QueryVectors:
         """A vector that is only compared with others; its absence costs the answer nothing."""
         space = space_of(embedder)
         held = self._store.vector_dims(space)
-        told = f"The vectors of {space.label} are not shown: "
+        start = f"The vectors of {space.label} are not shown: "
         if held is None:
-            notes.append(Note("beside-missing", f"{told}run `openclaw-mem index` to make them."))
+            notes.append(Note("beside-missing", f"{start}run `openclaw-mem index` to make them."))
             return None
         try:
             vector = embedder.embed_query(query, cancel)
         except ProviderError as error:
-            notes.append(Note("beside-failed", f"{told}{error}"))
+            notes.append(Note("beside-failed", f"{start}{error}"))
             return None
         if vector is None or vector.size != held:
-            notes.append(Note("beside-missing", f"{told}this query has no vector to compare with them."))
+            notes.append(Note("beside-missing", f"{start}this query has no vector to compare with them."))
             return None
         return AskedSpace(number, space, vector, embedder, space.label)
 
@@ -209,7 +210,7 @@ class QueryVectors:
             return {}
         import numpy as np
 
-        from openclaw_mem_engine.stores.sqlite.resident import products
+        from openclaw_mem_engine.stores.scoring import products
 
         lines = {chunk_id: [x for x in text.split("\n") if x.strip()] for chunk_id, text in texts.items()}
         with self._guard:

@@ -1,20 +1,22 @@
-"""The one seam between searching and storage: what any index must offer.
+"""The seam between searching and storage: what every index offers, as protocols.
 
 A store gives candidate lists with raw scores and nothing more: it does not fuse, decay, diversify or cut.
-Tokenising and query building are ours (``words.py``), so that every store finds the same passages.
+Tokenising is ours (``query.py``), so that every store finds the same passages. A new store is one module that
+passes ``tests/engine/test_store_contract.py`` and one line of the registry in ``stores/__init__.py``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import Note, Source, Space
-from openclaw_mem_engine.stores.sqlite.lexical_query import LexicalQuery
+from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,14 +26,20 @@ if TYPE_CHECKING:
 
 #: Raised when rows or their tokenisation change shape: an index of another version is rebuilt.
 SCHEMA_VERSION = 1
+_UNLIMITED = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Caps:
-    """What this store can do here. ``vector_search`` says how vectors are compared; both ways are exact."""
+class Capabilities:
+    """What a store can do here, which code above it must not assume. ``vector_search`` says how vectors are
+    compared; ``exact``: nearest chunks and ranks are never approximate; ``max_depth``: the longest candidate
+    list, None when unlimited.
+    """
 
     full_text: bool
     vector_search: Literal["sqlite-vec", "in-process"]
+    exact: bool = True
+    max_depth: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +69,21 @@ class Fingerprint:
         return Fingerprint(**data)
 
     def differences(self, other: Fingerprint) -> list[str]:
-        """Human words for what differs, old value first."""
+        """What differs, for people: ``key old → new``."""
         mine, theirs = asdict(self), asdict(other)
-        told = [
+        different = [
             f"{key} {mine[key]!r} → {theirs[key]!r}"
             for key in mine
             if mine[key] != theirs[key] and key != "provider_key"
         ]
-        # A key is a hash that tells a reader nothing; it differs alone only when the endpoint does.
-        return told or ["another endpoint or header for the same model"]
+        return different or ["another endpoint or header for the same model"]
 
 
 class FileState(NamedTuple):
-    """What the index knows of a file. ``checked_ns`` is when its content was last compared with ``hash``;
-    that of a transcript also tells whether it was cut (see ``workspace.transcripts.cut_at``).
-
-    A file that holds no text for us (binary, not UTF-8) is remembered too, so that it is not read again and
-    again: its ``refusal`` says why and it has no chunks. A named tuple, because every rescan reads them all.
-    """
+    """What the index knows of a file. ``checked_ns``: when its content was last compared with ``hash`` (see
+    ``workspace.transcripts.cut_at`` for transcripts). ``refusal``: why it holds no text for us, "" when it
+    does; such a file is kept without chunks, so that it is not read again. A named tuple: every sync reads
+    them all."""
 
     path: str
     source: Source
@@ -106,20 +111,13 @@ class StoredChunk(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """The whole new content of one file: all its old chunks go, these come. ``vectors`` is parallel to
-    ``chunks``; None where a chunk has no embedding. ``awaits_vectors``: some could not be made now and
-    are to be tried again."""
+    ``chunks``; None where a chunk has no embedding. ``awaits_vectors``: some could not be made now, and the
+    next sync tries again."""
 
     state: FileState
     chunks: Sequence[StoredChunk]
     vectors: Sequence[Vector | None]
     awaits_vectors: bool = False
-
-
-class Scored(NamedTuple):
-    """One candidate: ``raw`` is larger-is-better (negated bm25 >= 0, or cosine -1..1)."""
-
-    chunk_id: str
-    raw: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,58 +149,31 @@ class CacheSize(NamedTuple):
     newest: float
 
 
-class IndexStore(Protocol):
-    """Thread-safe. Reads never wait for a writer; each call that writes is atomic.
+class SearchStore(Protocol):
+    """Searches over one index. Thread-safe; no method writes, and none waits for a writer.
 
-    An index may hold vectors of several spaces. ``space`` None means the primary one, which the fingerprint
-    names; vectors of others are compared in memory.
-
-    All methods raise IndexUnavailable (IndexLocked when another process holds the write lock) on trouble;
-    what was committed before stays whole.
-
-    ``follow`` goes on with what is at ``path`` when that is not what was opened any more, and returns a
-    number that is another one from then on. ``make`` False keeps what is opened as long as nothing is there.
+    ``space`` None means the primary vector space, which the fingerprint names. ``sources`` None means all.
+    Every method may read the disk or a server, for milliseconds, and raises IndexUnavailable (IndexDamaged
+    when what is stored cannot be read), and Cancelled after ``interrupt``.
     """
 
-    path: Path
-    caps: Caps
+    caps: Capabilities
 
     @property
-    def notes(self) -> tuple[Note, ...]: ...
+    def notes(self) -> tuple[Note, ...]:
+        """What makes answers less than they could be: a missing capability, rows that are gone or behind,
+        passages without vectors. Damage of derived rows is a note, not an error."""
 
-    def fingerprint(self) -> Fingerprint | None: ...
-
-    def generation(self) -> int: ...
-
-    def synced_at(self) -> float | None: ...
-
-    def counts(self) -> Counts: ...
-
-    def spaces(self) -> list[SpaceSize]: ...
-
-    def covered(self, space: Space | None = None) -> int: ...
-
-    def vector_dims(self, space: Space | None = None) -> int | None: ...
-
-    def files(self) -> Mapping[str, FileState]: ...
-
-    def is_hollow(self) -> bool: ...
-
-    def chunk_counts(self) -> dict[str, int]: ...
-
-    def chunks_of(self, path: str) -> list[StoredChunk]: ...
-
-    def in_full_text(self, ids: Iterable[str]) -> set[str]: ...
-
-    def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]: ...
+    def generation(self) -> int:
+        """Grows with every change of content; two equal values mean equal content."""
 
     def lexical(
         self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
-    ) -> list[Scored]: ...
-
-    def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]: ...
-
-    def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]: ...
+    ) -> CandidateRows:
+        """The ``limit`` best full-text matches by BM25 (k1 1.2, b 0.75, idf = max(ln((N - n + 0.5) / (n +
+        0.5)), 1e-6) over all chunks of the index). For ``keywords`` the union of one search per term, in
+        order of first appearance, each limited on its own. Which of several equal scores at the limit are
+        taken is not promised. Empty without full-text search."""
 
     def vector(
         self,
@@ -210,35 +181,135 @@ class IndexStore(Protocol):
         limit: int,
         sources: Sequence[Source] | None = None,
         space: Space | None = None,
-    ) -> list[Scored]: ...
+    ) -> CandidateRows:
+        """The ``limit`` nearest chunks by cosine; ``matched`` is how many were compared. ``vector`` is
+        float32 of unit length. Raises IndexUnavailable when it has other dimensions than those stored."""
 
-    def cosines(self, vector: Vector, ids: Sequence[str], space: Space | None = None) -> dict[str, float]: ...
+    def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
+        """The score that ``lexical`` gives these chunks, by chunk id; those that do not match are absent."""
 
-    def begin(self, fingerprint: Fingerprint) -> None: ...
+    def cosines(self, vector: Vector, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
+        """The cosine of these chunks, by chunk id; those without a vector in that space are absent."""
 
-    def apply(self, *changes: FileChange, built_with: Fingerprint | None = None) -> None: ...
+    def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
+        """BM25 of the best line of each text, by the key of the text (see ``scoring.best_line_scores``); 0
+        where no line matches. Empty without full-text search."""
 
-    def touch(self, states: Sequence[FileState]) -> None: ...
+    def lexical_rank(self, query: LexicalQuery, chunk_id: str) -> int | None:
+        """The 1-based rank of a chunk in an unlimited ``lexical`` list; None when it does not match."""
+        return self.lexical(query, _UNLIMITED).rank_of(chunk_id)
 
-    def remove(self, path: str, source: Source) -> None: ...
+    def vector_rank(self, vector: Vector, chunk_id: str, space: Space | None = None) -> int | None:
+        """The same in an unlimited ``vector`` list; None when it has no vector in that space."""
+        return self.vector(vector, _UNLIMITED, space=space).rank_of(chunk_id)
 
-    def finish(self, synced_at: float) -> None: ...
+    def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
+        """Chunks with the time of their file, by chunk id; unknown ids are absent."""
 
-    def cached_vectors(
-        self, hashes: Iterable[str], space: Space | None = None
-    ) -> dict[str, Vector | None]: ...
+    def interrupt(self) -> None:
+        """Stop the searches that run at this moment; they raise Cancelled. Other reads and writes go on."""
 
-    def cache_vectors(self, vectors: Mapping[str, Vector | None], space: Space | None = None) -> None: ...
+    def close(self) -> None:
+        """Release all; searches of other threads are interrupted. May wait two seconds."""
 
-    def cache_sizes(self) -> list[CacheSize]: ...
 
-    def prune_cache(self, most: int) -> int: ...
+class IndexContent(Protocol):
+    """What an index holds. Thread-safe; no method writes. Raises IndexUnavailable, IndexDamaged."""
 
-    def chunks_without_vector(self, limit: int, space: Space | None = None) -> list[StoredChunk]: ...
+    def fingerprint(self) -> Fingerprint | None:
+        """What the content was built with; None for an index that was never begun. Raises IndexUnavailable
+        for one that a newer program wrote."""
 
-    def set_vectors(self, vectors: Mapping[str, Vector], built_with: Fingerprint | None = None) -> None: ...
+    def synced_at(self) -> float | None:
+        """Epoch seconds of the last completed sync, None before the first."""
 
-    def vectors_complete(self) -> None: ...
+    def counts(self) -> Counts: ...
+
+    def spaces(self) -> list[SpaceSize]:
+        """Every vector space of which some chunk has a vector."""
+
+    def covered(self, space: Space | None = None) -> int:
+        """How many chunks have a vector in this space."""
+
+    def vector_dims(self, space: Space | None = None) -> int | None:
+        """Length of the vectors of a space; None as long as there is none."""
+
+    def files(self) -> Mapping[str, FileState]:
+        """Known files by path. The mapping may be shared: do not change it."""
+
+    def chunk_counts(self) -> dict[str, int]:
+        """How many chunks each file has, by path; a file without any is absent."""
+
+    def chunks_of(self, path: str) -> list[StoredChunk]:
+        """All chunks of a file, in reading order; empty for an unknown file."""
+
+    def in_full_text(self, ids: Iterable[str]) -> set[str]:
+        """Those of these chunks that a full-text search can find."""
+
+    def is_hollow(self) -> bool:
+        """Whether files with text are known but no chunk: the index has lost its content."""
+
+
+class EmbeddingCache(Protocol):
+    """Embeddings by space and ``model.text_hash``, for rebuilds and texts that come back. Thread-safe; each
+    write is atomic. Raises IndexUnavailable, IndexLocked."""
+
+    def cached_vectors(self, hashes: Iterable[str], space: Space | None = None) -> dict[str, Vector | None]:
+        """Known embeddings by text hash; None where the text is known to have none; unknown ones absent."""
+
+    def cache_vectors(self, vectors: Mapping[str, Vector | None], space: Space | None = None) -> None:
+        """Keep embeddings by text hash, over those that are there. A chunk is searchable in another than the
+        primary space as soon as its embedding is here."""
+
+    def cache_sizes(self) -> list[CacheSize]:
+        """The cache, space by space, the largest first."""
+
+    def prune_cache(self, most: int) -> int:
+        """Forget the oldest embeddings beyond ``most`` rows, never one that a chunk of the index needs.
+        Returns how many were removed."""
+
+
+class IndexWriter(Protocol):
+    """Changes of one generation of an index. Each call is atomic: after a kill, or an exception, either all
+    of it is there or nothing. Applying the same change twice leaves the same rows.
+    Waits some seconds for another process that writes, then raises IndexLocked; IndexUnavailable when the
+    disk is full. ``built_with`` is what the changes were made for: IndexChanged when the index differs.
+    """
+
+    def begin(self, fingerprint: Fingerprint) -> None:
+        """Declare what an empty index will be built with."""
+
+    def apply(self, *changes: FileChange, built_with: Fingerprint | None = None) -> None:
+        """Replace everything known of these files, all in one step: small files are written together."""
+
+    def touch(self, states: Sequence[FileState]) -> None:
+        """Keep new times of files whose content is the same. Does not change the generation."""
+
+    def remove(self, path: str, source: Source) -> None:
+        """Forget a file and all its chunks; an unknown one is no error. Its embeddings stay in the cache."""
+
+    def chunks_without_vector(self, limit: int, space: Space | None = None) -> list[StoredChunk]:
+        """At most ``limit`` chunks that were not embedded in this space. Of the primary space they are looked
+        for only after an ``apply`` with ``awaits_vectors``, until ``vectors_complete``."""
+
+    def set_vectors(self, vectors: Mapping[str, Vector], built_with: Fingerprint | None = None) -> None:
+        """Give stored chunks their vectors of the primary space, by chunk id."""
+
+    def vectors_complete(self) -> None:
+        """Record that no chunk waits for a vector of the primary space."""
+
+    def finish(self, synced_at: float) -> None:
+        """Record a completed sync, epoch seconds."""
+
+
+class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protocol):
+    """An opened index: searched, and written in its live generation."""
+
+    path: Path  # names the index, also for the lock of a sync; nothing above the store opens it
+
+    def new_generation(self, fingerprint: Fingerprint, without: Space | None = None) -> Generation:
+        """Begin an empty generation. The embedding cache is carried over, but none of the space ``without``
+        (not comparable with vectors to come). Raises IndexUnavailable, also when there is no room for it."""
 
     def rebuild(
         self,
@@ -247,12 +318,33 @@ class IndexStore(Protocol):
         cancel: CancelToken | None = None,
         *,
         without: Space | None = None,
-    ) -> None: ...
+    ) -> None:
+        """Fill a new generation with ``fill``, then let it replace this one; searches see the old content
+        until then. Raises what ``fill`` raises, and Cancelled: the old content and new embeddings stay."""
+        generation = self.new_generation(fingerprint, without)
+        try:
+            fill(generation)
+            if cancel is not None and cancel.is_set():
+                raise Cancelled("The rebuild was stopped; the old index is as it was.")
+            generation.commit()
+        finally:
+            generation.abort()
 
-    def follow(self, *, make: bool = True) -> int: ...
+    def follow(self, *, make: bool = True) -> int:
+        """Reopen when another index is at ``path`` now; complete rows that another process could not write.
+        Returns a number that changes when the index does. ``make`` False keeps what is opened as long as
+        nothing is at ``path``. Raises what opening raises; what was opened is kept then."""
 
-    def bytes_on_disk(self) -> int: ...
+    def bytes_on_disk(self) -> int:
+        """Size in bytes, with what is not yet merged into the index; 0 for one in memory."""
 
-    def interrupt(self, threads: Collection[int]) -> None: ...
 
-    def close(self) -> None: ...
+class Generation(IndexStore, Protocol):
+    """A generation that is being filled: it is not searched before ``commit``."""
+
+    def commit(self) -> None:
+        """Replace the old generation by this one, in one step for all readers in all processes."""
+
+    def abort(self) -> None:
+        """Drop this generation; its new embeddings go to the cache of the old one. Does nothing after
+        ``commit`` or a second time."""

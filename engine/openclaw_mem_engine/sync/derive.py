@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from openclaw_mem_engine.chunking.line_chunker import index_chunks
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.model import ChunkSpan, MemoryFile, Space, text_hash, utf8
+from openclaw_mem_engine.model import ChunkSpan, MemoryFile, Space, chunk_id_of, text_hash, utf8
 from openclaw_mem_engine.providers.remote.limits import split_utf8
 from openclaw_mem_engine.stores.base import FileState, StoredChunk
-from openclaw_mem_engine.stores.sqlite.identity import chunk_id_of
 from openclaw_mem_engine.sync.partly_read import PartlyRead
 from openclaw_mem_engine.workspace.reading import read_note
 from openclaw_mem_engine.workspace.transcripts import read_transcript

@@ -106,7 +106,7 @@ class Embedding:
                     f"Embedding takes longer than {self._budget_s:g} s, for which nobody should wait."
                 )
             except TextRefused as error:
-                self._refused[missing[error.place]] = error
+                self._refused[missing[error.position]] = error
                 if not self.embedded and len(self._refused) >= _REFUSALS:
                     self.failure = error
             except ProviderError as error:
@@ -194,7 +194,7 @@ class Embedding:
         assert embedder is not None
         seconds = time.monotonic() - self._since
         rate = f", {self.embedded / seconds:.0f}/s" if seconds > 1 else ""
-        spent = cost(embedder.id, embedder.model, embedder.place, estimated_tokens(self._bytes))
+        spent = cost(embedder.id, embedder.model, embedder.host, estimated_tokens(self._bytes))
         price = f", about ${spent:.4f}" if spent else ""
         return f"  embedded {done:,} of {total:,}{rate}{price}"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
 from openclaw_mem_engine.model import Progress
-from openclaw_mem_engine.stores.sqlite.aside import has_leftovers, sweep
+from openclaw_mem_engine.stores.sqlite.files import has_leftovers, sweep
 from openclaw_mem_engine.sync.lock import Killed, SyncLock
 from openclaw_mem_engine.sync.owner import Owner, now_s
 from openclaw_mem_engine.sync.report import SyncReport

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
-from openclaw_mem_engine.stores.sqlite.aside import has_leftovers
+from openclaw_mem_engine.stores.sqlite.files import has_leftovers
 from openclaw_mem_engine.sync.exclusive import Exclusive
 from openclaw_mem_engine.sync.owner import MOST_BYTES, Owner, now_s, parse_owner, read_owner
 

@@ -136,11 +136,11 @@ def _planned(
     tokens = estimated_tokens(sum(len(utf8(text)) for text in missing))
     return PlannedSpace(
         space,
-        embedder.place,
+        embedder.host,
         len(missing),
         len(known),
         tokens,
-        price_class(embedder.id, embedder.model, embedder.place),
-        cost(embedder.id, embedder.model, embedder.place, tokens),
+        price_class(embedder.id, embedder.model, embedder.host),
+        cost(embedder.id, embedder.model, embedder.host, tokens),
         embedder.why_not() or "",
     )

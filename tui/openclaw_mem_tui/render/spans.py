@@ -29,8 +29,8 @@ ROLES = (
     "bad",  # went down, was dropped
     "warn",  # degraded service
     "match",  # a matched term: underlined, never by colour alone
-    "vector",  # bar of the vector score
-    "text",  # bar of the BM25 score
+    "vector",  # bar of a vector list
+    "text",  # bar of a lexical list
     "sum",  # bar of a total
     "key",  # a key to press
 )

@@ -160,7 +160,7 @@ def served(pool: Pool) -> str:
         if source not in ("keywords", "nobody"):
             return f"vectors of {source} answer"
         return "BM25 only" if source == "keywords" else "no retriever answers"
-    return "BM25 only" if pool.leg("lexical") is not None else "no retriever answers"
+    return "BM25 only" if pool.first("lexical") is not None else "no retriever answers"
 
 
 def reason(pool: Pool) -> str:
@@ -169,7 +169,7 @@ def reason(pool: Pool) -> str:
         return ""
     for note in pool.notes:
         if note.code in _OF_FALLBACK and pool.fallback.reason in note.text:
-            return note.text.removeprefix("Keywords alone: ")
+            return note.text.removeprefix("BM25 only: ")
     return pool.fallback.reason
 
 

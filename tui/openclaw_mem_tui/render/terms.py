@@ -20,7 +20,7 @@ class Marker:
 
     @classmethod
     def of(cls, pool: Pool | None) -> Marker:
-        """The marker for the terms that a pool's BM25 query had."""
+        """The marker for what a pool's lexical lists searched for."""
         return cls(Matches.of(pool) if pool is not None else Matches(frozenset(), ()))
 
     def mark(self, text: str, role: str = "") -> Line:

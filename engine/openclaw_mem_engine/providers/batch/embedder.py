@@ -9,32 +9,33 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.model import text_hash, utf8
 from openclaw_mem_engine.providers.base import TextRefused, stop_if_cancelled
+from openclaw_mem_engine.providers.base_embedder import DelegatingEmbedder
+from openclaw_mem_engine.providers.batch.gemini import GeminiBatch
 from openclaw_mem_engine.providers.batch.jobs import BatchJobs
-from openclaw_mem_engine.providers.batch.wires import batch_wire
-from openclaw_mem_engine.providers.delegating import Wrapped
-from openclaw_mem_engine.providers.remote.quoting import secrets_in
+from openclaw_mem_engine.providers.batch.services import BatchService, OpenAIBatch, VoyageBatch
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.config.settings import BatchSettings
     from openclaw_mem_engine.model import Note, Progress
-    from openclaw_mem_engine.providers.base import Embedder, EmbedderSpec, Keep, Vector
+    from openclaw_mem_engine.providers.base import Embedder, Keep, Vector
     from openclaw_mem_engine.providers.records import ProviderRecords
     from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
+    from openclaw_mem_engine.providers.remote.transport import Transport
 
 #: Fewer new texts are embedded by plain requests: that takes seconds and costs next to nothing, while a job
 #: takes minutes to hours. It is what a sync after some edited notes brings.
 MIN_TEXTS = 32
-#: While waiting for another call's jobs the cancel token is looked at this often, in seconds.
+#: Seconds between two checks of the cancel token while another call handles jobs.
 _SLICE_S = 0.1
 
 
-class BatchEmbedder(Wrapped["RemoteEmbedder"]):
+class BatchEmbedder(DelegatingEmbedder["RemoteEmbedder"]):
     """``inner`` with the provider's batch interface for ``embed_documents``.
 
-    A text that waits in a job has the vector None in the answer, and ``keep`` does not hear of it: only what
-    ``keep`` heard of is final. ``waiting`` are the hashes of those texts. Safe to use from several threads:
-    one at a time has to do with jobs, and the others get what it found for them.
+    A text that waits in a job has the vector None in the answer, and ``keep`` is not called for it: only what
+    ``keep`` was called for is final. ``waiting`` are the hashes of those texts. Safe to use from several
+    threads: one at a time handles jobs, and the others get what it found for them.
     """
 
     def __init__(self, inner: RemoteEmbedder, jobs: BatchJobs, *, minimum: int = MIN_TEXTS) -> None:
@@ -42,7 +43,7 @@ class BatchEmbedder(Wrapped["RemoteEmbedder"]):
         self._jobs, self._minimum = jobs, minimum
         self._lock = threading.Lock()
         self._notes: list[Note] = []
-        #: Held by the call that has to do with jobs; and all calls that hold it or wait for it.
+        #: Held by the call that handles jobs; and all calls that hold it or wait for it.
         self._turn = threading.Lock()
         self._calls: list[_Asked] = []
         #: SHA-256 of the texts that the last ``embed_documents`` left to a running job.
@@ -59,7 +60,7 @@ class BatchEmbedder(Wrapped["RemoteEmbedder"]):
             return tuple(self._notes)
 
     def take_notes(self) -> tuple[Note, ...]:
-        """The notes, those of the inner embedder too; the next call tells only what is new."""
+        """The notes, those of the inner embedder too; the next call returns only new ones."""
         with self._lock:
             notes, self._notes = tuple(self._notes), []
         return (*notes, *self._inner.take_notes())
@@ -80,7 +81,7 @@ class BatchEmbedder(Wrapped["RemoteEmbedder"]):
         with self._lock:
             self._calls.append(asked)
         try:
-            if self._for_jobs(asked.wanted) or self._has_company(asked):
+            if self._for_jobs(asked.wanted) or self._overlaps(asked):
                 with self._my_turn(cancel):
                     self._embed(asked, cancel, progress)
             else:
@@ -91,7 +92,7 @@ class BatchEmbedder(Wrapped["RemoteEmbedder"]):
                 self._calls.remove(asked)
         return asked.vectors
 
-    def _has_company(self, mine: _Asked) -> bool:
+    def _overlaps(self, mine: _Asked) -> bool:
         """Whether another call that is under way wants some of the same texts, or has found them just now."""
         with self._lock:
             others = [call for call in self._calls if call is not mine]
@@ -109,7 +110,7 @@ class BatchEmbedder(Wrapped["RemoteEmbedder"]):
     def _embed(self, asked: _Asked, cancel: CancelToken | None, progress: Progress | None) -> None:
         """By jobs what is theirs, the rest by plain requests; one call at a time."""
         stop_if_cancelled(cancel)
-        # What an earlier call has found for us is paid for, and its job may be forgotten already.
+        # What an earlier call has found for this one is paid for, and its job may be deleted already.
         with self._lock:
             given = dict(asked.given)
         if given:
@@ -154,23 +155,19 @@ class BatchEmbedder(Wrapped["RemoteEmbedder"]):
             return
         done = len(asked.wanted) - len(plain)
 
-        def tell(now: int, _: int, label: str) -> None:
+        def report(now: int, _: int, label: str) -> None:
             if progress is not None:
                 progress(done + now, len(asked.wanted), label)
 
-        def found(places: Sequence[int], vectors: Sequence[Vector | None]) -> None:
-            self._found(asked, {plain[place]: v for place, v in zip(places, vectors, strict=True)})
+        def found(positions: Sequence[int], vectors: Sequence[Vector | None]) -> None:
+            self._found(asked, {plain[at]: v for at, v in zip(positions, vectors, strict=True)})
 
         try:
-            vectors = self._inner.embed_documents([asked.wanted[key] for key in plain], cancel, tell, found)
+            vectors = self._inner.embed_documents([asked.wanted[key] for key in plain], cancel, report, found)
         except TextRefused as exc:
-            exc.place = asked.place_of(plain[exc.place])
+            exc.position = asked.position_of(plain[exc.position])
             raise
         asked.fill(dict(zip(plain, vectors, strict=True)))
-
-    def close(self) -> None:
-        """Closes the inner embedder. Jobs go on at the provider."""
-        self._inner.close()
 
 
 class _Asked:
@@ -178,67 +175,66 @@ class _Asked:
 
     def __init__(self, texts: Sequence[str], keep: Keep | None) -> None:
         self._keep = keep
-        self._places: dict[str, list[int]] = {}
+        self._positions: dict[str, list[int]] = {}
         self.vectors: list[Vector | None] = [None] * len(texts)
         #: What is to be embedded, by hash, as JSON in UTF-8 can carry it.
         self.wanted: dict[str, str] = {}
         #: Vectors that another call has found meanwhile.
         self.given: dict[str, Vector | None] = {}
         blank: list[int] = []
-        for place, text in enumerate(texts):
+        for position, text in enumerate(texts):
             if text.strip():
                 key = text_hash(text)
                 self.wanted.setdefault(key, text if text.isascii() else utf8(text).decode())
-                self._places.setdefault(key, []).append(place)
+                self._positions.setdefault(key, []).append(position)
             else:
-                blank.append(place)
+                blank.append(position)
         if blank and keep is not None:
             keep(blank, [None] * len(blank))
 
-    def place_of(self, key: str) -> int:
-        """Where a text stands, the first of equal ones."""
-        return self._places[key][0]
+    def position_of(self, key: str) -> int:
+        """The index of a text, the first of equal ones."""
+        return self._positions[key][0]
 
     def fill(self, vectors: Mapping[str, Vector | None]) -> None:
         for key, vector in vectors.items():
-            for place in self._places[key]:
-                self.vectors[place] = vector
+            for position in self._positions[key]:
+                self.vectors[position] = vector
 
     def found(self, vectors: Mapping[str, Vector | None]) -> None:
         """These are finished."""
         self.fill(vectors)
         if self._keep is not None:
-            places = [place for key in vectors for place in self._places[key]]
-            self._keep(places, [self.vectors[place] for place in places])
+            positions = [position for key in vectors for position in self._positions[key]]
+            self._keep(positions, [self.vectors[position] for position in positions])
+
+
+def batch_service(provider: str, transport: Transport, base_url: str, model: str) -> BatchService | None:
+    """The batch interface of a provider, None when it has none. ``base_url`` is that of its embeddings."""
+    if provider == "gemini":
+        return GeminiBatch(transport, base_url, model)
+    kind = {"openai": OpenAIBatch, "voyage": VoyageBatch}.get(provider)
+    return None if kind is None else kind(transport, model)
 
 
 def with_batches(
-    embedder: Embedder,
-    spec: EmbedderSpec,
-    records: ProviderRecords,
-    settings: BatchSettings,
-    *,
-    agent: str = "main",
+    embedder: Embedder, records: ProviderRecords, settings: BatchSettings, *, agent: str = "main"
 ) -> Embedder:
-    """``embedder`` with batch jobs when they are enabled and its provider has them, else itself.
-
-    ``spec`` is what it was made from; jobs and their usage are written down in ``records``.
-    """
+    """``embedder`` with batch jobs when they are enabled and its provider has them, else itself. Jobs and
+    their usage are stored in ``records``."""
     from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 
     if not settings.enabled or not isinstance(embedder, RemoteEmbedder):
         return embedder
-    wire = batch_wire(embedder.id, embedder.base_url, embedder.model)
-    if wire is None:
+    service = batch_service(embedder.id, embedder.transport, embedder.base_url, embedder.model)
+    if service is None:
         return embedder
     jobs = BatchJobs(
-        wire,
-        embedder.transport,
+        service,
         records,
         settings,
         provider_key=embedder.key,
         agent=agent or "main",
-        secrets=(spec.api_key, *spec.headers.values(), *secrets_in(embedder.base_url)),
         meter=records.add_usage,
     )
     return BatchEmbedder(embedder, jobs)

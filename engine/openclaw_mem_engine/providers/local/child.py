@@ -23,11 +23,8 @@ from typing import Any
 from openclaw_mem_engine.providers.local.frames import BadFrame, Frame, packed, read_frame, write_all
 from openclaw_mem_engine.providers.local.native import (
     Aborted,
-    CannotLoad,
-    Failed,
-    MissingLibrary,
     NativeModel,
-    NoEmbeddings,
+    Unusable,
     lists_of,
     quiet_environment,
 )
@@ -40,8 +37,8 @@ _PARENT_S = 5.0
 _STACKS = (1 << 28, 1 << 26)
 
 
-class _Wishes:
-    """What the parent asks for: read in a thread of its own, so that a cancel is heard at any time."""
+class _Requests:
+    """What the parent asks for: read in a thread of its own, so that a cancel is seen at any time."""
 
     def __init__(self, stream: FileIO) -> None:
         self._stream = stream
@@ -97,24 +94,24 @@ def _serve() -> None:
         try:
             write_all(out.write, packed(header, payload))
         except OSError:
-            os._exit(0)  # nobody listens any more
+            os._exit(0)  # the parent is gone
 
-    wishes = _Wishes(source)
+    requests = _Requests(source)
     parent = os.getppid()
     model: NativeModel | None = None
     while True:
         try:
-            frame = wishes.frames.get(timeout=_PARENT_S)
+            frame = requests.frames.get(timeout=_PARENT_S)
         except queue.Empty:
             if os.getppid() != parent:
                 os._exit(0)
             continue
         op, number = frame.header.get("op"), int(frame.header.get("id", 0))
-        wishes.begin(number)
+        requests.begin(number)
         if op == "load":
-            model = _load(frame.header, wishes.stopped, send)
+            model = _load(frame.header, requests.stopped, send)
         elif op == "embed" and model is not None:
-            _embed(model, frame, number, wishes.stopped, send)
+            _embed(model, frame, number, requests.stopped, send)
         else:
             send({"op": "error", "id": number, "kind": "failed", "text": f"unknown request {op!r}"})
 
@@ -130,12 +127,8 @@ def _load(header: Mapping[str, Any], stopped: Callable[[], bool], send: _Send) -
             limit=int(header["limit"]),
             should_stop=stopped,
         )
-    except MissingLibrary as exc:
-        send({"op": "error", "kind": "missing", "text": str(exc)})
-    except CannotLoad as exc:
-        send({"op": "error", "kind": "model", "text": str(exc)})
-    except NoEmbeddings as exc:
-        send({"op": "error", "kind": "unfit", "text": str(exc)})
+    except Unusable as exc:
+        send({"op": "error", "kind": exc.kind, "text": str(exc)})
     else:
         known = {"dims": model.dims, "window": model.window, "pooling": model.pooling}
         send({"op": "ready", "version": model.version, **known})
@@ -152,16 +145,16 @@ def _embed(model: NativeModel, frame: Frame, number: int, stopped: Callable[[], 
         if empty:
             send({"op": "part", "id": number, "at": [], "none": empty, "cut": 0})
         full = [at for at, (tokens, _) in enumerate(cut_texts) if tokens]
-        for places in lists_of([len(cut_texts[at][0]) for at in full], model.window):
+        for positions in lists_of([len(cut_texts[at][0]) for at in full], model.window):
             if stopped():
                 raise Aborted
-            chosen = [full[place] for place in places]
+            chosen = [full[position] for position in positions]
             found = model.vectors([cut_texts[at][0] for at in chosen])
             cut = sum(cut_texts[at][1] for at in chosen)
             send({"op": "part", "id": number, "at": chosen, "none": [], "cut": cut}, b"".join(found))
     except Aborted:
         send({"op": "error", "id": number, "kind": "cancelled", "text": ""})
-    except (Failed, ValueError, KeyError, TypeError) as exc:
+    except (Unusable, ValueError, KeyError, TypeError) as exc:
         send({"op": "error", "id": number, "kind": "failed", "text": str(exc)})
     else:
         send({"op": "done", "id": number, "cpu": time.process_time()})

@@ -12,7 +12,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +24,16 @@ from openclaw_mem_engine.providers.base import (
     check_vectors,
     stop_if_cancelled,
 )
-from openclaw_mem_engine.providers.local.model_file import ModelFile
-from openclaw_mem_engine.providers.local.models import FileMark, Prompts, is_hub, model_name, prompts_for
+from openclaw_mem_engine.providers.local.model_file import (
+    FileMark,
+    ModelFile,
+    Prompts,
+    is_hub,
+    model_name,
+    prompts_for,
+)
 from openclaw_mem_engine.providers.local.process import Loaded, ModelProcess
-from openclaw_mem_engine.providers.local.turns import Turns
+from openclaw_mem_engine.providers.local.turns import Turns, batches
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,8 +48,6 @@ ENCODING_VERSION = 1
 #: As documented for local models; longer texts are cut at the model's window and counted.
 MAX_INPUT_BYTES = 2048
 
-#: One request holds a second's work at most, so that a query does not wait long for its turn.
-_REQUEST_TEXTS, _REQUEST_BYTES = 32, 8192
 #: 16 bytes a token of the largest window. Some tokenisers recurse over a text: its length must have a bound.
 _LONGEST_BYTES = 32_768
 #: A file that could not be loaded is not tried again at every text.
@@ -60,7 +64,7 @@ class LocalEmbedder:
     """
 
     id = "local"
-    place = ""
+    host = ""
     languages = "any"
     cheap_lines = False
     max_input_bytes: int | None = MAX_INPUT_BYTES
@@ -91,7 +95,7 @@ class LocalEmbedder:
         self._used_at = 0.0
         self._refused: tuple[FileMark, float, str] | None = None
         #: Texts that were longer than the model's window and lost their end, since the start.
-        self.cut_texts = self._told_cut = 0
+        self.cut_texts = self._reported_cut = 0
 
     @property
     def path(self) -> Path:
@@ -196,10 +200,10 @@ class LocalEmbedder:
         stop_if_cancelled(cancel)
         if blank:
             finish(blank, [None] * len(blank))
-        for batch in _batches(texts, set(blank)):
+        for batch in batches(texts, set(blank)):
 
-            def take(places: Sequence[int], found: Sequence[Vector | None], batch: list[int] = batch) -> None:
-                finish([batch[place] for place in places], found)
+            def take(at: Sequence[int], found: Sequence[Vector | None], batch: list[int] = batch) -> None:
+                finish([batch[position] for position in at], found)
 
             self._request(
                 [texts[position] for position in batch],
@@ -212,12 +216,12 @@ class LocalEmbedder:
 
     def take_notes(self) -> tuple[Note, ...]:
         """Texts that are longer than the model's window: their ends have no part in the vectors."""
-        cut, self._told_cut = self.cut_texts - self._told_cut, self.cut_texts
+        cut, self._reported_cut = self.cut_texts - self._reported_cut, self.cut_texts
         if not cut:
             return ()
         texts = "1 text is" if cut == 1 else f"{cut:,} texts are"
-        told = f"{texts} longer than the window of {self.model}: what is beyond it is not in the vectors."
-        return (Note("texts-cut", told, "warning"),)
+        message = f"{texts} longer than the window of {self.model}: what is beyond it is not in the vectors."
+        return (Note("texts-cut", message, "warning"),)
 
     def close(self) -> None:
         """Stops the child; a later text starts it again. A request that is running in another thread has two
@@ -231,7 +235,7 @@ class LocalEmbedder:
             with self._turns.turn(urgent=True, until=time.monotonic() + _CLOSE_S):
                 self._stop()
         except RequestFailed:
-            process.stop(grace_s=0.0)  # whoever waits for its answer hears of its end
+            process.stop(grace_s=0.0)  # a thread that waits for its answer sees its end
 
     def _request(
         self,
@@ -244,7 +248,7 @@ class LocalEmbedder:
         urgent: bool = False,
         cancel: CancelToken | None = None,
     ) -> None:
-        """One request in its turn; ``take`` hears of positions in ``texts`` and their vectors."""
+        """One request in its turn; ``take`` gets positions in ``texts`` and their vectors."""
         self._renew_after_fork()
         with self._turns.turn(urgent=urgent, until=waits_until, cancel=cancel):
             deadline = min(waits_until, time.monotonic() + timeout_s)
@@ -252,11 +256,11 @@ class LocalEmbedder:
             sent = [self._bytes(prompt + text) for text in texts]
 
             def on_part(
-                places: Sequence[int], rows: npt.NDArray[np.float32], none: Sequence[int], cut: int
+                at: Sequence[int], rows: npt.NDArray[np.float32], none: Sequence[int], cut: int
             ) -> None:
                 self.cut_texts += cut
-                checked = self._checked(rows, len(places), dims)
-                take([*places, *none], [*checked, *([None] * len(none))])
+                checked = self._checked(rows, len(at), dims)
+                take([*at, *none], [*checked, *([None] * len(none))])
 
             try:
                 process.embed(sent, on_part=on_part, deadline=deadline, cancel=cancel)
@@ -314,7 +318,7 @@ class LocalEmbedder:
             process.stop()
 
     def _watch(self, process: ModelProcess) -> None:
-        """Stops a child that nobody has used for a while; one thread per child."""
+        """Stops a child that was not used for a while; one thread per child."""
         while True:
             left = self._used_at + self._idle_s - time.monotonic()
             if left > 0:
@@ -337,20 +341,3 @@ class LocalEmbedder:
         process, self._process, self._loaded = self._process, None, None
         if process is not None:
             process.forget()
-
-
-def _batches(texts: Sequence[str], without: set[int]) -> Iterator[list[int]]:
-    """Positions of the texts that go into one request."""
-    batch: list[int] = []
-    size = 0
-    for position, text in enumerate(texts):
-        if position in without:
-            continue
-        # Characters stand in for bytes: this is about fairness, not about a limit.
-        if batch and (len(batch) == _REQUEST_TEXTS or size + len(text) > _REQUEST_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(position)
-        size += len(text)
-    if batch:
-        yield batch

@@ -1,26 +1,256 @@
-"""The file of one model as it is on disk right now: its facts, its digest, and why it cannot be used."""
+"""Model files: ``hf:`` addresses, where files are, what tells two apart, prompts, and why one is unusable.
+
+The header of a GGUF file is read here, with bounds on everything: a file may be damaged or hostile. The
+package ``gguf`` maps the file into memory and builds every token of a vocabulary, which takes seconds;
+llama.cpp would need its process for what every search asks (the key of the vectors).
+"""
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import importlib.util
+import os
+import re
+import struct
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
 
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.base import NotConfigured
-from openclaw_mem_engine.providers.local.child_errors import INSTALL, NO_EMBEDDINGS_ADVICE
-from openclaw_mem_engine.providers.local.gguf_header import GGUFHeader, NotGGUF, read_header
-from openclaw_mem_engine.providers.local.models import (
-    FileMark,
-    file_mark,
-    is_hub,
-    local_path,
-    model_name,
-    quick_digest,
-)
+from openclaw_mem_engine.providers.local import INSTALL
+
+HUB = "https://huggingface.co"
+NO_EMBEDDINGS_ADVICE = "Choose a model made for embeddings, such as embeddinggemma or all-MiniLM."
+DEFAULT_MODEL = "hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf"
+_MAX_KEYS = 4096
+_MAX_STRING = 1 << 24
+_MAX_ITEMS = 1 << 27
+#: A vocabulary of 262,144 words with its merges takes some 12 MB.
+_MAX_HEADER = 1 << 27
+_STRING, _ARRAY = 8, 9
+#: struct format of each plain value type.
+_PLAIN = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+#: Values of ``<architecture>.pooling_type``.
+_POOLING = {0: "none", 1: "mean", 2: "cls", 3: "last", 4: "rank"}
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_DIGEST_BLOCKS, _DIGEST_BLOCK, _DIGEST_HEAD = 64, 4096, 1 << 16
+
+
+class HubFile(NamedTuple):
+    """A file on the hub. ``path`` may have folders; ``revision`` is a branch, tag or commit."""
+
+    org: str
+    repo: str
+    path: str
+    revision: str
+
+    @property
+    def file_name(self) -> str:
+        """What the file is called here. Another revision than the main one is part of the name."""
+        revision = () if self.revision == "main" else (self.revision,)
+        return "_".join((self.org, self.repo, *revision, *self.path.split("/")))
+
+
+def is_hub(model: str) -> bool:
+    return model.strip().startswith("hf:")
+
+
+def hub_file(uri: str) -> HubFile:
+    """The parts of ``hf:org/repo/path/file.gguf`` with an optional ``@revision`` at the end.
+
+    Raises ConfigError for anything else: parts become a file name, so only plain letters, digits, ``.``,
+    ``_`` and ``-`` are taken.
+    """
+    address, _, revision = uri.strip().removeprefix("hf:").partition("@")
+    parts = address.split("/")
+    revision = revision or "main"
+    if (
+        not is_hub(uri)
+        or len(parts) < 3
+        or not all(_PART.fullmatch(part) for part in (*parts, revision))
+        or not address.endswith(".gguf")
+    ):
+        raise ConfigError(
+            f"{uri!r} is not the address of a model; use hf:organisation/repository/file.gguf, "
+            "with @revision after it if needed, or the path of a GGUF file."
+        )
+    return HubFile(parts[0], parts[1], "/".join(parts[2:]), revision)
+
+
+def local_path(model: str, folder: Path) -> Path:
+    """Where the file of a model is or would be: in ``folder`` for an ``hf:`` address, else the path itself,
+    absolute. Empty means the default model. Raises ConfigError for an address that is none."""
+    model = model.strip() or DEFAULT_MODEL
+    if is_hub(model):
+        return folder / hub_file(model).file_name
+    if re.match(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:", model) and not Path(model).exists():
+        raise ConfigError(
+            f"{model!r} is not the address of a model; use hf:organisation/repository/file.gguf, "
+            "or download the file and give its path."
+        )
+    return Path(os.path.abspath(Path(model).expanduser()))  # noqa: PTH100 (resolve would follow links)
+
+
+def model_name(model: str) -> str:
+    """How a model is called in an index: its address, or its file name without the folders before it."""
+    model = model.strip() or DEFAULT_MODEL
+    return model if is_hub(model) else Path(model).name
+
+
+class FileMark(NamedTuple):
+    """Tells whether a path still leads to the same file with the same content, without reading it."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+    device: int
+
+
+def file_mark(path: Path) -> FileMark | None:
+    """None when there is no such file."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    if not path.is_file():
+        return None
+    return FileMark(stat.st_size, stat.st_mtime_ns, stat.st_ino, stat.st_dev)
+
+
+def quick_digest(path: Path) -> str:
+    """SHA-256 hex over the size, the head and 64 blocks spread evenly over the rest: a second model under an
+    old name is noticed in milliseconds. No protection against forgery. Raises OSError."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        digest = hashlib.sha256(f"{size}:".encode())
+        file.seek(0)
+        digest.update(file.read(_DIGEST_HEAD))
+        for number in range(1, _DIGEST_BLOCKS + 1):
+            file.seek(max(0, size - _DIGEST_BLOCK) * number // _DIGEST_BLOCKS)
+            digest.update(file.read(_DIGEST_BLOCK))
+    return digest.hexdigest()
+
+
+class NotGGUF(Exception):
+    """The file is no GGUF file, or its header is damaged; the text says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class GGUFHeader:
+    """``embedding_length`` is None and ``pooling`` "none" when the file does not give them."""
+
+    architecture: str
+    embedding_length: int | None
+    pooling: str
+
+
+class _Reader:
+    """Takes values from the begin of a file, one after another. Raises NotGGUF."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.at = 0
+
+    def take(self, size: int) -> bytes:
+        if self.at + size > _MAX_HEADER:
+            raise NotGGUF(f"its header is longer than {_MAX_HEADER >> 20} MB")
+        data = self._file.read(size)
+        if len(data) < size:
+            raise NotGGUF(f"it ends at byte {self.at + len(data):,}, within its header")
+        self.at += size
+        return data
+
+    def number(self, kind: str) -> Any:
+        return struct.unpack("<" + kind, self.take(struct.calcsize("<" + kind)))[0]
+
+    def length(self, limit: int) -> int:
+        size = int(self.number("Q"))
+        if size > limit:
+            raise NotGGUF(f"a length of {size:,} bytes or items is announced at byte {self.at - 8:,}")
+        return size
+
+    def string(self) -> str:
+        return self.take(self.length(_MAX_STRING)).decode("utf-8", "replace")
+
+    def value(self, kind: int) -> Any:
+        """A plain value or text; None for an array, whose items are read and dropped."""
+        if kind == _STRING:
+            return self.string()
+        if kind != _ARRAY:
+            return self.number(self._layout(kind))
+        items = int(self.number("I"))
+        count = self.length(_MAX_ITEMS)
+        if items == _STRING:
+            for _ in range(count):
+                self.take(self.length(_MAX_STRING))
+        else:
+            self.take(count * struct.calcsize("<" + self._layout(items)))
+        return None
+
+    def _layout(self, kind: int) -> str:
+        if kind not in _PLAIN:
+            raise NotGGUF(f"a value of the type {kind} at byte {self.at:,}")
+        return _PLAIN[kind]
+
+
+def read_header(path: Path) -> GGUFHeader:
+    """The facts of one file. Raises NotGGUF, OSError."""
+    found: dict[str, object] = {}
+    with path.open("rb") as file:
+        reader = _Reader(file)
+        magic = reader.take(4)
+        if magic != b"GGUF":
+            raise NotGGUF(f"it begins with {magic!r} instead of b'GGUF'")
+        version = int(reader.number("I"))
+        if version not in (2, 3):
+            raise NotGGUF(f"its version {version} is unknown (2 and 3 are read)")
+        reader.number("Q")  # tensors
+        for _ in range(reader.length(_MAX_KEYS)):
+            key = reader.string()
+            if (
+                key == "tokenizer.ggml.tokens"
+                and f"{found.get('general.architecture')}.pooling_type" in found
+            ):
+                break  # the facts come before the vocabulary, which is long
+            found[key] = reader.value(int(reader.number("I")))
+    architecture = found.get("general.architecture")
+    if not isinstance(architecture, str) or not architecture:
+        raise NotGGUF("it names no architecture")
+    sizes = (found.get(f"{architecture}.{name}") for name in ("embedding_length_out", "embedding_length"))
+    length = next((size for size in sizes if type(size) is int and size > 0), None)
+    pooling = found.get(f"{architecture}.pooling_type", 0)
+    return GGUFHeader(architecture, length, _POOLING.get(pooling, "none") if type(pooling) is int else "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """What is put before a query and before a document; the model was trained with it. ``name`` is the family
+    of models, "none" without prompts."""
+
+    name: str
+    query: str = ""
+    document: str = ""
+
+
+NO_PROMPTS = Prompts("none")
+_GEMMA = Prompts("embeddinggemma", "task: search result | query: ", "title: none | text: ")
+_QWEN = Prompts("qwen embedding", "Instruct: Retrieve relevant documents for the given query\nQuery: ", "")
+
+
+def prompts_for(model: str, architecture: str = "") -> Prompts:
+    """The prompts of a model, by its name, or by the architecture in its file when the name says nothing."""
+    name = model.lower()
+    if architecture == "gemma-embedding" or re.search(r"embedding-?gemma", name):
+        return _GEMMA
+    if re.search(r"qwen.*embed", name):
+        return _QWEN
+    return NO_PROMPTS
 
 
 class ModelFile:
-    """Reads what it is asked for and remembers it as long as the file stays the same."""
+    """The model file that a configured name means, as it is on disk right now."""
 
     def __init__(self, model: str, folder: Path) -> None:
         self._name = model_name(model)
@@ -28,29 +258,25 @@ class ModelFile:
         try:
             self.path = local_path(model, folder)
         except ConfigError as exc:
-            # Said at the first text: a wrong address must not keep keyword search from working.
+            # Reported at the first text: a wrong address must not keep BM25 search from working.
             self.path = folder / "no such model"
             self._misnamed = str(exc)
-        self._facts: tuple[FileMark, GGUFHeader | None, str] | None = None
-        self._digest: tuple[FileMark, str] | None = None
 
     def header(self) -> GGUFHeader | None:
         """None without a file or a readable header."""
         mark = file_mark(self.path)
-        return self._read(mark)[1] if mark is not None else None
+        try:
+            return _header(self.path, mark) if mark is not None else None
+        except (NotGGUF, OSError):
+            return None
 
     def digest(self) -> str:
         """Hex that tells this file from others; "" without a readable file."""
         mark = file_mark(self.path)
-        if mark is None:
+        try:
+            return _digest(self.path, mark) if mark is not None else ""
+        except OSError:
             return ""
-        known = self._digest
-        if known is None or known[0] != mark:
-            try:
-                known = self._digest = (mark, quick_digest(self.path))
-            except OSError:
-                return ""
-        return known[1]
 
     def usable(self, *, needs_library: bool) -> FileMark:
         """What tells this file from a later one. Raises NotConfigured, with what to do, when no child could
@@ -70,23 +296,26 @@ class ModelFile:
                 f"Local models need llama-cpp-python, which is not installed. Run: {INSTALL} "
                 "(it is compiled, which takes minutes)."
             )
-        _, header, problem = self._read(mark)
-        if header is None:
+        try:
+            header = _header(self.path, mark)
+        except (NotGGUF, OSError) as exc:
             raise NotConfigured(
-                f"{self.path} is no usable GGUF model: {problem}. Fetch it again "
+                f"{self.path} is no usable GGUF model: {exc}. Fetch it again "
                 "(openclaw-mem model download), or correct the path."
-            )
+            ) from exc
         if header.pooling in ("none", "rank"):
             why = "is a reranker" if header.pooling == "rank" else "declares no pooling, as chat models do"
             raise NotConfigured(f"{self.path.name} is no embedding model: it {why}. {NO_EMBEDDINGS_ADVICE}")
         return mark
 
-    def _read(self, mark: FileMark) -> tuple[FileMark, GGUFHeader | None, str]:
-        facts = self._facts
-        if facts is None or facts[0] != mark:
-            try:
-                facts = (mark, read_header(self.path), "")
-            except (NotGGUF, OSError) as exc:
-                facts = (mark, None, str(exc))
-            self._facts = facts
-        return facts
+
+@functools.lru_cache(maxsize=16)
+def _header(path: Path, _mark: FileMark) -> GGUFHeader:
+    """Raises NotGGUF, OSError."""
+    return read_header(path)
+
+
+@functools.lru_cache(maxsize=16)
+def _digest(path: Path, _mark: FileMark) -> str:
+    """Raises OSError."""
+    return quick_digest(path)

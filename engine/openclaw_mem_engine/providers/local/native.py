@@ -25,20 +25,13 @@ _ABORTED = 2
 _LOG_WARN, _LOG_ERROR, _LOG_CONT = 3, 4, 5
 
 
-class MissingLibrary(Exception):
-    """llama_cpp, or a library that it needs, is not there."""
+class Unusable(Exception):
+    """``kind``: "missing" (llama_cpp, or a library that it needs), "model" (the library does not accept the
+    file), "unfit" (a model, but not one for embeddings), "failed" (a failure for these texts)."""
 
-
-class CannotLoad(Exception):
-    """The library does not accept the file."""
-
-
-class NoEmbeddings(Exception):
-    """The file is a model, but not one for embeddings."""
-
-
-class Failed(Exception):
-    """The library reported a failure for these texts."""
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 class Aborted(Exception):
@@ -48,8 +41,8 @@ class Aborted(Exception):
 class NativeModel:
     """One loaded model. ``window`` is the longest input in tokens; every size of the library is set to it.
 
-    ``should_stop`` is asked by the library between two steps of a calculation, from any thread.
-    Raises MissingLibrary, CannotLoad, NoEmbeddings.
+    ``should_stop`` is called by the library between two steps of a calculation, from any thread.
+    Raises Unusable.
     """
 
     def __init__(self, path: str, *, threads: int, limit: int, should_stop: Callable[[], bool]) -> None:
@@ -57,13 +50,13 @@ class NativeModel:
             import llama_cpp
             from llama_cpp import llama_cpp as lib
         except (ImportError, OSError, RuntimeError) as exc:  # all three are raised by the bindings
-            raise MissingLibrary(f"{type(exc).__name__}: {exc}") from exc
+            raise Unusable("missing", f"{type(exc).__name__}: {exc}") from exc
 
         self._lib: Any = lib
         self.version: str = llama_cpp.__version__
         self._log: deque[str] = deque(maxlen=20)
         # ctypes callbacks must outlive their use, so they are kept here.
-        self._log_callback = lib.llama_log_callback(self._heard)
+        self._log_callback = lib.llama_log_callback(self._keep_log)
         lib.llama_log_set(self._log_callback, ctypes.c_void_p(0))
         lib.llama_backend_init()
 
@@ -71,13 +64,13 @@ class NativeModel:
         params.n_gpu_layers = 0  # a calculation on a GPU cannot be stopped half-way, nor repeated to the bit
         self._model = lib.llama_model_load_from_file(path.encode("utf-8", "surrogateescape"), params)
         if not self._model:
-            raise CannotLoad(self._said() or "the library gave no reason")
+            raise Unusable("model", self._said() or "the library gave no reason")
         self._vocab = lib.llama_model_get_vocab(self._model)
         self.wordpiece: bool = lib.llama_vocab_type(self._vocab) == lib.LLAMA_VOCAB_TYPE_WPM
 
         self.window = min(int(lib.llama_model_n_ctx_train(self._model)), limit)
         if self.window < MIN_WINDOW:
-            raise NoEmbeddings(f"its context of {self.window} tokens is too small for any text")
+            raise Unusable("unfit", f"its context of {self.window} tokens is too small for any text")
         # The library tries its buffers with full lists; mean pooling aborts when they do not come out even.
         self.window -= self.window % LIST_TEXTS
         self._context = self._new_context(threads)
@@ -88,7 +81,9 @@ class NativeModel:
             lib.LLAMA_POOLING_TYPE_LAST,
         ):
             ranks = pooling == lib.LLAMA_POOLING_TYPE_RANK
-            raise NoEmbeddings("it is a reranker" if ranks else "it declares no pooling, as chat models do")
+            raise Unusable(
+                "unfit", "it is a reranker" if ranks else "it declares no pooling, as chat models do"
+            )
         self.pooling = {1: "mean", 2: "cls", 3: "last"}[pooling]
 
         self._abort_callback = lib.ggml_abort_callback(lambda _data: should_stop())
@@ -114,7 +109,7 @@ class NativeModel:
             context = lib.llama_init_from_model(self._model, params)
             if context:
                 return context
-        raise CannotLoad(self._said() or "the library made no context and gave no reason")
+        raise Unusable("model", self._said() or "the library made no context and gave no reason")
 
     def tokens(self, text: bytes) -> tuple[list[int], bool]:
         """Tokens that fit the window, and whether some were cut. Empty for a text without any of its own.
@@ -137,11 +132,13 @@ class NativeModel:
     def vectors(self, lists: Sequence[Sequence[int]]) -> list[bytes]:
         """float32 values of one vector per token list, in one call of the library.
 
-        At most LIST_TEXTS lists, none empty, ``window`` tokens together. Raises Aborted, Failed.
+        At most LIST_TEXTS lists, none empty, ``window`` tokens together. Raises Aborted, Unusable.
         """
         lib, batch = self._lib, self._batch
         if not (0 < len(lists) <= LIST_TEXTS and all(lists) and sum(map(len, lists)) <= self.window):
-            raise Failed("a list of texts that the model cannot take at once")  # would abort the process
+            raise Unusable(
+                "failed", "a list of texts that the model cannot take at once"
+            )  # would abort the process
         at = 0
         for number, tokens in enumerate(lists):
             for position, token in enumerate(tokens):
@@ -159,12 +156,12 @@ class NativeModel:
         if code == _ABORTED:
             raise Aborted
         if code != 0:
-            raise Failed(f"llama_decode returned {code}. {self._said()}".strip())
+            raise Unusable("failed", f"llama_decode returned {code}. {self._said()}".strip())
         found: list[bytes] = []
         for number in range(len(lists)):
             values = lib.llama_get_embeddings_seq(self._context, number)
             if not values:
-                raise Failed("the library has no vector for a text")
+                raise Unusable("failed", "the library has no vector for a text")
             found.append(ctypes.string_at(values, 4 * self.dims))
         return found
 
@@ -177,10 +174,10 @@ class NativeModel:
             if count >= 0:
                 return list(tokens[:count])
             room = -count
-        raise Failed("a text cannot be cut into tokens")
+        raise Unusable("failed", "a text cannot be cut into tokens")
 
-    def _heard(self, level: int, text: bytes, _data: object) -> None:
-        """Called by the library for every line of its log; warnings and worse go where the parent listens."""
+    def _keep_log(self, level: int, text: bytes, _data: object) -> None:
+        """Called by the library for every line of its log; the parent reads warnings and errors there."""
         if level in (_LOG_WARN, _LOG_ERROR):
             line = text.decode("utf-8", "replace")
             if level == _LOG_ERROR:

@@ -17,25 +17,25 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from io import FileIO
-from typing import IO, TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.providers.base import BadAnswer, NotConfigured, RequestFailed, stop_if_cancelled
-from openclaw_mem_engine.providers.local.child_errors import (
-    INSTALL,
-    NO_EMBEDDINGS_ADVICE,
+from openclaw_mem_engine.providers.local import INSTALL
+from openclaw_mem_engine.providers.local.frames import (
+    TAIL_LINES,
+    BadFrame,
+    EndOfOutput,
+    Frame,
     ending,
     hint,
-    quoted,
-)
-from openclaw_mem_engine.providers.local.frames import (
-    BadFrame,
-    Frame,
     packed,
-    read_first_frame,
-    read_frame,
-    write_all,
+    quoted,
+    raw,
+    read_frames,
+    read_noise,
+    write_frames,
 )
+from openclaw_mem_engine.providers.local.model_file import NO_EMBEDDINGS_ADVICE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,34 +45,30 @@ if TYPE_CHECKING:
 
     from openclaw_mem_engine.cancellation import CancelToken
 
-    #: Told of a finished part: positions, float32 (texts, dims); positions without a vector; texts cut.
+    #: Gets a finished part: positions, float32 (texts, dims); positions without a vector; texts cut.
     OnPart = Callable[[Sequence[int], npt.NDArray[np.float32], Sequence[int], int], None]
 
 #: The longest input in tokens; a model with a smaller context has a smaller one.
 WINDOW = 2048
 
-#: -P: the current folder, which may be anybody's workspace, is no place to import from.
+#: -P: the current folder, which may be any workspace, is not to be imported from.
 _COMMAND = ("-P", "-m", "openclaw_mem_engine.providers.local.child")
 _POLL_S = 0.05
 #: A cancelled calculation ends within some 20 ms; a child that does not answer at all is killed after this.
 _ABANDON_S = 2.0
 _STOP_S = 1.0
-_TAIL_LINES, _TAIL_CHARS = 12, 600
+_TAIL_CHARS = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a loaded model told: ``window`` in tokens, ``pooling`` "mean", "cls" or "last"; ``version`` is
-    that of llama_cpp."""
+    """The facts of a loaded model: ``window`` in tokens, ``pooling`` "mean", "cls" or "last"; ``version``: of
+    llama_cpp."""
 
     dims: int
     window: int
     pooling: str
     version: str
-
-
-class _End(Exception):
-    """The child's output ended."""
 
 
 class _OutOfStep(BadAnswer):
@@ -91,14 +87,14 @@ class ModelProcess:
         self.path = path
         #: Set when the child was stopped or found dead and given up.
         self.gone = threading.Event()
-        #: CPU seconds that the child has used, as told after the last request.
+        #: CPU seconds that the child has used, as of the last answer.
         self.cpu_s = 0.0
         self._threads = threads or max(1, (os.cpu_count() or 1) - 1)
         self._command = tuple(command or (sys.executable, *_COMMAND))
         self._popen: subprocess.Popen[bytes] | None = None
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._inbox: queue.SimpleQueue[Frame | Exception] = queue.SimpleQueue()
-        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._movers: list[threading.Thread] = []
         self._number = 0
 
@@ -140,7 +136,7 @@ class ModelProcess:
         deadline: float,
         cancel: CancelToken | None = None,
     ) -> None:
-        """Asks for the vectors of UTF-8 texts; ``on_part`` hears of them in the calling thread.
+        """Asks for the vectors of UTF-8 texts; ``on_part`` gets them in the calling thread.
 
         Raises RequestFailed (the child died, is too slow, or refused), BadAnswer, Cancelled, and whatever
         ``on_part`` raises. After Cancelled and errors of ``on_part`` the model is usually still loaded.
@@ -190,7 +186,7 @@ class ModelProcess:
             popen.kill()
             popen.wait()
         for mover in self._movers:
-            mover.join(_STOP_S)  # a pipe can outlive the child only in the hands of a stranger
+            mover.join(_STOP_S)  # a pipe only outlives the child when another process holds it
         self.gone.set()
 
     def forget(self) -> None:
@@ -227,9 +223,9 @@ class ModelProcess:
         self._movers = [
             threading.Thread(target=job, args=arguments, name="local-model", daemon=True)
             for job, arguments in (
-                (_write_frames, (_raw(popen.stdin), self._outbox)),
-                (_read_frames, (_raw(popen.stdout), self._inbox, self._tail)),
-                (_read_noise, (_raw(popen.stderr), self._tail, popen)),
+                (write_frames, (raw(popen.stdin), self._outbox)),
+                (read_frames, (raw(popen.stdout), self._inbox, self._tail)),
+                (read_noise, (raw(popen.stderr), self._tail, popen)),
             )
         ]
         for mover in self._movers:
@@ -259,7 +255,7 @@ class ModelProcess:
 
     def _death(self, reason: Exception, doing: str) -> RequestFailed:
         popen = self._popen
-        if popen is not None and isinstance(reason, _End):
+        if popen is not None and isinstance(reason, EndOfOutput):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 popen.wait(_STOP_S)
         code = popen.poll() if popen is not None else None
@@ -310,43 +306,6 @@ class ModelProcess:
         return f"It last said: {text!r}. " if text else ""
 
 
-def _write_frames(pipe: FileIO, outbox: queue.SimpleQueue[bytes | None]) -> None:
-    # A dead child is found out by the reader.
-    with contextlib.suppress(OSError), pipe:
-        while (data := outbox.get()) is not None:
-            write_all(pipe.write, data)
-
-
-def _read_frames(pipe: FileIO, inbox: queue.SimpleQueue[Frame | Exception], tail: deque[str]) -> None:
-    try:
-        with pipe:
-            noise, frame = read_first_frame(pipe.read)
-            if noise:
-                tail.extend(_lines(noise))
-            while frame is not None:
-                inbox.put(frame)
-                frame = read_frame(pipe.read)
-    except (BadFrame, OSError, ValueError) as exc:
-        inbox.put(exc if isinstance(exc, BadFrame) else _End())
-    else:
-        inbox.put(_End())
-
-
-def _read_noise(pipe: FileIO, tail: deque[str], popen: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(OSError, ValueError), pipe:
-        while data := pipe.read(4096):
-            tail.extend(_lines(data))
-    popen.wait()
-
-
-def _lines(data: bytes) -> list[str]:
-    return [line for line in data.decode("utf-8", "replace").split("\n")[-_TAIL_LINES:] if line.strip()]
-
-
-def _raw(pipe: IO[bytes] | None) -> FileIO:
-    return cast(FileIO, pipe)
-
-
 def _part(frame: Frame, missing: set[int], on_part: OnPart) -> None:
     """Hands one part over after checking that it fits the request. Raises _OutOfStep."""
     import numpy as np
@@ -356,26 +315,26 @@ def _part(frame: Frame, missing: set[int], on_part: OnPart) -> None:
         isinstance(at, list)
         and isinstance(none, list)
         and isinstance(cut, int)
-        and all(type(place) is int for place in (*at, *none))
+        and all(type(position) is int for position in (*at, *none))
     ):
         raise _OutOfStep("The local model's process sent a part without positions.")
-    places = {*at, *none}
+    positions = {*at, *none}
     if len(frame.payload) % 4:
         raise _OutOfStep("The local model's process sent vectors that are cut off.")
     rows: npt.NDArray[np.float32] = np.frombuffer(frame.payload, dtype="<f4")
     if (
-        len(places) != len(at) + len(none)
-        or not places <= missing
+        len(positions) != len(at) + len(none)
+        or not positions <= missing
         or rows.size % max(1, len(at))
         or bool(rows.size) != bool(at)
     ):
-        raise _OutOfStep("The local model's process sent vectors that nobody asked for.")
-    missing -= places
+        raise _OutOfStep("The local model's process sent vectors that were not asked for.")
+    missing -= positions
     on_part(at, rows.reshape(len(at), -1) if at else rows.reshape(0, 0), none, cut)
 
 
 def _loaded(header: Mapping[str, object]) -> Loaded:
     dims, window = header.get("dims"), header.get("window")
     if not (isinstance(dims, int) and isinstance(window, int) and 0 < dims <= 1 << 16):
-        raise _OutOfStep("The local model's process told no usable size of its vectors.")
+        raise _OutOfStep("The local model's process gave no usable size of its vectors.")
     return Loaded(dims, window, str(header.get("pooling")), str(header.get("version")))

@@ -1,1 +1,1 @@
-"""Requests to a provider: one client, one retry layer, waiting that ends when it is told to."""
+"""Requests to a provider: one client, one retry layer, waiting that can be cancelled."""

@@ -1,25 +1,24 @@
 """Embeddings over HTTP from any provider whose protocol is known (``wires``).
 
-Texts are packed into requests, several of which are in flight. A server that refuses a request as too large
-is asked with halves, and what it takes is remembered.
+Texts are packed into requests, several of which are in flight. A request that a server refuses as too large
+is sent in halves, and the size that passes is stored.
 """
 
 from __future__ import annotations
 
 import math
-import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
+from array import array
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import chain
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from openclaw_mem_engine.providers.base import (
-    BATCH_TIMEOUT_S,
-    QUERY_TIMEOUT_S,
     BadAnswer,
     NotConfigured,
     RequestFailed,
@@ -28,41 +27,41 @@ from openclaw_mem_engine.providers.base import (
     check_vectors,
     stop_if_cancelled,
 )
+from openclaw_mem_engine.providers.base_embedder import BaseEmbedder
 from openclaw_mem_engine.providers.prices import estimated_tokens
-from openclaw_mem_engine.providers.remote.limits import MAX_BATCH_BYTES, LearnedCaps, max_input_bytes
-from openclaw_mem_engine.providers.remote.packing import Job, array_of
+from openclaw_mem_engine.providers.registry import BATCH_TIMEOUT_S, QUERY_TIMEOUT_S
+from openclaw_mem_engine.providers.remote.hosts import check_sendable
+from openclaw_mem_engine.providers.remote.limits import (
+    MAX_BATCH_BYTES,
+    LearnedCaps,
+    Packing,
+    max_input_bytes,
+    sendable,
+)
+from openclaw_mem_engine.providers.remote.parallel import in_parallel
 from openclaw_mem_engine.providers.remote.retry import RetryPolicy
 from openclaw_mem_engine.providers.remote.transport import Transport
-from openclaw_mem_engine.providers.remote.wires.base import SPLIT_STATUSES, check_sendable, parsed, sendable
+from openclaw_mem_engine.providers.remote.wires import SPLIT_STATUSES, parsed
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
-    from openclaw_mem_engine.model import Note, Progress
-    from openclaw_mem_engine.providers.base import Keep, Meter, Vector
-    from openclaw_mem_engine.providers.remote.limits import Caps
-    from openclaw_mem_engine.providers.remote.wires import Purpose, Wire
-
-    #: (first input, end of inputs, body) of every answered request.
-    _Answers: TypeAlias = Generator[tuple[int, int, bytes], None, None]
-
-#: While waiting for answers, so often the calling thread can be interrupted; in seconds.
-_SLICE_S = 0.1
+    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.model import Progress
+    from openclaw_mem_engine.providers.base import Caps, Keep, Meter, Purpose, Vector
+    from openclaw_mem_engine.providers.remote.parallel import Answered
+    from openclaw_mem_engine.providers.remote.wires import Wire
 
 
-class RemoteEmbedder:
+class RemoteEmbedder(BaseEmbedder):
     """Embeddings from one endpoint.
 
     ``base_url`` and ``model`` default to those of the ``wire``'s provider. An empty ``api_key`` sends none;
     the provider's own host then refuses at the first text (NotConfigured, with ``key_missing``). All tries of
     a query together take at most ``query_timeout_s``; a try of a document request ``batch_timeout_s``.
-    ``concurrency``: requests in flight. ``meter`` hears what every answered request has used; ``caps``
-    remembers how many inputs the server takes. ``sleep``, ``random``, ``clock`` (monotonic) and ``now``
-    (since 1970) come in for tests.
+    ``concurrency``: requests in flight. ``meter`` is called with the usage of every answered request;
+    ``caps`` stores how many inputs the server takes. ``sleep``, ``random``, ``clock`` (monotonic) and ``now``
+    (since 1970) are parameters for tests.
     Raises ConfigError for a base URL, key or header that cannot be sent.
     """
-
-    languages = "any"
-    cheap_lines = False
 
     def __init__(
         self,
@@ -95,10 +94,10 @@ class RemoteEmbedder:
         api_key = api_key.strip()
         check_sendable(wire.id, api_key, own)
         self.key = wire.space_key(self.base_url, self.model, own)
-        sent = {"Content-Type": "application/json"} | (
-            {wire.key_header: wire.key_value(api_key)} if api_key else {}
-        )
         given = {name.lower() for name in own}
+        sent = {"Content-Type": "application/json"}
+        if api_key:
+            sent[wire.key_header] = wire.key_value(api_key)
         sent = {name: value for name, value in sent.items() if name.lower() not in given} | own
         self._transport = Transport(
             wire.id,
@@ -117,7 +116,7 @@ class RemoteEmbedder:
         self._key_missing = key_missing
         self._query_timeout_s, self._batch_timeout_s = query_timeout_s, batch_timeout_s
         self._policy = RetryPolicy(max_retries=max_retries)
-        # Someone waits for a query, and keyword search can answer instead.
+        # A query should be quick, and BM25 can answer instead.
         self._query_policy = replace(
             self._policy, max_retries=min(max_retries, 3), max_hint_s=self._policy.cap_s
         )
@@ -131,8 +130,8 @@ class RemoteEmbedder:
         return f"RemoteEmbedder({self.id}, host={self._transport.host!r}, model={self.model!r})"
 
     @property
-    def place(self) -> str:
-        """The host that the text goes to; "" for a server on this machine."""
+    def host(self) -> str:
+        """The host that text is sent to; "" for a server on this machine."""
         return "" if self._transport.is_loopback else self._transport.host
 
     @property
@@ -141,12 +140,12 @@ class RemoteEmbedder:
 
     @property
     def transport(self) -> Transport:
-        """Where requests go through, for what else this endpoint offers; call ``check_key`` before."""
+        """Sends requests for other interfaces of this endpoint; call ``check_key`` before."""
         return self._transport
 
     def check_key(self) -> None:
         """Raises NotConfigured when this endpoint wants a key and there is none."""
-        # Said here, since it is clearer than the server's 401, and nothing has to be sent for it.
+        # Raised here, since it is clearer than the server's 401, and nothing has to be sent for it.
         if (missing := self.why_not()) is not None:
             raise NotConfigured(missing)
 
@@ -162,23 +161,23 @@ class RemoteEmbedder:
         )
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
-        """The vector of a query; None for blank text or a zero vector. Raises ProviderError (TextRefused with
-        the place 0 when the server does not take this text), Cancelled.
-
-        All tries together take no longer than the query timeout.
-        """
-        if not text.strip():
-            return None
-        self.check_key()
-        deadline = self._clock() + self._query_timeout_s
-        texts = [sendable(text)]
+        """The vector of a query; None for blank text or a zero vector. All tries together take no longer than
+        the query timeout. Raises ProviderError (TextRefused with the position 0 when the server does not take
+        this text), Cancelled."""
         try:
-            body = self._ask(texts, "query", self._query_policy, deadline, cancel)
+            return super().embed_query(text, cancel)
         except RequestFailed as exc:
             if exc.status not in SPLIT_STATUSES:
                 raise
             raise _refused(exc, 0) from None
-        return self._vectors_of(body, texts)[0]
+
+    def embed_batch(
+        self, texts: Sequence[str], purpose: Purpose, cancel: CancelToken | None
+    ) -> list[Vector | None]:
+        """The vectors of one request."""
+        self.check_key()
+        inputs = [sendable(text) for text in texts]
+        return self._vectors_of(self._ask(inputs, purpose, cancel), inputs)
 
     def embed_documents(
         self,
@@ -194,142 +193,84 @@ class RemoteEmbedder:
         being sent. Raises ProviderError (TextRefused for such a text) or Cancelled.
         """
         vectors: list[Vector | None] = [None] * len(texts)
-        job = Job(texts)
-        if not job.places:
+        packing = Packing(texts)
+        if not packing.positions:
             return vectors
         self.check_key()
-        done = len(texts) - len(job.places)
-        # Closed at once when keep or progress raise, not when somebody collects garbage.
-        with closing(self._answers(job, cancel)) as answers:
+        done = len(texts) - len(packing.positions)
+        # Closed at once when keep or progress raise, not at the next garbage collection.
+        with closing(self._answers(packing, cancel)) as answers:
             for start, end, body in answers:
-                found = self._vectors_of(body, job.inputs[start:end])
-                places = job.places[start:end]
-                for place, vector in zip(places, found, strict=True):
-                    vectors[place] = vector
+                found = self._vectors_of(body, packing.inputs[start:end])
+                positions = packing.positions[start:end]
+                for position, vector in zip(positions, found, strict=True):
+                    vectors[position] = vector
                 if keep is not None:
-                    keep(places, found)
+                    keep(positions, found)
                 done += len(found)
                 if progress is not None:
                     progress(done, len(texts), "Embedding")
         return vectors
 
-    def take_notes(self) -> tuple[Note, ...]:
-        """Nothing: every text is embedded as it is, or the call fails."""
-        return ()
-
     def close(self) -> None:
         """Closes the connections; the next request opens new ones."""
         self._transport.close()
 
-    def _answers(self, job: Job, cancel: CancelToken | None) -> _Answers:
+    def _answers(self, packing: Packing, cancel: CancelToken | None) -> Generator[Answered, None, None]:
         """Every answer, as they come in."""
-        first = job.next_batch(self._caps)
-        if first is None:
+        batch = packing.next_batch(self._caps)
+        if batch is not None and self._concurrency > 1 and batch[1] < len(packing.inputs):
+            # Batches are cut late, with all that is learned about the server by then.
+            batches = chain([batch], iter(lambda: packing.next_batch(self._caps), None))
+            yield from in_parallel(
+                lambda batch, stop: self._embed(packing, *batch, stop), batches, self._concurrency, cancel
+            )
             return
-        if self._concurrency == 1 or first[1] == len(job.inputs):
-            batch: tuple[int, int] | None = first
-            while batch is not None:
-                yield from self._embed(job, *batch, cancel)
-                batch = job.next_batch(self._caps)
-            return
-        yield from self._answers_in_parallel(job, first, cancel)
+        while batch is not None:
+            yield from self._embed(packing, *batch, cancel)
+            batch = packing.next_batch(self._caps)
 
-    def _answers_in_parallel(self, job: Job, first: tuple[int, int], cancel: CancelToken | None) -> _Answers:
-        """The threads only send and receive. Reading an answer is work that holds the interpreter; done by
-        one thread, the calling one, it is faster than by several that wait for each other."""
-        from concurrent.futures import ThreadPoolExecutor
-
-        stop = LinkedToken(cancel)
-        # An answer, or the failure of a batch, or None for a batch that is through.
-        found: queue.SimpleQueue[tuple[int, int, bytes] | Exception | None] = queue.SimpleQueue()
-
-        def embed(start: int, end: int) -> None:
-            try:
-                for answer in self._embed(job, start, end, stop):
-                    found.put(answer)
-            except Exception as exc:  # noqa: BLE001 - raised again in the calling thread
-                found.put(exc)
-            else:
-                found.put(None)
-
-        failure: Exception | None = None
-        pool = ThreadPoolExecutor(self._concurrency, "openclaw-mem-embed")
-        try:
-            pool.submit(embed, *first)
-            pending = 1
-            while pending:
-                # One more than can run: the next is ready when one ends. Cut late, with all that is learned.
-                while failure is None and pending <= self._concurrency:
-                    batch = job.next_batch(self._caps)
-                    if batch is None:
-                        break
-                    pool.submit(embed, *batch)
-                    pending += 1
-                try:
-                    answer = found.get(timeout=_SLICE_S)
-                except queue.Empty:
-                    continue
-                if isinstance(answer, tuple):
-                    yield answer
-                    continue
-                pending -= 1
-                if answer is None:
-                    continue
-                is_one_text = isinstance(answer, TextRefused)
-                if failure is None or (isinstance(failure, TextRefused) and not is_one_text):
-                    failure = answer
-                if not is_one_text:  # else what is in flight will be answered, and need not be paid twice
-                    stop.set()
-        finally:
-            # Also when the caller is interrupted: requests in flight notice within a fraction of a second.
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-        if failure is not None:
-            raise failure
-
-    def _embed(self, job: Job, start: int, end: int, cancel: CancelToken | None) -> _Answers:
-        """The answers to the requests that inputs ``start`` to ``end`` take: one, or as many as a server with
-        a cap wants."""
+    def _embed(
+        self, packing: Packing, start: int, end: int, cancel: CancelToken | None
+    ) -> Iterator[Answered]:
+        """The answers to the requests that inputs ``start`` to ``end`` take: one, or several when the server
+        has a cap."""
         most = self._caps.max_items
         if end - start > most:  # learned since this batch was cut
             for part in range(start, end, most):
-                yield from self._embed(job, part, min(part + most, end), cancel)
+                yield from self._embed(packing, part, min(part + most, end), cancel)
             return
-        sizes = job.sizes[start:end]
+        sizes = packing.sizes[start:end]
         try:
-            body = self._ask(job.inputs[start:end], "document", self._policy, math.inf, cancel)
+            body = self._ask(packing.inputs[start:end], "document", cancel)
         except RequestFailed as exc:
             if exc.status not in SPLIT_STATUSES:
                 raise
             if end - start == 1:
-                raise _refused(exc, job.places[start], f" It was sent alone: {sizes[0]:,} bytes.") from None
+                raise _refused(
+                    exc, packing.positions[start], f" It was sent alone: {sizes[0]:,} bytes."
+                ) from None
         else:
             self._caps.passed(sizes)
             yield start, end, body
             return
         stop_if_cancelled(cancel)
         half = (end - start + 1) // 2
-        yield from self._embed(job, start, start + half, cancel)
-        yield from self._embed(job, start + half, end, cancel)
+        yield from self._embed(packing, start, start + half, cancel)
+        yield from self._embed(packing, start + half, end, cancel)
         self._caps.halved(sizes, half)
 
-    def _ask(
-        self,
-        texts: list[str],
-        purpose: Purpose,
-        policy: RetryPolicy,
-        deadline: float,
-        cancel: CancelToken | None,
-    ) -> bytes:
-        """The answer to one request, not yet read."""
+    def _ask(self, texts: Sequence[str], purpose: Purpose, cancel: CancelToken | None) -> bytes:
+        """The body of the answer to one request."""
         path, body = self.wire.request(self.model, texts, purpose)
+        is_query = purpose == "query"
         return self._transport.request(
             "POST",
             path,
             json=body,
-            timeout_s=self._batch_timeout_s if deadline == math.inf else self._query_timeout_s,
-            policy=policy,
-            deadline=deadline,
+            timeout_s=self._query_timeout_s if is_query else self._batch_timeout_s,
+            policy=self._query_policy if is_query else self._policy,
+            deadline=self._clock() + self._query_timeout_s if is_query else math.inf,
             cancel=cancel,
         ).body
 
@@ -343,18 +284,14 @@ class RemoteEmbedder:
                 f"{label} sent JSON without a list of embeddings. "
                 f"Check that the base URL is that of an API that speaks as {self.id} does."
             )
-        return self._checked([array_of(row) for row in rows], len(texts), label)
+        return self._checked([_array_of(row) for row in rows], len(texts), label)
 
     def _checked(self, rows: list[object], expected: int, label: str) -> list[Vector | None]:
-        vectors = check_vectors(rows, expected=expected, dims=self.dims, provider=label)
-        if self.dims is None:
-            found = next((len(vector) for vector in vectors if vector is not None), None)
-            with self._lock:
-                if self.dims is None:
-                    self.dims = found
-                known = self.dims
-            if known is not None and found not in (None, known):  # two first answers at once disagree
-                check_vectors(rows, expected=expected, dims=known, provider=label)
+        if self.dims is not None:
+            return check_vectors(rows, expected=expected, dims=self.dims, provider=label)
+        with self._lock:  # two first answers at once may disagree
+            vectors = check_vectors(rows, expected=expected, dims=self.dims, provider=label)
+            self.dims = self.dims or next((len(vector) for vector in vectors if vector is not None), None)
         return vectors
 
     def _count(self, texts: list[str], tokens: int) -> None:
@@ -364,5 +301,13 @@ class RemoteEmbedder:
         self._meter(Usage(self.id, self.model, 1, len(texts), tokens or estimate, not tokens))
 
 
-def _refused(why: RequestFailed, place: int, how: str = "") -> TextRefused:
-    return TextRefused(f"{why}{how}", place=place, status=why.status, retry_after_s=why.retry_after_s)
+def _array_of(row: object) -> object:
+    """A list of numbers as an array, twice as fast as numpy does it; anything else as it is."""
+    if type(row) is list:
+        with suppress(TypeError, OverflowError):
+            return array("d", row)
+    return row
+
+
+def _refused(why: RequestFailed, position: int, how: str = "") -> TextRefused:
+    return TextRefused(f"{why}{how}", position=position, status=why.status, retry_after_s=why.retry_after_s)

@@ -1,15 +1,18 @@
-"""How much a provider takes: the longest text of a model, how texts are packed into requests, and what a
-server's refusals teach about its caps."""
+"""How much a provider takes in one request: the longest text of a model, how texts are packed into batches,
+and the caps of a server as learned from its refusals."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.model import utf8
 
-#: Inputs go into one request until their UTF-8 bytes pass this; a single larger input travels alone.
+if TYPE_CHECKING:
+    from openclaw_mem_engine.providers.base import Caps
+
+#: Inputs go into one request until their UTF-8 bytes pass this; a larger input is a request of its own.
 MAX_BATCH_BYTES = 8000
 
 _DEFAULT_TOKENS = 8192
@@ -22,19 +25,9 @@ _MODEL_TOKENS = {
 _PROVIDER_TOKENS = {"gemini": 2048, "local": 2048}
 
 #: Hardly a server caps a request at so few inputs; a refusal of so few is about their length, unless they are
-#: so short that any server takes their bytes.
+#: so short that every server takes their bytes.
 _FEW_ITEMS = 8
 _FEW_BYTES = 2000
-
-
-class Caps(Protocol):
-    """Where the caps of servers are remembered. Safe to call from several threads."""
-
-    def item_cap(self, key: str) -> int | None:
-        """How many inputs the provider with this ``key`` takes at once; None when nothing is known."""
-        ...
-
-    def set_item_cap(self, key: str, items: int) -> None: ...
 
 
 def max_input_tokens(provider: str, model: str) -> int:
@@ -48,7 +41,7 @@ def max_input_tokens(provider: str, model: str) -> int:
 def max_input_bytes(provider: str, model: str) -> int:
     """The longest text, in UTF-8 bytes, that is sent whole; longer ones are split before (``split_utf8``).
 
-    Bytes stand in for tokens, which never outnumber them, and no text is longer than a whole request.
+    Bytes are counted instead of tokens, which are never more, and no text is longer than a whole request.
     """
     return min(max_input_tokens(provider, model), MAX_BATCH_BYTES)
 
@@ -73,19 +66,19 @@ def split_utf8(text: str, max_bytes: int) -> list[str]:
     return parts
 
 
-def _boundary_at_most(data: bytes, place: int) -> int:
-    if place >= len(data):
+def _boundary_at_most(data: bytes, index: int) -> int:
+    if index >= len(data):
         return len(data)
-    while data[place] & 0xC0 == 0x80:  # inside of a character
-        place -= 1
-    return place
+    while data[index] & 0xC0 == 0x80:  # inside of a character
+        index -= 1
+    return index
 
 
-def _boundary_after(data: bytes, place: int) -> int:
-    place += 1
-    while place < len(data) and data[place] & 0xC0 == 0x80:
-        place += 1
-    return place
+def _boundary_after(data: bytes, index: int) -> int:
+    index += 1
+    while index < len(data) and data[index] & 0xC0 == 0x80:
+        index += 1
+    return index
 
 
 def batch_end(sizes: Sequence[int], start: int, max_bytes: int, max_items: int) -> int:
@@ -106,8 +99,8 @@ class LearnedCaps:
 
     Servers cap the inputs of a request at 10, 16, 20 or 64, or their tokens in all, and word the refusal as
     they like. So a refused request is halved until it passes, and only then something is learned. A cap of
-    inputs is remembered in ``caps``; one of bytes lasts as long as this object, since bytes only stand in
-    for the server's tokens.
+    inputs is stored in ``caps``; one of bytes lasts as long as this object, since bytes are only an estimate
+    of the server's tokens.
     """
 
     def __init__(self, key: str, max_items: int, max_bytes: int, caps: Caps | None = None) -> None:
@@ -119,7 +112,7 @@ class LearnedCaps:
 
     @property
     def max_items(self) -> int:
-        """Inputs per request. Looks up what is remembered at the first use, not before."""
+        """Inputs per request. Reads the stored cap at the first use, not before."""
         with self._lock:
             if not self._is_recalled and self._caps is not None:
                 self._is_recalled = True
@@ -156,3 +149,27 @@ class LearnedCaps:
             self._max_items = half
         if self._caps is not None:
             self._caps.set_item_cap(self._key, half)
+
+
+def sendable(text: str) -> str:
+    """``text`` with lone surrogates replaced: JSON in UTF-8 cannot carry them."""
+    return text if text.isascii() else utf8(text).decode()
+
+
+class Packing:
+    """The texts of one call: which are sent, how large they are, and how far they are cut into batches."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        #: Positions of the texts that are sent, and what is sent for them.
+        self.positions = [index for index, text in enumerate(texts) if text.strip()]
+        self.inputs = [sendable(texts[index]) for index in self.positions]
+        self.sizes = [len(text.encode()) for text in self.inputs]
+        self._next = 0
+
+    def next_batch(self, caps: LearnedCaps) -> tuple[int, int] | None:
+        """(start, end) of the next inputs for one request; None when all are cut."""
+        start = self._next
+        if start >= len(self.inputs):
+            return None
+        self._next = batch_end(self.sizes, start, caps.max_bytes, caps.max_items)
+        return start, self._next

@@ -1,4 +1,4 @@
-"""What a server said, made fit for a message: one line, short, no secrets, no terminal controls."""
+"""What a server said, made fit for an error message: one line, short, no secrets, no terminal controls."""
 
 from __future__ import annotations
 
@@ -43,21 +43,41 @@ class Quoting:
     def _without_pieces(self, line: str) -> str:
         """``line`` without any eight or more characters of a secret in a row."""
         parts: list[str] = []
-        place = 0
-        while place < len(line):
-            end = place
+        start = 0
+        while start < len(line):
+            end = start
             for secret in self._long:
                 size = _SECRET_CHARS
-                while place + size <= len(line) and line[place : place + size] in secret:
-                    end = max(end, place + size)
+                while start + size <= len(line) and line[start : start + size] in secret:
+                    end = max(end, start + size)
                     size += 1
-            parts.append("***" if end > place else line[place])
-            place = max(end, place + 1)
+            parts.append("***" if end > start else line[start])
+            start = max(end, start + 1)
         return "".join(parts)
 
 
+def error_of_body(body: str) -> tuple[str, str]:
+    """(message, codes and types) of an error answer; the body itself when it has no such fields."""
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return body, ""
+    if isinstance(answer, list) and answer:  # Gemini wraps some errors in a list
+        answer = answer[0]
+    error = answer.get("error", answer) if isinstance(answer, dict) else answer
+    if not isinstance(error, dict):
+        return (error if isinstance(error, str) else body), ""
+    codes = [error.get(name) for name in ("code", "type", "status")]
+    details = error.get("details")
+    if isinstance(details, list):
+        codes += [detail.get("reason") for detail in details if isinstance(detail, dict)]
+    # Voyage says "detail", others "message".
+    said = next((error[name] for name in ("message", "detail") if isinstance(error.get(name), str)), body)
+    return said, " ".join(code for code in codes if isinstance(code, str))
+
+
 def secrets_in(url: str) -> list[str]:
-    """What may be a secret in an address, as it stands there and decoded: passwords before a host (also that
+    """What may be a secret in an address, as written and decoded: passwords before a host (also that
     of a second address in the path, as gateways have it) and the values of the query. Host, path and the
     names of the query are no secrets: messages need them."""
     parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""How long to wait before asking a server again, which refusals are worth it, and who waits with whom."""
+"""When a request is sent again: waiting times, which refusals are worth it, and the rate gate."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class RetryPolicy:
     """Waiting times in seconds.
 
     ``base_s`` doubles with every try up to ``cap_s``, plus up to ``jitter`` of itself so that many clients do
-    not come back together. A server's own Retry-After counts when it is longer; beyond ``max_hint_s`` we give
-    up at once.
+    not retry at the same time. A server's own Retry-After counts when it is longer; one beyond ``max_hint_s``
+    ends the tries. ``max_silent_retries`` limits the retries without an answer, since the server may have
+    acted on such a request.
     """
 
     max_retries: int = 5
@@ -28,6 +29,7 @@ class RetryPolicy:
     cap_s: float = 8.0
     jitter: float = 0.2
     max_hint_s: float = 60.0
+    max_silent_retries: int = 1
 
     def wait_s(self, retry: int, hint_s: float | None, random: Callable[[], float]) -> float | None:
         """Seconds before retry number ``retry`` (from 1); None when there is no point in waiting.
@@ -64,9 +66,9 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
         return None
 
 
-class Gate:
-    """Shut while a server wants nobody to ask; shared by all requests to it. Times are on a monotonic
-    clock, in seconds."""
+class RateGate:
+    """Shut while a server refuses all requests of this account; shared by all requests to it. Times are on
+    a monotonic clock, in seconds."""
 
     def __init__(self) -> None:
         self._until = -math.inf

@@ -20,38 +20,27 @@ from urllib.parse import unquote, urlsplit
 
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, stop_if_cancelled
-from openclaw_mem_engine.providers.remote.bodies import TooLong, Undecodable, body_of
-from openclaw_mem_engine.providers.remote.quoting import Quoting, secrets_in
-from openclaw_mem_engine.providers.remote.retry import Gate, RetryPolicy, is_worth_retrying, retry_after_s
-from openclaw_mem_engine.providers.remote.wires.base import error_of_body, host_of
+from openclaw_mem_engine.providers.remote.hosts import host_of
+from openclaw_mem_engine.providers.remote.quoting import Quoting, error_of_body, secrets_in
+from openclaw_mem_engine.providers.remote.retry import (
+    RateGate,
+    RetryPolicy,
+    is_worth_retrying,
+    retry_after_s,
+)
 
 if TYPE_CHECKING:
-    import httpcore2
-
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.providers.remote.patient import Client
+    from openclaw_mem_engine.providers.remote.http_client import HttpClient, Reply
 
 #: No answer is read further than this, in bytes after decompression.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
-#: A request without any answer may have been heard: it is sent once more, not for ever.
-_SILENT_RETRIES = 1
-#: While waiting for a retry the cancel token is looked at this often.
+#: Seconds between two checks of the cancel token while waiting for a retry.
 _SLICE_S = 0.1
-#: What is read of a refusal, to be quoted in part.
-_MAX_REFUSAL_BYTES = 64_000
-#: What stands in these is no secret, and its words are needed in messages.
+#: The values of these are no secrets, and their words are needed in messages.
 _PLAIN_HEADERS = frozenset({"accept", "content-type", "user-agent"})
 _WEB = ("http://", "https://")
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A successful answer. Header names are in lower case; the body is decompressed."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +55,6 @@ class _Refusal:
     is_wrong_key: bool = False
 
 
-class _Connection:
-    """A client and whether it was closed; whoever waits in it notices."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-        self.is_closed = False
-
-    def close(self) -> None:
-        self.is_closed = True
-        self.client.close()
-
-
 class Transport:
     """Sends requests to one endpoint. Safe to use from several threads, which share connections and wait
     together when the server is asked too often.
@@ -86,7 +63,7 @@ class Transport:
     be secret in ``base_url`` (passwords, values of the query) are kept out of messages. User name and
     password in ``base_url`` become a Basic authorization, unless ``headers`` hold another. ``advice`` says
     what to do about a status (None: no answer).
-    ``sleep``, ``random``, ``clock`` (monotonic) and ``now`` (since 1970) come in for tests.
+    ``sleep``, ``random``, ``clock`` (monotonic) and ``now`` (since 1970) are parameters for tests.
     Raises ConfigError for a base URL that cannot be used.
     """
 
@@ -117,13 +94,13 @@ class Transport:
             keys.append(pair)
             if not any(name.lower() == "authorization" for name in headers):
                 self._headers["Authorization"] = f"Basic {pair}"
-        # What is read is cut ourselves, so that no bomb fits in: no library decompresses in between.
+        # The one coding that every server has; httpx2 would offer more.
         self._headers["Accept-Encoding"] = "gzip"
         self._quoting = Quoting(keys, values)
         self._advice = advice
         self._sleep, self._random, self._clock, self._now = sleep, random, clock, now
-        self._gate = Gate()
-        self._connection: _Connection | None = None
+        self._gate = RateGate()
+        self._connection: HttpClient | None = None
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -165,22 +142,26 @@ class Transport:
             tries += 1
             seconds = max(min(timeout_s, deadline - self._clock()), 0.001)
             found = self._try(method, url, content, sent, what, seconds, cancel, max_bytes)
-            if isinstance(found, Reply):
+            if not isinstance(found, _Refusal):
                 return found
             silent += found.status is None
             wait_s = policy.wait_s(tries, found.hint_s, self._random)
             if (
                 wait_s is None
                 or not found.worth_retrying
-                or silent > _SILENT_RETRIES
+                or silent > policy.max_silent_retries
                 or self._clock() + wait_s >= deadline
             ):
                 raise self._failed(found, what, tries)
             if found.status == 429:
-                # The limit is the account's: whoever else asks would get the same answer, and prolong it.
+                # The limit is the account's: other requests would get the same answer, and prolong it.
                 self._gate.shut_until(self._clock() + wait_s)
             else:
                 self._wait(wait_s, cancel)
+
+    def quote(self, said: str) -> str:
+        """What a server said, for a message: short, in one line, without the secrets of this endpoint."""
+        return self._quoting.quote(said)
 
     def close(self) -> None:
         """Closes the connections; requests in flight end (Cancelled), the next request opens new ones."""
@@ -204,7 +185,8 @@ class Transport:
         return path
 
     def _pass_gate(self, what: str, policy: RetryPolicy, deadline: float, cancel: CancelToken | None) -> None:
-        """Waits as long as another request was asked to; not longer than one's own patience."""
+        """Waits as long as the server asked another request to; refuses when ``policy`` would not wait so
+        long."""
         while (left := self._gate.left_s(self._clock())) > 0:
             longest = max(policy.max_hint_s, policy.cap_s * (1 + policy.jitter))
             if left > longest or self._clock() + left >= deadline:
@@ -224,62 +206,37 @@ class Transport:
         cancel: CancelToken | None,
         max_bytes: int,
     ) -> Reply | _Refusal:
-        from openclaw_mem_engine.providers.remote.patient import NETWORK_ERRORS, TooLate, patience
+        from openclaw_mem_engine.providers.remote import http_client as http
 
-        connection = self._connected()
-
-        def check() -> None:
-            stop_if_cancelled(cancel)
-            if connection.is_closed:
-                raise Cancelled("The connection was closed while a request was under way.")
-
-        refusal: _Refusal
         try:
-            with patience(seconds, check):
-                answer = connection.client.send(method, url, headers, content)
-                try:
-                    found = {
-                        name.decode("latin-1").lower(): value.decode("latin-1")
-                        for name, value in answer.headers
-                    }
-                    if 200 <= answer.status < 300:
-                        return Reply(answer.status, found, body_of(answer, found, max_bytes))
-                    return self._refusal_of(answer.status, found, answer)
-                finally:
-                    answer.close()
-        except TooLate:
-            refusal = _Refusal(None, f"waited {seconds:.3g} s", worth_retrying=True)
-        except TooLong:
+            reply = self._connected().send(
+                method, url, headers, content, seconds=seconds, max_bytes=max_bytes, cancel=cancel
+            )
+        except http.TooLate:
+            return _Refusal(None, f"waited {seconds:.3g} s", worth_retrying=True)
+        except http.NoAnswer as exc:
+            return _Refusal(None, self._quoting.quote(str(exc)), worth_retrying=True)
+        except http.TooLong:
             raise BadAnswer(
                 f"{self._provider} {what} at {self.host} sent more than {max_bytes // 1024**2:,} MB; nothing "
                 "of it was kept. Check that the base URL is that of an embeddings API."
             ) from None
-        except Undecodable:
+        except http.Undecodable:
             raise BadAnswer(
                 f"{self._provider} {what} at {self.host} sent an answer that cannot be decompressed. "
-                "Try again; if it stays, check what lies between here and the server."
+                "Try again; if it stays, check what is between this machine and the server."
             ) from None
-        except NETWORK_ERRORS as exc:
-            refusal = _Refusal(None, self._quoting.quote(str(exc) or type(exc).__name__), worth_retrying=True)
-        except ValueError:  # what a TLS socket says that was closed by another thread
-            check()
-            raise
-        check()  # closing a connection makes errors of its own
-        return refusal
+        return reply if 200 <= reply.status < 300 else self._refusal_of(reply)
 
-    def _refusal_of(self, status: int, headers: Mapping[str, str], answer: httpcore2.Response) -> _Refusal:
-        try:
-            body = body_of(answer, headers, _MAX_REFUSAL_BYTES, is_cut=True)
-        except Undecodable:
-            body = b""
-        said, codes = error_of_body(body.decode("utf-8", "replace"))
+    def _refusal_of(self, reply: Reply) -> _Refusal:
+        said, codes = error_of_body(reply.body.decode("utf-8", "replace"))
         # An account without credit answers 429 as well, and stays without credit.
         out_of_credit = "insufficient_quota" in codes
         return _Refusal(
-            status,
+            reply.status,
             self._quoting.quote(said),
-            worth_retrying=is_worth_retrying(status) and not out_of_credit,
-            hint_s=retry_after_s(headers, self._now()),
+            worth_retrying=is_worth_retrying(reply.status) and not out_of_credit,
+            hint_s=retry_after_s(reply.headers, self._now()),
             is_wrong_key="API_KEY_INVALID" in codes,  # Gemini's 400 for what others call 401
         )
 
@@ -309,16 +266,13 @@ class Transport:
             seconds -= _SLICE_S
         stop_if_cancelled(cancel)
 
-    def _connected(self) -> _Connection:
-        connection = self._connection
-        if connection is None:
-            from openclaw_mem_engine.providers.remote.patient import Client
+    def _connected(self) -> HttpClient:
+        with self._lock:
+            if self._connection is None:
+                from openclaw_mem_engine.providers.remote.http_client import HttpClient
 
-            with self._lock:
-                connection = self._connection = self._connection or _Connection(
-                    Client(self._base_url, is_loopback=self.is_loopback)
-                )
-        return connection
+                self._connection = HttpClient(self._base_url, is_loopback=self.is_loopback)
+            return self._connection
 
 
 def _put(headers: dict[str, str], name: str, value: str, *, override: bool = False) -> None:

@@ -16,14 +16,14 @@ import json
 import threading
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import ProviderError
-from openclaw_mem_engine.providers.base import stop_if_cancelled
+from openclaw_mem_engine.providers.base_embedder import BaseEmbedder
 from openclaw_mem_engine.providers.static.wordpiece import LINE_END, WordPiece
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.model import Note, Progress
-    from openclaw_mem_engine.providers.base import Keep, Vector
+    from openclaw_mem_engine.providers.base import Caps, Embedder, Meter, Purpose, Vector
+    from openclaw_mem_engine.providers.registry import EmbedderSpec
 
 MODEL = "static-minilm-256-int8"
 DIMS = 256
@@ -48,8 +48,6 @@ TABLE_HASHES = {
 #: Counted up when the tokenisation or the sum changes for the same table.
 ENCODING_VERSION = 1
 
-#: Texts between two looks at the cancel token, and within which equal lines are tokenised once.
-_BLOCK_CHARS = 500_000
 #: A short text is summed row by row, without the set-up that pays for a batch.
 _QUERY_TOKENS = 512
 #: Texts per matrix product: enough to share the rows of frequent words, few enough to keep the counts dense.
@@ -67,16 +65,17 @@ class _Table:
     wordpiece: WordPiece
 
 
-class StaticEmbedder:
-    """Embeds English text from the table that ships with the package; loads it at the first text."""
+class StaticEmbedder(BaseEmbedder):
+    """Embeds English text from the table that ships with the package; loads it at the first text.
+
+    Within a batch equal lines are tokenised once. Raises ProviderError when the table cannot be read.
+    """
 
     id = "static"
     model = MODEL
-    dims: int | None = DIMS
+    dims = DIMS
     languages = LANGUAGES
     cheap_lines = True
-    place = ""
-    max_input_bytes = None
 
     def __init__(self, path: Path = TABLE_FILE) -> None:
         self._path = path
@@ -89,52 +88,30 @@ class StaticEmbedder:
         identity = {"provider": self.id, "encoding": ENCODING_VERSION, **TABLE_HASHES}
         return hashlib.sha256(json.dumps(identity, separators=(",", ":")).encode()).hexdigest()
 
-    def why_not(self) -> str | None:
-        """Nothing is missing: the table is part of the package."""
-        return None
-
-    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:  # noqa: ARG002
-        """Unit float32 (256,), or None for a text without embedding. Raises ProviderError: table unusable."""
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+        """Unit float32 (256,), or None for a text without embedding."""
         import numpy as np
 
         table = self._loaded()
         ids = np.array(table.wordpiece.ids(text), dtype=np.uint16)
         if ids.size > _QUERY_TOKENS:
-            return self.embed_documents([text])[0]
+            return self.embed_batch([text], "query", cancel)[0]
         sums = (table.rows[ids] * table.scale[ids, np.newaxis]).sum(axis=0, keepdims=True)
         return _unit_rows(sums, np.array([table.content[ids].any()]))[0]
 
-    def embed_documents(
+    def embed_batch(
         self,
         texts: Sequence[str],
-        cancel: CancelToken | None = None,
-        progress: Progress | None = None,
-        keep: Keep | None = None,
+        purpose: Purpose,  # noqa: ARG002
+        cancel: CancelToken | None,  # noqa: ARG002
     ) -> list[Vector | None]:
-        """Unit float32 (256,) or None per text, in order; made for chunks as well as for thousands of lines.
-
-        Raises ProviderError when the table cannot be read, Cancelled between two blocks of texts.
-        """
-        vectors: list[Vector | None] = []
-        table = self._loaded() if texts else None
-        for block in _blocks(texts):
-            stop_if_cancelled(cancel)
-            assert table is not None
-            made = _embed(table, block)
-            vectors += made
-            if keep is not None:
-                keep(range(len(vectors) - len(made), len(vectors)), made)
-            if progress is not None:
-                progress(len(vectors), len(texts), "Embedding")
-        return vectors
+        """Unit float32 (256,) or None per text, in order; made for chunks as well as for thousands of
+        lines."""
+        return _embed(self._loaded(), texts)
 
     def token_ids(self, text: str) -> list[int]:
         """The token ids of a text, in order. Raises ProviderError when the table cannot be read."""
         return self._loaded().wordpiece.ids(text)
-
-    def take_notes(self) -> tuple[Note, ...]:
-        """Nothing: every text is embedded whole, here and now."""
-        return ()
 
     def close(self) -> None:
         """Gives the memory of the table back."""
@@ -147,6 +124,27 @@ class StaticEmbedder:
             with self._lock:
                 table = self._table = self._table or _load(self._path)
         return table
+
+
+class _Static:
+    """The provider ``static`` of the registry."""
+
+    def make(self, spec: EmbedderSpec, meter: Meter | None, caps: Caps | None) -> Embedder:  # noqa: ARG002
+        if spec.model not in ("", MODEL):
+            raise ProviderError(
+                f"The static provider has one model, {MODEL}, not {spec.model!r}. "
+                "Leave the model out, or choose provider openai for it."
+            )
+        return StaticEmbedder()
+
+    def model_name(self, given: str) -> str:  # noqa: ARG002
+        return MODEL
+
+    def base_url(self, given: str) -> str:  # noqa: ARG002
+        return ""
+
+
+PROVIDER = _Static()
 
 
 def _load(path: Path) -> _Table:
@@ -167,17 +165,6 @@ def _load(path: Path) -> _Table:
     return _Table(rows, scale.astype(np.float64), content.astype(np.bool_), WordPiece(words))
 
 
-def _blocks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    start = size = 0
-    for end, text in enumerate(texts, start=1):
-        size += len(text)
-        if size >= _BLOCK_CHARS:
-            yield texts[start:end]
-            start, size = end, 0
-    if start < len(texts):
-        yield texts[start:]
-
-
 def _embed(table: _Table, texts: Sequence[str]) -> list[Vector | None]:
     """Vectors of one block of texts: tokenise every distinct line once, then sum per text."""
     import numpy as np
@@ -192,7 +179,7 @@ def _embed(table: _Table, texts: Sequence[str]) -> list[Vector | None]:
     line_counts = np.fromiter(map(len, lines_of), dtype=np.intp, count=len(texts))
     lines = np.fromiter(chain.from_iterable(lines_of), dtype=np.intp, count=int(line_counts.sum()))
     lengths = (ends - starts)[lines]
-    # Token k of the whole block lies at its line's start plus its distance from that line's first token.
+    # Token k of the whole block is at its line's start plus its distance from that line's first token.
     first = np.cumsum(lengths) - lengths
     where = np.repeat(starts[lines] - first, lengths)
     where += np.arange(where.size)
@@ -227,8 +214,8 @@ def _sums(table: _Table, ids: npt.NDArray[np.uint16], lengths: npt.NDArray[np.in
     slices = -(-distinct.size // _SLICE)
     distinct = np.resize(distinct, slices * _SLICE)  # the columns added at the end are counted nowhere
 
-    slice_of, place = np.divmod(column[ids], _SLICE)
-    cells = (slice_of * len(lengths) + owner) * _SLICE + place
+    slice_of, column_of = np.divmod(column[ids], _SLICE)
+    cells = (slice_of * len(lengths) + owner) * _SLICE + column_of
     counts = np.bincount(cells, minlength=len(lengths) * distinct.size).reshape(slices, len(lengths), _SLICE)
     weights = counts * table.scale[distinct].reshape(slices, 1, _SLICE)
     rows = table.rows[distinct].astype(np.float64).reshape(slices, _SLICE, DIMS)

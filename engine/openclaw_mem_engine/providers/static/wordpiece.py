@@ -21,7 +21,7 @@ import unicodedata
 from array import array
 from collections.abc import Iterable, Sequence
 
-#: Stands between the ids of two lines; no token has it (a vocabulary holds fewer than 65,535 entries).
+#: Separates the ids of two lines; no token has it (a vocabulary holds fewer than 65,535 entries).
 LINE_END = 0xFFFF
 
 _MAX_WORD = 100
@@ -129,7 +129,7 @@ class _Words(dict[str, bytes]):
 
 
 class _Characters(dict[int, str]):
-    """code point -> what stands for it in the cleaned text (for ``str.translate``); filled as met."""
+    """code point -> its replacement in the cleaned text (for ``str.translate``); filled as met."""
 
     def __missing__(self, code: int) -> str:
         if len(self) >= _MAX_CODE_POINTS:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import apsw
 
-from openclaw_mem_engine.model import text_hash
+from openclaw_mem_engine.model import Space, chunk_id_of, text_hash
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION
 from openclaw_mem_engine.stores.findings import (
     FIX,
@@ -24,9 +25,13 @@ from openclaw_mem_engine.stores.findings import (
     counted_are,
     counted_have,
 )
-from openclaw_mem_engine.stores.sqlite.identity import chunk_id_of
-from openclaw_mem_engine.stores.sqlite.meta import generation_of
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES
+from openclaw_mem_engine.stores.sqlite.derived_checks import (
+    check_cache,
+    check_full_text,
+    check_recall,
+    check_vectors,
+)
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, generation_of
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 
 #: Older ones may corrupt a WAL database that two connections write and checkpoint at the same time.
@@ -36,16 +41,39 @@ _COMPLAINTS = 20
 _NEEDED = ("meta", "files", "chunks", "embedding_cache")
 
 
+def diagnose(
+    snap: Snapshot, *, deep: bool = False, in_use: Sequence[Space] = ()
+) -> dict[str, Callable[[Outcome], None]]:
+    """The checks of an opened index by name, in the order in which they are to be made: each writes detail
+    and findings into an Outcome. None writes to the index. ``deep`` compares every word and vector, not a
+    sample: minutes instead of seconds. ``in_use`` are the vector spaces of the configured providers.
+
+    A check may raise apsw.Error, TypeError, ValueError, LookupError, AttributeError or ArithmeticError for
+    what a damaged page makes of its rows. After the finding "tables-missing" the checks that follow have no
+    meaning, nor have they after "newer-schema".
+    """
+    return {
+        "integrity": partial(check_integrity, snap),
+        "tables": partial(check_tables, snap),
+        "facts": partial(check_facts, snap),
+        "chunks": partial(check_chunks, snap),
+        "full text": partial(check_full_text, snap, deep=deep),
+        "vectors": partial(check_vectors, snap, deep=deep),
+        "cache": partial(check_cache, snap, in_use=in_use),
+        "recall": partial(check_recall, snap),
+    }
+
+
 def check_version(_: Snapshot | None, out: Outcome, version: Sequence[int] = ()) -> None:
     """The SQLite in use. ``version`` is (major, minor, patch); default: this process's."""
     known = tuple(version) or _version_of(apsw.sqlite_lib_version())
-    told = ".".join(map(str, known))
-    out.detail = f"SQLite {told}, apsw {apsw.apsw_version()}"
+    version_text = ".".join(map(str, known))
+    out.detail = f"SQLite {version_text}, apsw {apsw.apsw_version()}"
     if known < SAFE_SQLITE:
         out.add(
             "sqlite-old",
             "warning",
-            f"SQLite {told} has a bug by which two writers can damage an index (fixed in "
+            f"SQLite {version_text} has a bug by which two writers can damage an index (fixed in "
             f"{'.'.join(map(str, SAFE_SQLITE))}).",
             repair='python -m pip install --upgrade "apsw>=3.51.3"',
         )
@@ -88,13 +116,13 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
     meta, chunks = snap.meta, snap.number("SELECT count(*) FROM chunks")
     generation = meta.get("generation")
     out.detail = f"generation {generation or 'unknown'}"
-    told = "is missing" if generation is None and chunks else ""
+    fault = "is missing" if generation is None and chunks else ""
     try:
         generation_of(generation)
     except ValueError:
-        told = "cannot be read"
-    if told:
-        text = f"The generation of the index {told}: what is kept in memory of it can go stale unseen."
+        fault = "cannot be read"
+    if fault:
+        text = f"The generation of the index {fault}: what is kept in memory of it can go stale unseen."
         out.add("generation", "error", text, repair=FIX, fixable=True)
     if "synced_at" in meta and snap.synced_at is None:
         out.add("synced-at", "error", "The time of the last sync cannot be read.", repair=FIX, fixable=True)
@@ -104,23 +132,23 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
     text = meta.get("fingerprint", "")
     if not text:
         if chunks:
-            told = "The index does not say what it was built with, so nothing in it can be trusted."
-            out.add("no-fingerprint", "error", told, repair=REBUILD)
+            sentence = "The index does not say what it was built with, so nothing in it can be trusted."
+            out.add("no-fingerprint", "error", sentence, repair=REBUILD)
         return
     schema = _schema_of(text)
     out.detail += f", schema {schema or 'unknown'}"
     if schema > SCHEMA_VERSION:
-        told = f"A newer program wrote this index (schema {schema}; this one knows {SCHEMA_VERSION})."
-        out.add("newer-schema", "error", told, repair=UPGRADE)
+        sentence = f"A newer program wrote this index (schema {schema}; this one knows {SCHEMA_VERSION})."
+        out.add("newer-schema", "error", sentence, repair=UPGRADE)
         return
     try:
         snap.fingerprint()
     except (ValueError, TypeError, KeyError) as error:
-        told = f"What the index was built with cannot be read ({type(error).__name__})."
-        # Forgotten first: an index that names nobody can be rebuilt, and keeps its embeddings then. Not "&&":
+        sentence = f"What the index was built with cannot be read ({type(error).__name__})."
+        # Forgotten first: an index without a fingerprint can be rebuilt and keeps its embeddings. Not "&&":
         # what is left is an error until it was rebuilt.
         repair = f"{FIX}; {REBUILD}"
-        out.add("fingerprint-unreadable", "error", told, repair=repair, fixable=True)
+        out.add("fingerprint-unreadable", "error", sentence, repair=repair, fixable=True)
 
 
 def _schema_of(fingerprint: str) -> int:
@@ -142,12 +170,12 @@ def check_chunks(snap: Snapshot, out: Outcome) -> None:
     for chunk_id, path, source, first, last, content, model, text in snap.each(sql):
         total += 1
         models[model] += 1
-        place = f"{path}:{first}-{last}"
+        location = f"{path}:{first}-{last}"
         if chunk_id in ids:
-            twice.append(place)
+            twice.append(location)
         ids.add(chunk_id)
         if content != text_hash(text) or chunk_id != chunk_id_of(source, path, first, last, content, model):
-            wrong.append(place)
+            wrong.append(location)
     out.detail = f"{counted(total, 'chunk')}, each as its id and hash say"
     if wrong:
         text = f"{counted_are(len(wrong), 'chunk')} altered: text or place do not match hash and id."

@@ -1,10 +1,10 @@
-"""One module that knows apsw: opening SQLite files the way we need them, and naming what went wrong."""
+"""Connections to the SQLite file of an index, and the errors of SQLite turned into ours."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +14,7 @@ import apsw
 
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.state.transaction import immediate
-from openclaw_mem_engine.stores.sqlite.location import make_folder
+from openclaw_mem_engine.stores.sqlite.files import make_folder
 
 #: How long a writer waits for another process before it says so, milliseconds.
 BUSY_TIMEOUT_MS = 5_000
@@ -41,8 +41,10 @@ def explained(path: Path) -> Iterator[None]:
     except apsw.Error as error:
         # When the disk is full SQLite has rolled back by itself, and the context manager's own rollback
         # then fails with a second error: the first one is the truth.
-        raise _named(_root(error), path) from error
-    except UnicodeDecodeError as error:  # text that SQLite gives as it stands in a damaged page
+        named = _named(_root(error), path)
+        named.repair = repair_of(error)
+        raise named from error
+    except UnicodeDecodeError as error:  # text that SQLite gives unchanged from a damaged page
         raise _damaged(error, path) from error
 
 
@@ -53,6 +55,14 @@ def decoding(path: Path) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise _damaged(error, path) from error
+
+
+def repair_of(error: apsw.Error) -> str:
+    """What repairs a derived table that gives this error. A table that cannot even be opened cannot be
+    dropped either: only a new file is without it."""
+    if "vtable constructor failed" in str(error):
+        return "`openclaw-mem index --force` builds the index anew from your notes."
+    return IndexUnavailable.repair
 
 
 def _root(error: apsw.Error) -> apsw.Error:
@@ -99,13 +109,13 @@ def _close_when_idle(connection: apsw.Connection) -> None:
         except apsw.ThreadingViolationError:
             time.sleep(0.01)
         except apsw.Error:
-            return  # on a full disk: what could not leave the log is whole there, and read from there
+            return  # on a full disk: the log keeps what could not be merged, and is read with the file
         else:
             return
 
 
 def extension_path() -> str:
-    """Where sqlite-vec's library lies. Importing that package would import numpy, which keyword search and
+    """The path of sqlite-vec's library. Importing that package would import numpy, which keyword search and
     ``status`` can do without. Raises ImportError when the package is not installed."""
     found = find_spec("sqlite_vec")
     if found is None or not found.submodule_search_locations:
@@ -128,6 +138,7 @@ class Database:
         self._local = threading.local()
         self._guard = threading.Lock()
         self._readers: dict[int, apsw.Connection] = {}
+        self._searching: set[int] = set()  # threads whose reader runs a search
         self._closed = False
         self._write_lock = threading.RLock()
         make_folder(path)
@@ -139,13 +150,13 @@ class Database:
             self._writer.pragma("synchronous", "normal")
             self._writer.pragma("wal_autocheckpoint", 20_000)
         self._identity = self._on_disk()
-        # Notes are private, and so is what was made of them; a file of somebody else stays as it is.
+        # Notes are private, and so is what was made of them; a file of another user stays as it is.
         with suppress(OSError):
             if path.stat().st_mode & 0o077:
                 path.chmod(0o600)
 
     def _on_disk(self) -> tuple[int, int] | None:
-        """Device and inode of what stands at ``path`` now; None when nothing can be seen there."""
+        """Device and inode of the file at ``path`` now; None when there is none, or it cannot be seen."""
         try:
             status = self.path.stat()
         except OSError:
@@ -164,13 +175,13 @@ class Database:
 
     def _become_wal(self, connection: apsw.Connection) -> None:
         """While one process makes a new file WAL, SQLite refuses another at once, without waiting."""
-        patience = time.monotonic() + self._busy_timeout_ms / 1000
+        until = time.monotonic() + self._busy_timeout_ms / 1000
         while True:
             try:
                 connection.pragma("journal_mode", "wal")
                 return
             except apsw.BusyError:
-                if time.monotonic() > patience:
+                if time.monotonic() > until:
                     raise
                 time.sleep(0.01)
 
@@ -190,7 +201,8 @@ class Database:
             connection.enable_load_extension(False)
             self.extension = True
         except (ImportError, AttributeError, apsw.Error) as error:
-            # Vectors are then compared in this process, with the same answers; status and notes say so.
+            # Vectors are then compared in this process, with the same answers; status and notes name the
+            # reason.
             self.extension_error = str(error) or type(error).__name__
             self._wanted = False
 
@@ -218,10 +230,22 @@ class Database:
         with explained(self.path):
             return rows(self.reader(), sql, bound)
 
-    def read_scores(self, sql: str, bound: Bound = ()) -> list[tuple[str, float]]:
-        """All rows of a query for chunk ids and scores. Raises IndexDamaged when one is neither: a score that
+    def search(self, sql: str, bound: Bound = ()) -> list[tuple[Any, ...]]:
+        """The same for a query that ``interrupt`` stops."""
+        connection, thread = self.reader(), threading.get_ident()
+        with self._guard:
+            self._searching.add(thread)
+        try:
+            with explained(self.path):
+                return rows(connection, sql, bound)
+        finally:
+            with self._guard:
+                self._searching.discard(thread)
+
+    def search_scores(self, sql: str, bound: Bound = ()) -> list[tuple[str, float]]:
+        """The same for chunk ids and scores. Raises IndexDamaged when one is neither: a score that
         cannot be computed, as of a vector of zeros, is NULL."""
-        found = self.read(sql, bound)
+        found = self.search(sql, bound)
         with decoding(self.path):
             if not all(isinstance(chunk_id, str) and isinstance(score, float) for chunk_id, score in found):
                 raise ValueError("a row that is searched has no score")
@@ -247,12 +271,11 @@ class Database:
             with self.exclusive_writer() as target, target.backup("main", source, "main") as copy:
                 copy.step(-1)
 
-    def interrupt(self, threads: Collection[int]) -> None:
-        """Stop the queries that these threads are running; they raise Cancelled."""
+    def interrupt(self) -> None:
+        """Stop the searches that run at this moment; they raise Cancelled."""
         with self._guard:
-            for thread in threads:
-                if thread in self._readers:
-                    self._readers[thread].interrupt()
+            for thread in self._searching & self._readers.keys():
+                self._readers[thread].interrupt()
 
     def close(self) -> None:
         """Close all connections; what other threads are reading is interrupted first."""

@@ -12,8 +12,8 @@ import apsw
 
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.findings import FIX, INDEX, Outcome, counted, counted_are, counted_have
+from openclaw_mem_engine.stores.query import segment
 from openclaw_mem_engine.stores.sqlite.database import Bound, rows
-from openclaw_mem_engine.stores.sqlite.lexical_query import segment
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 
@@ -44,36 +44,36 @@ BadVector = Literal["cache-length", "cache-values", "cache-dims", "cache-names"]
 
 def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
     """Both full-text tables have exactly the chunks, and a chunk is found by its own words. ``deep``
-    tokenises every chunk again and compares every word and its place with what the tables hold."""
+    tokenises every chunk again and compares every word and its position with what the tables hold."""
     if snap.meta.get("fts_behind") == "yes":
         out.detail = "written by a process without FTS5"
         text = "The full-text tables wait for being filled: a process without FTS5 has written to the index."
         out.add("full-text-behind", "warning", text, repair=FIX, fixable=True)
         return
     chunks = {row[0] for row in snap.rows("SELECT seq FROM chunks")}
-    told, compared = [], []
+    sizes, compared = [], []
     for form, table in FULL_TEXT_TABLES.items():
         if table not in snap.tables:
             continue  # the check of the tables says so
         held = {row[0] for row in snap.rows(f"SELECT rowid FROM {table}")}
-        told.append(f"{len(held):,} {form}")
+        sizes.append(f"{len(held):,} {form}")
         if missing := chunks - held:
             text = f"{counted_are(len(missing), 'chunk')} invisible to keyword search: not in {table}."
-            out.add("full-text-missing", "error", text, _places(snap, missing), FIX, fixable=True)
+            out.add("full-text-missing", "error", text, _locations(snap, missing), FIX, fixable=True)
         if orphans := held - chunks:
             text = f"{counted(len(orphans), 'row')} of {table} without a chunk."
             out.add("full-text-orphans", "error", text, _numbers(orphans), FIX, fixable=True)
         lost = [seq for seq in _sample(sorted(chunks & held)) if not _finds(snap, table, seq)]
         if lost:
             text = f"{counted_are(len(lost), 'chunk')} of a sample not found by their own words in {table}."
-            out.add("full-text-lost", "error", text, _places(snap, lost), FIX, fixable=True)
+            out.add("full-text-lost", "error", text, _locations(snap, lost), FIX, fixable=True)
         if not deep or missing or orphans or lost:
             continue
         compared.append(form)
         if not _same_words(snap, table):
             text = f"The words in the full-text table {table} are not those of the chunks."
             out.add("full-text-differs", "error", text, (), FIX, fixable=True)
-    out.detail = f"{counted(len(chunks), 'chunk')}; rows: {', '.join(told) or 'none'}"
+    out.detail = f"{counted(len(chunks), 'chunk')}; rows: {', '.join(sizes) or 'none'}"
     if compared:
         out.detail += f"; every word and its place compared in {' and '.join(compared)}"
 
@@ -91,7 +91,7 @@ def _finds(snap: Snapshot, table: str, seq: int) -> bool:
 
 
 def _same_words(snap: Snapshot, table: str) -> bool:
-    """Whether a table made anew from the chunks would hold the same words, each at the same places of the
+    """Whether a table made anew from the chunks would hold the same words, each at the same positions of the
     same chunks."""
     made_with = next(statement for statement in FULL_TEXT if f"EXISTS {table} " in statement)
     cut = segment if table == FULL_TEXT_TABLES["stemmed"] else str
@@ -102,8 +102,8 @@ def _same_words(snap: Snapshot, table: str) -> bool:
             ((seq, cut(text)) for seq, text in snap.each("SELECT seq, text FROM chunks")),
         )
         fresh.execute(f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab(main, {table}, instance)")
-        # Words, chunks and places come in this order. A row for each word is half the work of one for each
-        # of its places.
+        # Words, chunks and positions come in this order. A row for each word is half the work of one for each
+        # of its positions.
         sql = f"SELECT term, group_concat(doc || ':' || offset) FROM temp.{table}_words GROUP BY term"
         return all(mine == theirs for mine, theirs in zip_longest(snap.each(sql), fresh.execute(sql)))
 
@@ -140,15 +140,15 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
     held = {row[0] for row in snap.rows("SELECT rowid FROM chunks_vec")}
     if missing := wanted - held:
         text = f"{counted_have(len(missing), 'chunk')} a vector that the vec0 table lacks: vectors miss them."
-        out.add("vectors-missing", "error", text, _places(snap, missing), FIX, fixable=True)
+        out.add("vectors-missing", "error", text, _locations(snap, missing), FIX, fixable=True)
     if orphans := held - wanted:
         text = f"{counted(len(orphans), 'row')} of the vec0 table without a chunk that has a vector."
         out.add("vector-orphans", "error", text, _numbers(orphans), FIX, fixable=True)
     looked_at = sorted(wanted & held) if deep else _sample(sorted(wanted & held))
     if differing := [seq for seq in looked_at if vector_differs(snap.connection, space, seq)]:
         text = f"{counted_are(len(differing), 'vector')} another in the vec0 table than in the cache."
-        places = _places(snap, differing)
-        out.add("vectors-differ", "error", text, places, f"{FIX} && {INDEX}", fixable=True)
+        some = _locations(snap, differing)
+        out.add("vectors-differ", "error", text, some, f"{FIX} && {INDEX}", fixable=True)
     out.detail += f", {len(held):,} rows of {dims} dimensions, {len(looked_at):,} compared"
 
 
@@ -157,10 +157,11 @@ def _check_awaited(snap: Snapshot, out: Outcome, without: set[int]) -> None:
         return
     text = f"{counted_have(len(without), 'chunk')} no vector as yet: keywords alone find them"
     if snap.meta.get("vectors_awaited") == "yes":
-        out.add("vectors-awaited", "warning", f"{text}.", _places(snap, without), INDEX)
+        out.add("vectors-awaited", "warning", f"{text}.", _locations(snap, without), INDEX)
     else:
-        told = f"{text}. The index has forgotten that: no sync would make them."
-        out.add("vectors-forgotten", "error", told, _places(snap, without), f"{FIX} && {INDEX}", fixable=True)
+        text = f"{text}. The index has forgotten that: no sync would make them."
+        some = _locations(snap, without)
+        out.add("vectors-forgotten", "error", text, some, f"{FIX} && {INDEX}", fixable=True)
 
 
 def _check_dims(snap: Snapshot, out: Outcome, space: Space, wanted: set[int]) -> int | None:
@@ -173,8 +174,8 @@ def _check_dims(snap: Snapshot, out: Outcome, space: Space, wanted: set[int]) ->
         return None
     lengths = snap.rows(f"SELECT DISTINCT e.dims FROM {_CACHED} AND e.embedding IS NOT NULL", space)
     if lengths and (dims,) not in lengths:
-        told = ", ".join(str(row[0]) for row in lengths)
-        text = f"The vec0 table takes vectors of {dims} dimensions, those of the cache have {told}."
+        held = ", ".join(str(row[0]) for row in lengths)
+        text = f"The vec0 table takes vectors of {dims} dimensions, those of the cache have {held}."
         out.add("vector-dims", "error", text, repair=FIX, fixable=True)
         return None
     return dims
@@ -191,18 +192,17 @@ def vector_differs(connection: apsw.Connection, space: Space, seq: int) -> bool:
 
 
 def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> None:
-    """Every cached vector can be used; spaces that nobody asks for any more are told. ``in_use`` are those of
-    the configured providers."""
+    """Every cached vector can be used. Spaces other than ``in_use``, those of the providers, are reported."""
     total = snap.number("SELECT count(*) FROM embedding_cache")
     out.detail = counted(total, "embedding")
-    told = {
+    faults = {
         "cache-length": "of another length than they say",
         "cache-values": "of zeros, of values that are no numbers, or not of unit length",
         "cache-dims": "of another number of dimensions than the rest of their space",
         "cache-names": "under names that are no text",
     }
     for code, bad in bad_vectors(snap.connection).items():
-        text = f"{counted(len(bad), 'vector')} of the cache: {told[code]}."
+        text = f"{counted(len(bad), 'vector')} of the cache: {faults[code]}."
         out.add(code, "error", text, _numbers(bad), f"{FIX} && {INDEX}", fixable=True)
     primary = snap.space()
     sizes = snap.rows(
@@ -312,8 +312,8 @@ def _exact(
     import numpy as np
 
     asked = _sample(seqs, RECALL_QUERIES)
-    place = f"SELECT e.embedding FROM {condition} AND c.seq = ?5"
-    queries = [snap.rows(place, (*bound, seq))[0][0] for seq in asked]
+    one = f"SELECT e.embedding FROM {condition} AND c.seq = ?5"
+    queries = [snap.rows(one, (*bound, seq))[0][0] for seq in asked]
     matrix: Vector = np.frombuffer(b"".join(queries), dtype=np.float32).reshape(len(queries), -1)
     scores = np.empty((len(queries), len(seqs)), dtype=np.float32)
     cursor = snap.connection.execute(f"SELECT e.embedding FROM {condition} ORDER BY c.seq", bound)
@@ -338,7 +338,7 @@ def _sample(numbers: list[int], most: int = _SAMPLE) -> list[int]:
     return [numbers[i * len(numbers) // most] for i in range(most)]
 
 
-def _places(snap: Snapshot, seqs: set[int] | list[int]) -> Iterator[str]:
+def _locations(snap: Snapshot, seqs: set[int] | list[int]) -> Iterator[str]:
     for seq in sorted(seqs):
         for path, first, last in snap.rows(
             "SELECT path, start_line, end_line FROM chunks WHERE seq = ?", (seq,)

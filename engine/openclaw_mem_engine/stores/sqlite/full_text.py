@@ -1,25 +1,49 @@
-"""Full-text rows of the SQLite index: two FTS5 tables, and the best line of a chunk."""
+"""Full-text rows of the SQLite index: FTS5 expressions, two FTS5 tables, and the best line of a chunk."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import apsw
 
-from openclaw_mem_engine.model import Source
-from openclaw_mem_engine.stores.base import Scored
+from openclaw_mem_engine.model import Source, utf8
+from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
+from openclaw_mem_engine.stores.scoring import Stemmer, best_line_scores, document_frequencies
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database
-from openclaw_mem_engine.stores.sqlite.lexical_query import LexicalQuery, segment
-from openclaw_mem_engine.stores.sqlite.line_bm25 import Stemmer, best_line_scores, document_frequencies
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES
 
 #: Opens every table and reads no row.
 _OPEN_ALL = f"SELECT 1 FROM {', '.join(FULL_TEXT_TABLES.values())} LIMIT 0"
 
-_LINE_WORD = re.compile(r"[^\W_]+")
+_TOKENISERS = {"plain": ("unicode61", []), "stemmed": ("porter", ["unicode61", "remove_diacritics", "2"])}
+
+
+def expression_of(query: LexicalQuery) -> str:
+    """The FTS5 expression. Every token is quoted, so no character of the user's text has a meaning there."""
+    return (" AND " if query.operator == "and" else " OR ").join(map(_quoted, query.terms))
+
+
+def _quoted(term: tuple[str, ...]) -> str:
+    # A single CJK character is searched as the beginning of a bigram.
+    if len(term) == 1 and term[0].endswith("*"):
+        return f'"{term[0][:-1]}"*'
+    return '"' + " ".join(term).replace('"', '""') + '"'
+
+
+def tokeniser(connection: apsw.Connection, index: str) -> Callable[[str], list[str]]:
+    """The tokeniser of a full-text table: the tokens of a text as that table holds them."""
+    name, arguments = _TOKENISERS[index]
+    tokenise = connection.fts5_tokenizer(name, arguments)
+
+    def tokens(text: str) -> list[str]:
+        found = tokenise(
+            utf8(text), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
+        )
+        return [str(token) for token in found]
+
+    return tokens
 
 
 class FullTextRows:
@@ -38,14 +62,25 @@ class FullTextRows:
 
     def search(
         self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
-    ) -> list[Scored]:
-        """The ``limit`` best full-text matches. For ``keywords`` the union of one search a term, in order of
-        first appearance, each limited by itself."""
-        found: dict[str, Scored] = {}
-        for expression in query.expressions():
-            for hit in self._match(query.index, expression, limit, sources):
+    ) -> CandidateRows:
+        """See ``SearchStore.lexical``."""
+        whole, found, is_cut = expression_of(query), dict[str, Scored](), False
+        for expression in map(_quoted, query.terms) if query.operator == "keywords" else (whole,):
+            hits = self._match(query.index, expression, limit, sources)
+            is_cut |= len(hits) >= limit
+            for hit in hits:
                 found.setdefault(hit.chunk_id, hit)
-        return list(found.values())
+        matched = self._count(query.index, whole, sources) if is_cut else len(found)
+        return CandidateRows(tuple(found.values()), max(matched, len(found)), whole)
+
+    def _count(self, index: str, expression: str, sources: Sequence[Source] | None) -> int:
+        table = FULL_TEXT_TABLES[index]
+        sql, bound = f"SELECT count(*) FROM {table} WHERE {table} MATCH ?", [expression]
+        if sources is not None:
+            sql = f"""SELECT count(*) FROM {table} JOIN chunks c ON c.seq = {table}.rowid
+                WHERE {table} MATCH ? AND c.source IN (SELECT value FROM json_each(?))"""
+            bound.append(json.dumps(list(sources)))
+        return int(self._db.search(sql, tuple(bound))[0][0])
 
     def _match(
         self, index: str, expression: str, limit: int, sources: Sequence[Source] | None
@@ -63,30 +98,25 @@ class FullTextRows:
                 WHERE {table} MATCH ? AND c.source IN (SELECT value FROM json_each(?))
                 ORDER BY bm25({table}) LIMIT ?"""
             bound = (expression, json.dumps(list(sources)), limit)
-        hits = [Scored(chunk_id, -score) for chunk_id, score in self._db.read_scores(sql, bound)]
+        hits = [Scored(chunk_id, -score) for chunk_id, score in self._db.search_scores(sql, bound)]
         hits.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
         return hits
 
     def scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         """Negated bm25 of these chunks; those that do not match are absent."""
         table = FULL_TEXT_TABLES[query.index]
-        found = self._db.read_scores(
+        found = self._db.search_scores(
             f"""SELECT c.id, -bm25({table}) FROM {table} JOIN chunks c ON c.seq = {table}.rowid
                 WHERE {table} MATCH ? AND {table}.rowid IN (
                     SELECT seq FROM chunks WHERE id IN (SELECT value FROM json_each(?)))""",
-            (query.expression(), json.dumps(list(ids))),
+            (expression_of(query), json.dumps(list(ids))),
         )
         return dict(found)
 
     def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
-        """BM25 of the best line of each text (see ``lines.py``)."""
-        stemmer = self._stemmer or self._make_stemmer()
-        split = _LINE_WORD.findall
-        terms = []
-        for term in query.terms:
-            tokens = tuple(t for word in term for t in stemmer.tokens(word.rstrip("*"), split))
-            if tokens:
-                terms.append(tokens)
+        """BM25 of the best line of each text (see ``scoring.best_line_scores``)."""
+        stemmer = self._stemmer = self._stemmer or Stemmer(tokeniser(self._db.reader(), "stemmed"))
+        terms = stemmer.terms(query)
         counts: Counter[str] = Counter()
         for token in {token for term in terms for token in term}:
             for row in self._db.read("SELECT doc FROM chunks_terms WHERE term = ?", (token,)):
@@ -95,43 +125,18 @@ class FullTextRows:
         return best_line_scores(
             terms,
             texts,
-            lambda line: stemmer.tokens(segment(line), split),
+            lambda line: stemmer.tokens(segment(line)),
             document_frequencies(counts, terms),
             total,
         )
 
-    def _make_stemmer(self) -> Stemmer:
-        # The table's own tokeniser, so that a line's tokens are the index's tokens.
-        tokeniser = self._db.reader().fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
-
-        def tokenise(word: str) -> list[str]:
-            found = tokeniser(
-                word.encode(),
-                apsw.FTS5_TOKENIZE_DOCUMENT,
-                None,
-                include_offsets=False,
-                include_colocated=False,
-            )
-            return [str(token) for token in found]
-
-        self._stemmer = Stemmer(tokenise)
-        return self._stemmer
-
     def insert(self, connection: apsw.Connection, added: Sequence[Bound]) -> None:
-        """Index (seq, text) rows in both tables."""
-        try:
-            self._insert(connection, added)
-        except apsw.ConstraintError:
-            # Rows that outlived their chunk, whose number was given again: damage from outside.
-            self.delete(connection, [(seq,) for seq, _ in added])
-            self._insert(connection, added)
-
-    @staticmethod
-    def _insert(connection: apsw.Connection, added: Sequence[Bound]) -> None:
-        connection.executemany("INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)", added)
+        """Index (seq, text) rows in both tables, over rows that outlived their chunk (damage from
+        outside)."""
+        connection.executemany("INSERT OR REPLACE INTO chunks_fts(rowid, text) VALUES(?, ?)", added)
         connection.executemany(
-            "INSERT INTO chunks_fts_stemmed(rowid, text) VALUES(?, ?)",
-            [(seq, segment(t)) for seq, t in added],
+            "INSERT OR REPLACE INTO chunks_fts_stemmed(rowid, text) VALUES(?, ?)",
+            [(seq, segment(text)) for seq, text in added],
         )
 
     def delete(self, connection: apsw.Connection, seqs: Sequence[Bound]) -> None:
@@ -141,7 +146,7 @@ class FullTextRows:
 
     @staticmethod
     def make(connection: apsw.Connection) -> apsw.Error | None:
-        """Make the tables that are missing; what kept it from that."""
+        """Make the tables that are missing; the error that prevented it, None when they are there."""
         try:
             for statement in FULL_TEXT:
                 connection.execute(statement)
@@ -151,8 +156,8 @@ class FullTextRows:
 
     @staticmethod
     def trouble(connection: apsw.Connection) -> apsw.Error | None:
-        """Why the tables cannot be used as they stand in the file; None when they can, as far as opening them
-        tells. Raises apsw.Error for what is no matter of theirs, like a lock."""
+        """Why the tables of the file cannot be used; None when opening them works. Raises apsw.Error for
+        other reasons, like a lock."""
         try:
             connection.execute(_OPEN_ALL).fetchall()
         except (apsw.SQLError, apsw.CorruptError) as error:

@@ -1,10 +1,11 @@
-"""The reading half of the index in one SQLite file: opening it, what it is, and every search in it."""
+"""Reading the index in one SQLite file: opening it, what it holds, and every search in it."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,41 +14,42 @@ import apsw
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Note, Source, Space
 from openclaw_mem_engine.stores.base import (
-    Caps,
+    Capabilities,
     Counts,
     FileState,
     Fingerprint,
-    Scored,
     SpaceSize,
     StoredChunk,
 )
+from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 from openclaw_mem_engine.stores.sqlite.database import (
     BUSY_TIMEOUT_MS,
     Bound,
     Database,
     decoding,
     explained,
+    repair_of,
     rows,
 )
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
-from openclaw_mem_engine.stores.sqlite.gaps import gaps
-from openclaw_mem_engine.stores.sqlite.lexical_query import LexicalQuery
-from openclaw_mem_engine.stores.sqlite.meta import Meta
-from openclaw_mem_engine.stores.sqlite.schema import TABLES
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, TABLES, Meta
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
 
-#: With one of these another look for what is missing is due.
+#: A change of one of these is a reason to check again for missing rows.
 _CHANGING = ("generation", "fts_behind", "vectors_behind", "vectors_awaited")
+
+_REFILL = "`openclaw-mem doctor --fix` makes them anew."
 
 
 class SqliteReader:
-    """The part of :class:`IndexStore` that reads, over one SQLite file. Opening makes tables that are missing
-    and rows that another process could not write; those are looked for again after each change.
+    """``SearchStore`` and ``IndexContent`` over one SQLite file (see ``stores.base`` for the contract).
 
-    ``caps`` are those of this process, whatever state the file is in: each search meets damage, and tells it.
+    Opening it, and ``follow``, make tables that are missing and rows that another process could not write.
+    ``caps`` are those of this process, whatever state the file is in: each search reports the damage it
+    meets.
 
     ``resident`` keeps all vectors in memory between queries: for long-lived processes. ``full_text`` and
     ``extension`` exist so that the degraded forms can be chosen, and tested, on any machine.
@@ -83,19 +85,19 @@ class SqliteReader:
         self.fingerprint()  # refuses what a newer program wrote, before any of its rows is touched
         if not self._db.extension:
             why = self._db.extension_error
-            told = f"sqlite-vec is not in use ({why}): vectors are compared in this process."
-            notes.append(Note("no-sqlite-vec", told, "info"))
-        self.caps = Caps(full_text, "sqlite-vec" if self._db.extension else "in-process")
+            text = f"sqlite-vec is not in use ({why}): vectors are compared in this process."
+            notes.append(Note("no-sqlite-vec", text, "info"))
+        self.caps = Capabilities(full_text, "sqlite-vec" if self._db.extension else "in-process")
         self._notes = tuple(notes)
         self._files: tuple[tuple[str, str], Mapping[str, FileState]] | None = None
         self._gaps: tuple[tuple[str | None, ...], tuple[Note, ...]] | None = None
         self._vectors = VectorRows(self._db, resident=self._resident)
         self._text = FullTextRows(self._db)
-        self._catch_up(self._meta.all())
+        self._complete()
 
     def _make_tables(self, notes: list[Note]) -> bool:
-        """Make what is missing; whether full-text search is wanted and this SQLite has it, of which damaged
-        tables say nothing."""
+        """Make what is missing. Returns whether full-text search is wanted and this SQLite has it; damaged
+        tables do not count as missing."""
         held = {row[0] for row in self._db.read("SELECT name FROM sqlite_schema")}
         wanted = {"meta", "files", "chunks", "embedding_cache", *(["chunks_terms"] * self._full_text)}
         trouble = None
@@ -115,17 +117,13 @@ class SqliteReader:
     # -- keeping up with other processes ----------------------------------------------------------------
 
     def follow(self, *, make: bool = True) -> int:
-        """Go on with the index at ``path`` when that is another file than was opened: what is written into
-        one that was set aside or removed is found by nobody. Returns a number that is another one after that.
-
-        ``make`` False keeps the opened file as long as nothing is at ``path``: whoever sets an index aside
-        moves several files, and one made in between would get into their way. Raises what opening raises; the
-        opened file is kept then.
-        """
+        """See ``IndexStore.follow``. What is written into a file that was set aside or removed is lost, and a
+        file that is made while another process moves the parts of one would be in its way."""
         if not self._db.is_at_its_path(or_nothing=not make):
             with self._following:
                 if not self._db.is_closed and not self._db.is_at_its_path(or_nothing=not make):
                     self._open_again()
+        self._complete()
         return self._opened
 
     def _open_again(self) -> None:
@@ -144,17 +142,12 @@ class SqliteReader:
         if long_left is not None:
             long_left.close()
 
-    def _catch_up(self, flags: Mapping[str, str]) -> tuple[Note, ...]:
-        """Refill what another process could not write, as far as this one can; what keeps it from that."""
-        if not self._refillable(flags):
-            return ()
-        try:
-            with self._db.transaction() as connection:
+    def _complete(self) -> None:
+        """Write the rows that another process could not write, as far as this one can."""
+        if self._refillable(self._meta.all()):
+            # Locked or damaged: the rest of the index answers, a note says so, and the next call tries again.
+            with suppress(IndexUnavailable), self._db.transaction() as connection:
                 self._refill(connection)
-        except IndexUnavailable as error:  # the rest of the index answers, and the next search tries again
-            told = f"The index waits for rows that another process could not write. {error}"
-            return (Note("rows-behind", told, "warning"),)
-        return ()
 
     def _refill(self, connection: apsw.Connection) -> None:
         """Refill full-text or vector rows that a process without FTS5 or sqlite-vec could not write, or one
@@ -178,43 +171,58 @@ class SqliteReader:
     # -- what the index is ------------------------------------------------------------------------------
 
     def fingerprint(self) -> Fingerprint | None:
-        """What the content was built with; None for an index that was never begun. Raises IndexUnavailable
-        for one that a newer program wrote."""
         return self._meta.fingerprint()
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What makes this index less than it could be."""
         flags = self._meta.all()
         notes = (*self._notes, *self._known_gaps(flags))
-        if flags.get("vectors_awaited") != "yes":
-            return notes
-        told = "Some passages have no vectors yet, keywords alone find them: run `openclaw-mem index`."
-        return (*notes, Note("vectors-awaited", told, "warning"))
+        if flags.get("vectors_awaited") == "yes":
+            text = "Some passages have no vectors yet, keywords alone find them: run `openclaw-mem index`."
+            notes += (Note("vectors-awaited", text, "warning"),)
+        return notes
 
     def _known_gaps(self, flags: Mapping[str, str]) -> tuple[Note, ...]:
-        """Looked for once, and again after each change: not in every search."""
+        """Checked once, and again after each change: not in every search."""
         now = tuple(map(flags.get, _CHANGING))
         if self._gaps is not None and self._gaps[0] == now:
             return self._gaps[1]
-        if behind := self._catch_up(flags):
-            return behind
-        known = self.fingerprint()
-        # Vectors that a sync has yet to place are told of already.
-        in_table = not self._vectors.in_memory and flags.get("vectors_awaited") != "yes"
-        space = known.space if known is not None and known.provider != "none" and in_table else None
-        found = gaps(self._db, self._vectors, space, full_text=self.caps.full_text)
+        found = tuple(self._missing_rows(flags))
         self._gaps = now, found
         return found
 
+    def _missing_rows(self, flags: Mapping[str, str]) -> Iterator[Note]:
+        """Derived rows that are missing though there are chunks, as far as the first rows show: a search in
+        an empty table finds nothing and raises nothing. Damage of other tables is left to the search that
+        needs them."""
+        with suppress(IndexUnavailable):
+            with explained(self.path):
+                trouble = FullTextRows.trouble(self._db.reader()) if self.caps.full_text else None
+            if trouble is not None:
+                text = f"The full-text tables cannot all be read ({trouble}). {repair_of(trouble)}"
+                yield Note("words-damaged", text, "warning")
+            elif self._refillable(flags):
+                text = "Rows that another process could not write are missing: run `openclaw-mem index`."
+                yield Note("rows-behind", text, "warning")
+                return
+            if not self._db.read("SELECT 1 FROM chunks LIMIT 1"):
+                return
+            tables = FULL_TEXT_TABLES.values() if self.caps.full_text and trouble is None else ()
+            if not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
+                text = f"The full-text tables have lost their rows: keywords find nothing. {_REFILL}"
+                yield Note("full-text-missing", text, "warning")
+            known = self.fingerprint()
+            in_table = not self._vectors.in_memory and flags.get("vectors_awaited") != "yes"
+            if known is None or known.provider == "none" or not in_table:
+                return
+            if not self._vectors.has_rows() and self._vectors.count(known.space):
+                text = f"The vec0 table has lost its rows: vectors find nothing. {_REFILL}"
+                yield Note("vectors-missing", text, "warning")
+
     def generation(self) -> int:
-        """Grows with every change; two equal values mean equal content. Raises IndexDamaged when what is
-        stored cannot be read."""
         return self._meta.generation()
 
     def synced_at(self) -> float | None:
-        """Epoch seconds of the last completed sync, None before the first. Raises IndexDamaged when what is
-        stored cannot be read."""
         return self._meta.synced_at()
 
     def counts(self) -> Counts:
@@ -228,21 +236,17 @@ class SqliteReader:
         return known.space if known else space
 
     def spaces(self) -> list[SpaceSize]:
-        """Every space that some chunk has a vector of."""
         return self._vectors.spaces()
 
     def covered(self, space: Space | None = None) -> int:
-        """Chunks that have a vector in this space."""
         asked = self._primary(space)
         return self._vectors.count(asked) if asked else 0
 
     def vector_dims(self, space: Space | None = None) -> int | None:
-        """Length of the vectors of a space; None as long as there is none."""
         asked = self._primary(space)
         return self._vectors.dims(asked) if asked else None
 
     def files(self) -> Mapping[str, FileState]:
-        """Known files by path."""
         flags = self._meta.all()
         now = flags.get("generation", ""), flags.get("touches", "")
         if self._files is not None and self._files[0] == now:
@@ -256,19 +260,16 @@ class SqliteReader:
         return found
 
     def is_hollow(self) -> bool:
-        """Whether files are known and no chunk of any: more was lost than files tell."""
         sql = """SELECT EXISTS(SELECT 1 FROM files WHERE refusal = '' AND size > 0)
             AND NOT EXISTS(SELECT 1 FROM chunks)"""
         return bool(self._db.read(sql)[0][0])
 
     def chunk_counts(self) -> dict[str, int]:
-        """How many chunks each file has; a file without any is absent."""
         return dict(self._db.read("SELECT path, count(*) FROM chunks GROUP BY path"))
 
     # -- reading ----------------------------------------------------------------------------------------
 
     def chunks_of(self, path: str) -> list[StoredChunk]:
-        """All chunks of a file, in reading order."""
         found = self._db.read(
             """SELECT id, path, source, start_line, end_line, hash, text FROM chunks WHERE path = ?
             ORDER BY seq""",
@@ -277,11 +278,9 @@ class SqliteReader:
         return [StoredChunk(*row) for row in found]
 
     def in_full_text(self, ids: Iterable[str]) -> set[str]:
-        """Those of these chunks that a keyword search can find."""
         return self._text.holding(ids) if self.caps.full_text else set()
 
     def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
-        """Chunks by id; unknown ids are absent."""
         found = self._db.read(
             """SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.hash, c.text,
                 iif(typeof(f.mtime_ns) = 'integer', f.mtime_ns, 0)
@@ -291,22 +290,18 @@ class SqliteReader:
         )
         with decoding(self.path):
             if not all(map(_is_chunk, found)):
-                raise ValueError("text or place of a passage is of another kind than was stored")
+                raise ValueError("text or lines of a passage are of another kind than was stored")
         return {row[0]: StoredChunk(*row) for row in found}
 
     def lexical(
         self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
-    ) -> list[Scored]:
-        """The ``limit`` best full-text matches. For ``keywords`` the union of one search a term, in order of
-        first appearance, each limited by itself."""
-        return self._text.search(query, limit, sources) if self.caps.full_text else []
+    ) -> CandidateRows:
+        return self._text.search(query, limit, sources) if self.caps.full_text else CandidateRows()
 
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
-        """Negated bm25 of these chunks; those that do not match are absent."""
         return self._text.scores(query, ids) if self.caps.full_text and ids else {}
 
     def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
-        """BM25 of the best line of each text (see ``lines.py``); 0 where no line matches."""
         return self._text.line_scores(query, texts) if self.caps.full_text and texts else {}
 
     def vector(
@@ -315,18 +310,16 @@ class SqliteReader:
         limit: int,
         sources: Sequence[Source] | None = None,
         space: Space | None = None,
-    ) -> list[Scored]:
-        """The ``limit`` nearest chunks by cosine; exact, whichever way it is computed."""
+    ) -> CandidateRows:
         primary = self._primary()
         if primary is None:
-            return []
+            return CandidateRows()
         asked = space or primary
         return self._vectors.nearest(
             asked, self.generation(), vector, limit, sources, primary=asked == primary
         )
 
     def cosines(self, vector: Vector, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
-        """Cosine of these chunks; those without an embedding are absent."""
         asked = self._primary(space)
         return self._vectors.cosines(asked, vector, ids) if asked and ids else {}
 
@@ -335,11 +328,10 @@ class SqliteReader:
         parts = (self.path, self.path.with_name(f"{self.path.name}-wal"))
         return sum(part.stat().st_size for part in parts if part.exists())
 
-    def interrupt(self, threads: Collection[int]) -> None:
-        """Stop the reads of these threads (``threading.get_ident``); they raise Cancelled."""
+    def interrupt(self) -> None:
         for database in (self._db, self._left):
             if database is not None:
-                database.interrupt(threads)
+                database.interrupt()
 
     def close(self) -> None:
         """Close all connections. The object cannot be used afterwards."""

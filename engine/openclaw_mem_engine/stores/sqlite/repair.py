@@ -1,4 +1,4 @@
-"""Mending an index from what is in it: derived rows are made anew, rows that no search can use are dropped.
+"""Repairs of an index from its own content: derived rows are made anew, unusable rows are dropped.
 
 Notes are not touched, and nothing is embedded: what is missing afterwards is made by the next sync.
 """
@@ -17,8 +17,7 @@ from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
 from openclaw_mem_engine.stores.sqlite.derived_checks import bad_vectors, vector_differs
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
-from openclaw_mem_engine.stores.sqlite.meta import Meta, new_generation
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES, Meta, new_generation
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 
 _FULL_TEXT_TROUBLE = {"tables", "damaged", "missing", "orphans", "lost", "differs", "behind"}
@@ -29,7 +28,7 @@ VECTOR_CODES = frozenset(
 )
 #: So many vectors are made anew rather than trusted.
 FEW_DOUBTFUL = 50
-#: Everything that ``repair`` knows to mend.
+#: Everything that ``repair`` can repair.
 INDEX_CODES = (
     FULL_TEXT_CODES
     | CACHE_CODES
@@ -40,7 +39,7 @@ INDEX_CODES = (
 
 
 def repair(path: Path, codes: Collection[str], *, extension: bool = True) -> list[str]:
-    """Mend the index file for these codes of findings, in one transaction; what was done, in words.
+    """Repair the index file for these codes of findings, in one transaction; what was done, in words.
 
     ``extension`` asks for sqlite-vec. The caller keeps other writers away. Raises IndexUnavailable; nothing
     has changed then.
@@ -94,7 +93,7 @@ class _Repair:
         self._done.append(f"{counted(len(bad), 'cached vector')} dropped; the next sync makes them anew")
 
     def _drop_doubtful_vectors(self) -> None:
-        """Where cache and vec0 table differ, one of them was damaged and nobody knows which. A few are made
+        """Where cache and vec0 table differ, one of them was damaged, and it is unknown which. A few are made
         anew; where many differ it is the table that was filled wrongly, and the cache was paid for."""
         space = self._space()
         if space is None or not self._db.extension:
@@ -109,8 +108,9 @@ class _Repair:
             [(*space, seq) for seq in doubtful],
         )
         Meta.set_behind(self._connection, "vectors_awaited")
-        told = f"{counted(len(doubtful), 'vector')} in doubt dropped; the next sync makes them anew"
-        self._done.append(told)
+        self._done.append(
+            f"{counted(len(doubtful), 'vector')} in doubt dropped; the next sync makes them anew"
+        )
 
     def _space(self) -> Space | None:
         found = rows(self._connection, "SELECT value FROM meta WHERE key = 'fingerprint'")

@@ -1,7 +1,7 @@
-"""What can be saved of a damaged index: its embeddings, each of which cost time and perhaps money.
+"""A damaged index: moved out of the way, and its embeddings saved, each of which cost time and perhaps money.
 
-Everything else is made anew from the notes within seconds. A page that cannot be read takes the rows on it
-along; all others are looked for, row by row around the damage.
+Everything else is rebuilt from the notes within seconds. The rows on a page that cannot be read are lost; all
+others are read, row by row around the damage.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import apsw
 
 from openclaw_mem_engine.model import Space
+from openclaw_mem_engine.stores.sqlite.files import ENDINGS, aside_path, remove
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
 
-#: Looking for rows ends after so many seconds, with those that were found: a disk that dies reads slowly.
+#: Reading ends after so many seconds, with the rows found by then: a failing disk reads slowly.
 SALVAGE_S = 60.0
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -31,9 +32,9 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _TOLERANCE = 1e-4
 _LAST_ROW = 2**62
 _TOGETHER = 1_000
-#: What reading a damaged page may raise: SQLite's errors, text that is none, lengths that nobody can hold.
+#: What reading a damaged page may raise: SQLite's errors, bytes that are no text, impossible lengths.
 _DAMAGE = (apsw.Error, UnicodeDecodeError, MemoryError)
-# Not "rowid > ?": looking for the place behind a row, SQLite begins on that row's page, which may be damaged.
+# Not "rowid > ?": SQLite begins to search on that row's page, which may be damaged.
 _SQL = """SELECT rowid, provider, model, provider_key, hash, dims, embedding FROM embedding_cache
     WHERE rowid >= ? + 1 AND rowid <= ? ORDER BY rowid"""
 
@@ -42,6 +43,43 @@ class _Row(NamedTuple):
     space: Space
     hash: str
     vector: Vector | None
+
+
+def replace_damaged(index: Path) -> tuple[Path, int]:
+    """Move a damaged index to ``NAME.damaged``, and replace it by a new one that holds the embeddings
+    which can still be read. Returns where the damaged one is now, and how many embeddings were saved. The
+    caller holds the sync lock; may take ``SALVAGE_S`` seconds. Raises IndexUnavailable.
+
+    The embeddings are saved first, into a file of its own: a process that is killed meanwhile leaves a file
+    that is removed like that of a killed rebuild, and the damaged index where it is.
+    """
+    fresh = aside_path(index)
+    try:
+        saved = save_embeddings(index, fresh)
+        damaged = set_aside(index)
+        fresh.replace(index)
+    finally:
+        remove(fresh)
+    return damaged, saved
+
+
+def set_aside(index: Path) -> Path:
+    """Move a damaged index (with its companions) to ``NAME.damaged``, over an older one; returns it."""
+    damaged = index.with_name(f"{index.name}.damaged")
+    remove(damaged)
+    for ending in ENDINGS:
+        companion = index.with_name(index.name + ending)
+        with suppress(FileNotFoundError):
+            companion.replace(damaged.with_name(damaged.name + ending))
+    return damaged
+
+
+def set_aside_files(index: Path) -> list[Path]:
+    """The damaged index that ``set_aside`` has moved away, with its companions; none when there is none."""
+    names = (f"{index.name}.damaged{ending}" for ending in ENDINGS)
+    with suppress(OSError):
+        return [path for path in map(index.with_name, names) if path.exists()]
+    return []
 
 
 def save_embeddings(damaged: Path, index: Path, seconds: float = SALVAGE_S) -> int:
@@ -102,7 +140,7 @@ def _readable(connection: apsw.Connection, after: int, last: int, until: float) 
             return
         except _DAMAGE:
             bad = after
-        # Leap until something can be read again, each time twice as far; then look at what was leapt over.
+        # Skip ahead, each time twice as far, until something can be read again; then read what was skipped.
         step, before = 1, bad
         while (after := bad + step) < last and not _is_readable(connection, after, last):
             if time.monotonic() >= until:
@@ -112,7 +150,7 @@ def _readable(connection: apsw.Connection, after: int, last: int, until: float) 
             if after - before > 1:
                 yield from _readable(connection, before, after, until)
         elif last < _LAST_ROW and last - before > 1:
-            after = before  # what can be read may begin behind the last leap
+            after = before  # readable rows may begin after the last skip
         else:
             return
 

@@ -1,6 +1,19 @@
-"""Tables of our index, named as documented, and the statements that make them."""
+"""Tables of our index, named as documented, and the facts that an index keeps about itself in ``meta``: what
+it was built with, what changed, what is behind."""
 
 from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Literal
+
+import apsw
+
+from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
+from openclaw_mem_engine.stores.base import SCHEMA_VERSION, Fingerprint
+from openclaw_mem_engine.stores.sqlite.database import Database, rows
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -44,3 +57,133 @@ def vector_table(dims: int) -> str:
         "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_vec USING vec0("
         f"source TEXT PARTITION KEY, embedding FLOAT[{dims}] distance_metric=cosine)"
     )
+
+
+#: Work that a process could not do and that the next one that can does.
+Behind = Literal["fts_behind", "vectors_behind", "vectors_awaited"]
+
+#: In the year 5138; every clock and calendar can do with less.
+_LATEST_S = 1e11
+
+
+def generation_of(value: str | None) -> int:
+    """A stored generation; 0 where none is. Raises ValueError for what was never counted up from 1."""
+    if value is None:
+        return 0
+    if re.fullmatch("[0-9]{1,18}", value) is None:  # more digits would not fit into SQLite's integers
+        raise ValueError(f"{value[:40]!r} is no generation")
+    return int(value)
+
+
+def time_of(value: str) -> float:
+    """A stored time in epoch seconds. Raises ValueError for what is no number, or beyond any calendar."""
+    with suppress(ValueError):
+        moment = float(value)
+        if abs(moment) < _LATEST_S:  # which that of NaN is not
+            return moment
+    raise ValueError(f"{value[:40]!r} is no time")
+
+
+def new_generation() -> int:
+    """For an index whose own cannot be read: above any that a reader may have seen, which was counted up
+    from 1."""
+    return time.time_ns() // 1_000_000
+
+
+def generation_after(value: str | None) -> int:
+    """What follows a stored generation, or replaces one that cannot be read."""
+    try:
+        return generation_of(value) + 1
+    except (TypeError, ValueError):
+        return new_generation()
+
+
+class Meta:
+    """The rows of the table ``meta``; what is written goes through the caller's transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def all(self) -> dict[str, str]:
+        """Every row, in one read."""
+        return {row[0]: row[1] for row in self._db.read("SELECT key, value FROM meta")}
+
+    @staticmethod
+    def seen_by(connection: apsw.Connection) -> dict[str, str]:
+        """Every row, as seen by a transaction."""
+        return {row[0]: row[1] for row in rows(connection, "SELECT key, value FROM meta")}
+
+    def fingerprint(self) -> Fingerprint | None:
+        """What the content was built with; None for an index that was never begun. Raises IndexUnavailable
+        for one that a newer program wrote."""
+        text = self.all().get("fingerprint")
+        if text is None:
+            return None
+        try:
+            known = Fingerprint.from_json(text)
+            if known.schema > SCHEMA_VERSION:
+                raise ValueError(f"schema {known.schema}, this one knows {SCHEMA_VERSION}")
+            return known
+        except (ValueError, TypeError, KeyError) as error:
+            raise IndexUnavailable(
+                f"The index {self._db.path} was written by another version of this program ({error}). "
+                "Delete it and run `openclaw-mem index`: it is rebuilt from your notes."
+            ) from error
+
+    def generation(self) -> int:
+        """Grows with every change; two equal values mean equal content. Raises IndexDamaged when what is
+        stored is no generation."""
+        with self._readable("generation"):
+            return generation_of(self.all().get("generation"))
+
+    def synced_at(self) -> float | None:
+        """Epoch seconds of the last completed sync, None before the first. Raises IndexDamaged when what is
+        stored is no time."""
+        value = self.all().get("synced_at")
+        with self._readable("time of the last sync"):
+            return None if value is None else time_of(value)
+
+    @contextmanager
+    def _readable(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (TypeError, ValueError) as error:
+            raise IndexDamaged(
+                f"The index {self._db.path} is damaged: its {what} cannot be read ({error}). Your notes are "
+                "not touched: `openclaw-mem doctor --fix` repairs it, `openclaw-mem index --force` builds "
+                "the index anew."
+            ) from error
+
+    def is_behind(self, what: Behind) -> bool:
+        """Whether such work is waiting."""
+        return self.all().get(what) == "yes"
+
+    @staticmethod
+    def put(connection: apsw.Connection, key: str, value: str) -> None:
+        connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", (key, value))
+
+    @classmethod
+    def set_behind(cls, connection: apsw.Connection, what: Behind, behind: bool = True) -> None:
+        cls.put(connection, what, "yes" if behind else "no")
+
+    @staticmethod
+    def bump(connection: apsw.Connection, counter: Literal["generation", "touches"] = "generation") -> None:
+        """Count up; from a value that cannot be read, to one that no reader has seen."""
+        found = rows(connection, "SELECT value FROM meta WHERE key = ?", (counter,))
+        Meta.put(connection, counter, str(generation_after(found[0][0] if found else None)))
+
+    def expect(self, connection: apsw.Connection, built_with: Fingerprint | None) -> None:
+        """Raises IndexChanged when a transaction sees another index than the one that ``built_with`` names;
+        None expects nothing."""
+        found = rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
+        if built_with is not None and (not found or Fingerprint.from_json(found[0][0]) != built_with):
+            raise IndexChanged(
+                f"Another process has rebuilt the index {self._db.path} with other settings meanwhile. "
+                "Nothing of this was written: run it again."
+            )
+
+    @staticmethod
+    def model(connection: apsw.Connection) -> str:
+        """The model that the content was built with, as seen by a transaction."""
+        found = rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
+        return Fingerprint.from_json(found[0][0]).model if found else ""

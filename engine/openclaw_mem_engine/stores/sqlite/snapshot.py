@@ -21,8 +21,7 @@ from openclaw_mem_engine.stores.sqlite.database import (
     extension_path,
     rows,
 )
-from openclaw_mem_engine.stores.sqlite.meta import time_of
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, time_of
 
 _DIMS = re.compile(r"FLOAT\[(\d+)\]", re.IGNORECASE)
 #: How many steps of SQLite's machine lie between two looks at the cancel token.
@@ -30,7 +29,7 @@ _STEPS = 50_000
 
 
 class Snapshot:
-    """A read transaction over the index ``path``. Opening an index for use would already mend some of it, so
+    """A read transaction over the index ``path``. Opening an index for use already repairs some of it, so
     this does not; and what other processes write meanwhile is not seen, so that no check meets a half of it.
 
     Raises IndexDamaged or IndexUnavailable when not even that is possible, and from every read Cancelled
@@ -106,7 +105,7 @@ class Snapshot:
         return None if text is None else Fingerprint.from_json(text)
 
     def space(self) -> Space | None:
-        """The primary vector space; None when it has none, or nobody knows."""
+        """The primary vector space; None when it has none, or none that can be read."""
         with suppress(ValueError, TypeError, KeyError):
             known = self.fingerprint()
             return known.space if known is not None and known.provider != "none" else None

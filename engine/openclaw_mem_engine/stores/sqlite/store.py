@@ -1,16 +1,16 @@
-"""The index in one SQLite file: chunks, two full-text tables, vectors, and the embedding cache."""
+"""Writing the index in one SQLite file: chunks, two full-text tables, vectors, the embedding cache, and new
+generations."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
 
-from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
 from openclaw_mem_engine.model import Source, Space
 from openclaw_mem_engine.stores.base import (
@@ -18,47 +18,42 @@ from openclaw_mem_engine.stores.base import (
     FileChange,
     FileState,
     Fingerprint,
+    Generation,
     IndexStore,
     StoredChunk,
 )
-from openclaw_mem_engine.stores.sqlite.aside import aside_path, check_room, remove, sweep
 from openclaw_mem_engine.stores.sqlite.database import (
     Bound,
     explained,
     rows,
 )
-from openclaw_mem_engine.stores.sqlite.meta import generation_after
+from openclaw_mem_engine.stores.sqlite.files import aside_path, check_room, remove, sweep
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
+from openclaw_mem_engine.stores.sqlite.schema import generation_after
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
 
 
-class SqliteIndex(SqliteReader):
-    """:class:`IndexStore` over one SQLite file (see there for the contract)."""
+class SqliteIndex(SqliteReader, IndexStore):
+    """``IndexStore`` over one SQLite file (see there for the contract)."""
 
     # -- writing ----------------------------------------------------------------------------------------
 
     @contextmanager
     def _changing(self) -> Iterator[apsw.Connection]:
-        """A transaction that changes chunks. Rows that another process could not write come first: those of
-        chunks that are gone would be in the way of new ones."""
+        """A transaction that changes chunks, after writing the rows that another process could not write:
+        those of removed chunks would be in the way of new ones."""
         with self._db.transaction() as connection:
             self._refill(connection)
             yield connection
 
     def begin(self, fingerprint: Fingerprint) -> None:
-        """Declare what an empty index will be built with."""
         with self._db.transaction() as connection:
             self._meta.put(connection, "fingerprint", fingerprint.to_json())
 
     def apply(self, *changes: FileChange, built_with: Fingerprint | None = None) -> None:
-        """Replace everything known of these files, in one transaction: with each commit FTS5 writes and
-        merges its segments, so many small files are written together.
-
-        ``built_with`` is what the chunks and vectors were made for. Raises IndexChanged when the index has
-        become another one since.
-        """
+        """See ``IndexWriter.apply``: with each commit FTS5 writes and merges its segments."""
         with self._changing() as connection:
             self._meta.expect(connection, built_with)
             model, now = self._meta.model(connection), time.time()
@@ -69,8 +64,8 @@ class SqliteIndex(SqliteReader):
             self._meta.bump(connection)
 
     def _keep_cached(self, connection: apsw.Connection, space: Space, changes: Sequence[FileChange]) -> None:
-        """The cache is where vectors are kept for good. What was put there before its chunk was written may
-        have been forgotten by somebody in between."""
+        """The cache keeps vectors for good; what was put there before its chunk was written may have been
+        pruned in between."""
         made = {
             chunk.hash: vector
             for change in changes
@@ -129,36 +124,30 @@ class SqliteIndex(SqliteReader):
         )
 
     def touch(self, states: Sequence[FileState]) -> None:
-        """Remember new stat values of files whose content is the same."""
         if states:
             with self._db.transaction() as connection:
                 for state in states:
                     self._put_state(connection, state)
-                # Not the generation: what is kept in memory of the content stays right.
+                # Not the generation: content that is kept in memory stays valid.
                 self._meta.bump(connection, "touches")
 
     def remove(self, path: str, source: Source) -> None:
-        """Forget a file and all its chunks."""
         with self._changing() as connection:
             self._delete_chunks(connection, path, source)
             connection.execute("DELETE FROM files WHERE path = ? AND source = ?", (path, source))
             self._meta.bump(connection)
 
     def finish(self, synced_at: float) -> None:
-        """Record a completed sync."""
         with self._db.transaction() as connection:
             self._meta.put(connection, "synced_at", repr(synced_at))
 
     # -- embeddings -------------------------------------------------------------------------------------
 
     def cached_vectors(self, hashes: Iterable[str], space: Space | None = None) -> dict[str, Vector | None]:
-        """Known embeddings of a space by text hash; None: the text is known to have none."""
         asked = self._primary(space)
         return self._vectors.cached(asked, hashes) if asked else {}
 
     def cache_vectors(self, vectors: Mapping[str, Vector | None], space: Space | None = None) -> None:
-        """Remember embeddings of a space by text hash. For another than the primary space that is all it
-        takes to be searchable."""
         asked = self._primary(space)
         if asked and vectors:
             with self._db.transaction() as connection:
@@ -167,12 +156,9 @@ class SqliteIndex(SqliteReader):
                     self._meta.bump(connection)
 
     def cache_sizes(self) -> list[CacheSize]:
-        """The embedding cache, space by space, the largest first."""
         return self._vectors.cache_sizes()
 
     def prune_cache(self, most: int) -> int:
-        """Forget the oldest embeddings beyond ``most``, but none that a chunk of the index needs. Returns how
-        many went."""
         beyond = self.counts().cached - most
         if beyond <= 0:
             return 0
@@ -180,8 +166,6 @@ class SqliteIndex(SqliteReader):
             return self._vectors.prune(connection, beyond)
 
     def chunks_without_vector(self, limit: int, space: Space | None = None) -> list[StoredChunk]:
-        """Chunks whose text was not embedded in this space. For the primary space they are looked for only
-        when there may be some (see ``vectors_complete``): the search reads all chunks."""
         primary = self._primary()
         if primary is None:
             return []
@@ -190,7 +174,6 @@ class SqliteIndex(SqliteReader):
         return self._vectors.missing(primary, limit, primary=True) if self._awaits_vectors() else []
 
     def vectors_complete(self) -> None:
-        """Remember that no chunk waits for a vector of the primary space."""
         if self._awaits_vectors():
             with self._db.transaction() as connection:
                 self._meta.set_behind(connection, "vectors_awaited", False)
@@ -199,8 +182,6 @@ class SqliteIndex(SqliteReader):
         return self._meta.is_behind("vectors_awaited")
 
     def set_vectors(self, vectors: Mapping[str, Vector], built_with: Fingerprint | None = None) -> None:
-        """Give stored chunks their vectors of the primary space, by chunk id. Raises IndexChanged, as
-        ``apply``."""
         with self._changing() as connection:
             self._meta.expect(connection, built_with)
             found = []
@@ -209,68 +190,32 @@ class SqliteIndex(SqliteReader):
                     "SELECT seq, source FROM chunks WHERE id = ?", (chunk_id,)
                 ):
                     found.append((seq, source, vector))
-            # Another process may have caught up at the same time, and vec0 knows no REPLACE.
-            gone = self._vectors.delete(connection, [(seq,) for seq, _, _ in found])
-            if not (gone and self._vectors.insert(connection, found)):
+            if not self._vectors.insert(connection, found):
                 self._meta.set_behind(connection, "vectors_behind")
             self._meta.bump(connection)
 
     # -- rebuilding -------------------------------------------------------------------------------------
 
-    def rebuild(
-        self,
-        fingerprint: Fingerprint,
-        fill: Callable[[IndexStore], None],
-        cancel: CancelToken | None = None,
-        *,
-        without: Space | None = None,
-    ) -> None:
-        """Build a fresh index aside with ``fill`` and put it in this one's place in one step.
-
-        Searches go on against the old content. The embedding cache is carried over, and what is newly
-        embedded is kept even when the rebuild is stopped. SQLite's backup moves the content: all connections
-        of all processes see it at once, and a kill in the middle leaves the old index whole.
-
-        ``without`` names a space whose old embeddings cannot be compared with those to come: they are not
-        carried over, and stay with the old index when the rebuild fails, as the new ones do not.
-        """
+    def new_generation(self, fingerprint: Fingerprint, without: Space | None = None) -> SqliteGeneration:
         sweep(self.path)
         check_room(self.path, self.bytes_on_disk())
-        aside = aside_path(self.path)
+        generation = SqliteGeneration(self, without)
         try:
-            # What this process can do, not what state the old file is in.
-            fresh = SqliteIndex(aside, extension=self._db.extension, full_text=self.caps.full_text)
-            try:
-                fresh.begin(fingerprint)
-                fresh._take_cache(self.path, without)
-                try:
-                    fill(fresh)
-                except BaseException:
-                    with suppress(IndexUnavailable, Cancelled):
-                        self._take_cache(aside, without)
-                    raise
-                if cancel is not None and cancel.is_set():
-                    raise Cancelled("The rebuild was stopped; the old index is as it was.")
-                fresh._continue_generation(self._meta.all().get("generation"))
-                self._db.replace_content(fresh._db)
-            finally:
-                fresh.close()
-        finally:
-            remove(aside)
-        self._vectors.forget()
-
-    def _continue_generation(self, old: str | None) -> None:
-        """A swapped-in index must not repeat a generation that readers have already seen."""
-        with self._db.transaction() as connection:
-            self._meta.put(connection, "generation", str(generation_after(old)))
+            generation.begin(fingerprint)
+            generation._take_cache(self.path, without)
+        except BaseException:
+            generation.close()
+            remove(generation.path)
+            raise
+        return generation
 
     def _take_cache(self, source: Path, without: Space | None = None) -> None:
         """Add the embeddings that another index has made, but none of the space ``without``."""
-        # What is wrong with the source must not be told of the target.
+        # Damage of the source is reported of the source, not of the target.
         with self._db.exclusive_writer() as connection, explained(source):
             connection.execute("ATTACH ? AS other", (str(source),))
             try:
-                # Not what only a damaged page can hold: it would stay damaged for good.
+                # Not what only a damaged page can hold: it would stay in the cache for good.
                 connection.execute(
                     """INSERT OR IGNORE INTO embedding_cache SELECT * FROM other.embedding_cache
                     WHERE typeof(provider) = 'text' AND typeof(model) = 'text' AND typeof(hash) = 'text'
@@ -282,3 +227,43 @@ class SqliteIndex(SqliteReader):
                 )
             finally:
                 connection.execute("DETACH other")
+
+
+class SqliteGeneration(SqliteIndex, Generation):
+    """A new generation in a file of its own, next to the index that it is to replace. SQLite's backup copies
+    it over in one step for all connections of all processes, and a kill in the middle leaves the old one."""
+
+    def __init__(self, old: SqliteIndex, without: Space | None) -> None:
+        aside = aside_path(old.path)
+        try:
+            # What this process can do, not what state the old file is in.
+            super().__init__(aside, extension=old._db.extension, full_text=old.caps.full_text)
+        except BaseException:
+            remove(aside)
+            raise
+        self._old, self._without = old, without
+        self._is_over = False
+
+    def commit(self) -> None:
+        """A generation number that readers have already seen must not come again."""
+        with self._db.transaction() as connection:
+            after = generation_after(self._old._meta.all().get("generation"))
+            self._meta.put(connection, "generation", str(after))
+        self._old._db.replace_content(self._db)
+        self._old._vectors.forget()
+        self._end()
+
+    def abort(self) -> None:
+        if not self._is_over:
+            try:
+                with suppress(IndexUnavailable, Cancelled):
+                    self._old._take_cache(self.path, self._without)
+            finally:
+                self._end()
+
+    def _end(self) -> None:
+        self._is_over = True
+        try:
+            self.close()
+        finally:
+            remove(self.path)

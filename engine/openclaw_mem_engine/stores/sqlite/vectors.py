@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING
 import apsw
 
 from openclaw_mem_engine.model import Space
-from openclaw_mem_engine.stores.base import CacheSize, Scored, SpaceSize, StoredChunk
+from openclaw_mem_engine.stores.base import CacheSize, SpaceSize, StoredChunk
+from openclaw_mem_engine.stores.query import CandidateRows, Scored
+from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, products
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained, rows
 from openclaw_mem_engine.stores.sqlite.schema import vector_table
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.model import Source
     from openclaw_mem_engine.stores.base import Vector
-    from openclaw_mem_engine.stores.sqlite.resident import ResidentVectors
 
-# Each chunk with its vector: the cache is the one place where vectors are kept for good.
+# Each chunk with its vector: only the cache keeps vectors for good.
 # CROSS keeps SQLite from reading the cache first and all chunks for each of its rows.
 _JOIN = """chunks c CROSS JOIN embedding_cache e ON e.hash = c.hash AND e.embedding IS NOT NULL
     AND e.provider = ?1 AND e.model = ?2 AND e.provider_key = ?3"""
-#: The largest k that sqlite-vec takes.
+#: The largest k that sqlite-vec takes; longer lists are computed in memory.
 _MAX_K = 4096
 
 
@@ -53,17 +54,17 @@ class VectorRows:
         sources: Sequence[Source] | None,
         *,
         primary: bool,
-    ) -> list[Scored]:
+    ) -> CandidateRows:
         """The vec0 table holds the primary space; another one is compared in memory."""
         if limit < 1:
-            return []
-        if self._in_memory or not primary:
-            resident = self._resident(space, generation)
+            return CandidateRows()
+        if self._in_memory or not primary or limit > _MAX_K:
+            resident = self.resident(space, generation)
             with decoding(self._db.path):
                 return resident.nearest(vector, limit, sources)
         with explained(self._db.path):
             if not self._has_table(self._db.reader()):
-                return []
+                return CandidateRows()
         found: list[Scored] = []
         for source in (None,) if sources is None else sources:
             found.extend(self._near(vector, limit, source))
@@ -71,16 +72,26 @@ class VectorRows:
             with decoding(self._db.path):
                 raise ValueError("the vec0 table has rows and finds none of them")
         found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
-        return found[:limit]
+        rows = tuple(found[:limit])
+        return CandidateRows(rows, len(rows) if len(rows) < limit else self._compared(sources))
+
+    def _compared(self, sources: Sequence[Source] | None) -> int:
+        """How many rows the vec0 table has, by the table in which sqlite-vec keeps their numbers: counting
+        the virtual table itself would read every vector."""
+        if sources is None:
+            return int(self._db.read("SELECT count(*) FROM chunks_vec_rowids")[0][0])
+        sql = """SELECT count(*) FROM chunks_vec_rowids v JOIN chunks c ON c.seq = v.rowid
+            WHERE c.source IN (SELECT value FROM json_each(?))"""
+        return int(self._db.read(sql, (json.dumps(list(sources)),))[0][0])
 
     def _near(self, vector: Vector, limit: int, source: Source | None) -> list[Scored]:
         """The nearest chunks of one source (None: of all). Ties at the border are settled by chunk id, as in
-        memory: so as long as the last two rows are equally far, look further."""
+        memory: while the rows at the limit are equally far, more are fetched."""
         condition, bound = ("", ()) if source is None else (" AND source = ?", (source,))
         wanted = limit + 8
         while True:
             depth = min(_MAX_K, wanted)
-            near = self._db.read_scores(
+            near = self._db.search_scores(
                 f"""SELECT c.id, near.distance FROM (
                     SELECT rowid AS seq, distance FROM chunks_vec
                     WHERE embedding MATCH ? AND k = ?{condition}) near
@@ -91,22 +102,19 @@ class VectorRows:
                 return [Scored(chunk_id, 1.0 - distance) for chunk_id, distance in near]
             wanted = 4 * depth
 
-    def _resident(self, space: Space, generation: int) -> ResidentVectors:
-        from openclaw_mem_engine.stores.sqlite.resident import ResidentVectors
-
+    def resident(self, space: Space, generation: int) -> ResidentVectors:
+        """All vectors of a space in memory; those of this generation are loaded once."""
         with self._loading:
             loaded = self._loaded.get(space)
             if loaded is None or loaded.generation != generation:
                 sql = f"SELECT c.id, c.source, e.embedding FROM {_JOIN} ORDER BY c.seq"
-                found = self._db.read(sql, space)
+                found = self._db.search(sql, space)
                 with decoding(self._db.path):
                     loaded = self._loaded[space] = ResidentVectors.from_rows(generation, found)
             return loaded
 
     def cosines(self, space: Space, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        from openclaw_mem_engine.stores.sqlite.resident import matrix_of, products
-
-        found = self._db.read(
+        found = self._db.search(
             f"SELECT c.id, e.embedding FROM {_JOIN} WHERE c.id IN (SELECT value FROM json_each(?4))",
             (*space, json.dumps(list(ids))),
         )
@@ -157,23 +165,17 @@ class VectorRows:
         return held and bool(self._db.read("SELECT rowid FROM chunks_vec LIMIT 1"))
 
     def insert(self, connection: apsw.Connection, added: Sequence[tuple[int, str, Vector]]) -> bool:
-        """Add (seq, source, vector) rows; False when sqlite-vec is missing and they could not be written."""
+        """Put (seq, source, vector) rows, over those that are there (vec0 has no REPLACE); False when
+        sqlite-vec is missing and they could not be written."""
         if not added:
             return True
         if not self._db.extension:
             return False
-        # Asked for every time: whoever made the table may have been rolled back, or replaced by a rebuild.
+        # Every time: the transaction that made the table may have been rolled back, or replaced by a rebuild.
         connection.execute(vector_table(len(added[0][2])))
-        sql = "INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)"
+        self.delete(connection, [(seq,) for seq, _, _ in added])
         values = [(seq, source, vector.tobytes()) for seq, source, vector in added]
-        try:
-            connection.executemany(sql, values)
-        except apsw.SQLError as error:
-            if "UNIQUE" not in str(error):  # vec0 knows no code for it
-                raise
-            # Rows that outlived their chunk, whose number was given again: damage from outside.
-            self.delete(connection, [(seq,) for seq, _, _ in added])
-            connection.executemany(sql, values)
+        connection.executemany("INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)", values)
         return True
 
     def delete(self, connection: apsw.Connection, seqs: Sequence[tuple[int, ...]]) -> bool:

@@ -13,7 +13,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import DayUsage, LinkState
+    from openclaw_mem_engine.api import DayUsage, ProviderState
 
 #: Name, role and model: one provider may be there twice.
 LinkKey = tuple[str, str, str]
@@ -24,7 +24,7 @@ class ChainState:
     """The chain as it was at ``at`` (epoch seconds). ``probing`` are the links that are probed just now,
     ``probed`` the outcomes: milliseconds, or why there was no answer."""
 
-    links: tuple[LinkState, ...] = ()
+    links: tuple[ProviderState, ...] = ()
     usage: tuple[DayUsage, ...] = ()
     caches: tuple[CacheSize, ...] = ()
     at: float = 0.0
@@ -33,7 +33,7 @@ class ChainState:
     said: str = ""
     trouble: str = ""
 
-    def used(self, link: LinkState, days: int) -> Spent | None:
+    def used(self, link: ProviderState, days: int) -> Spent | None:
         """What a link was used for today (1) or in more days; None when it was not."""
         today = datetime.date.fromtimestamp(self.at)
         first = (today - datetime.timedelta(days=days - 1)).isoformat()
@@ -41,7 +41,7 @@ class ChainState:
         return next((item for item in found if (item.provider, item.model) == (link.name, link.model)), None)
 
 
-def key_of(link: LinkState) -> LinkKey:
+def key_of(link: ProviderState) -> LinkKey:
     return link.name, link.role, link.model
 
 
@@ -71,7 +71,7 @@ class ProvidersPresenter(Presenter[ChainState]):
             return
         self.update(links=links, usage=tuple(usage), caches=tuple(caches), at=service.clock(), trouble="")
 
-    async def probe(self, link: LinkState) -> None:
+    async def probe(self, link: ProviderState) -> None:
         """Send one request to a provider, and say what came of it."""
         if not link.in_use:
             self.say("BM25 needs no provider" if link.role == "keywords" else f"{link.name} is not in use")

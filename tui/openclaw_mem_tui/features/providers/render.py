@@ -16,15 +16,15 @@ from openclaw_mem_tui.render.spans import Details, Line, Span, line, spread, wid
 from openclaw_mem_tui.render.status import Activity, reason
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import LinkState
+    from openclaw_mem_engine.api import ProviderState
 
-#: Mark, words and role of each state: never distinguished by colour alone.
+#: Mark and role of each state: never distinguished by colour alone.
 _STATES = {
-    "serving": ("●", "active", "good"),
-    "ready": ("○", "ready", ""),
-    "idle": ("◌", "no vectors", "warn"),
-    "failed": ("✗", "failed", "bad"),
-    "skipped": ("·", "not selected", "faint"),
+    "serving": ("●", "good"),
+    "ready": ("○", ""),
+    "idle": ("◌", "warn"),
+    "failed": ("✗", "bad"),
+    "skipped": ("·", "faint"),
 }
 _PROBING = ("◐", "probing", "accent")
 
@@ -39,9 +39,12 @@ def header(cells: int) -> Line:
     return line((fmt.crop(titles, cells), "dim"))
 
 
-def link_row(link: LinkState, chain: ChainState, cells: int, selected: bool) -> Line:
+def link_row(link: ProviderState, chain: ChainState, cells: int, selected: bool) -> Line:
     """One provider: name, role, state, and why it is in that state."""
-    mark, words, role = _PROBING if key_of(link) in chain.probing else _STATES[link.state]
+    mark, role = _STATES[link.state]
+    words = link.label
+    if key_of(link) in chain.probing:
+        mark, words, role = _PROBING
     quiet = "faint" if link.state == "skipped" else ""
     room = cells - 2 - _NAME - _ROLE - _STATE - 3
     return line(
@@ -53,14 +56,14 @@ def link_row(link: LinkState, chain: ChainState, cells: int, selected: bool) -> 
     )
 
 
-def detail(link: LinkState | None, chain: ChainState, cells: int) -> list[Line]:
+def detail(link: ProviderState | None, chain: ChainState, cells: int) -> list[Line]:
     """Everything about one provider; every text in full."""
     if link is None:
         return [line(("The chain is being read.", "dim"))]
     details = Details(cells)
     say = details.say
-    mark, words, role = _STATES[link.state]
-    say("state", (f"{mark} {words}", f"strong {role}".strip()), *_when(link, chain))
+    mark, role = _STATES[link.state]
+    say("state", (f"{mark} {link.label}", f"strong {role}".strip()), *_when(link, chain))
     say("why", fmt.inert(link.why))
     found = chain.probed.get(key_of(link))
     if isinstance(found, float):
@@ -74,8 +77,8 @@ def detail(link: LinkState | None, chain: ChainState, cells: int) -> list[Line]:
         say("model", fmt.inert(link.model))
     if link.in_use:
         say("host", *_host(link))
-    elif link.place:
-        say("host", fmt.inert(link.place))
+    elif link.host:
+        say("host", fmt.inert(link.host))
     if link.key_origin:
         say("key", fmt.inert(link.key_origin))
     if link.price:
@@ -93,13 +96,13 @@ def detail(link: LinkState | None, chain: ChainState, cells: int) -> list[Line]:
         spent = f", {fmt.milliseconds(link.last_ms)}" if link.last_ms is not None else ""
         say("answered", f"last at {fmt.clock(link.last_ok, chain.at, True)}{spent}")
     month = chain.used(link, 30)
-    if link.place or month is not None:
+    if link.host or month is not None:
         say("today", *_used(chain.used(link, 1)))
         say("30 days", *_used(month))
     return details.lines
 
 
-def _when(link: LinkState, chain: ChainState) -> list[tuple[str, str]]:
+def _when(link: ProviderState, chain: ChainState) -> list[tuple[str, str]]:
     """Since when a provider fails, and when it is tried again."""
     if link.state != "failed":
         return []
@@ -108,13 +111,13 @@ def _when(link: LinkState, chain: ChainState) -> list[tuple[str, str]]:
         return [*since, ("; no automatic retry", "dim")]
     if link.next_retry <= chain.at:
         return [*since, ("; retry with the next search", "dim")]
-    return [*since, (f"; circuit open, retry at {fmt.clock(link.next_retry, chain.at, True)}", "dim")]
+    return [*since, (f"; retry at {fmt.clock(link.next_retry, chain.at, True)}", "dim")]
 
 
-def _host(link: LinkState) -> list[tuple[str, str]]:
-    if not link.place:
+def _host(link: ProviderState) -> list[tuple[str, str]]:
+    if not link.host:
         return [("stays on this machine", "")]
-    return [(fmt.inert(link.place), ""), (" gets queries and notes", "dim")]
+    return [(fmt.inert(link.host), ""), (" gets queries and notes", "dim")]
 
 
 def _used(used: Spent | None) -> list[tuple[str, str]]:
@@ -160,7 +163,7 @@ def cache(chain: ChainState, cells: int) -> Line:
     return spread(parts, end, cells)
 
 
-def title(link: LinkState) -> str:
+def title(link: ProviderState) -> str:
     """Title of the pane of one provider."""
     return fmt.join((fmt.inert(link.name), "" if link.role == "keywords" else link.role))
 
@@ -186,7 +189,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
         return spread(line((" ◐ ", "accent"), ("reading the chain", "dim")), end, cells)
     failed = ", ".join(fmt.inert(link.name) for link in chain.links if link.state == "failed")
     idle = ", ".join(fmt.inert(link.name) for link in chain.links if link.state == "idle")
-    trouble = fmt.join((f"{failed} failed" if failed else "", f"{idle} has no vectors yet" if idle else ""))
+    trouble = fmt.join((f"{failed} failed" if failed else "", f"{idle} not indexed yet" if idle else ""))
     summary = trouble or "every provider in use answers"
     return spread(line((" ● ", "warn" if trouble else "good"), (summary, "dim")), end, cells)
 

@@ -21,7 +21,7 @@ from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import LinkState, Pool
+    from openclaw_mem_engine.api import Pool, ProviderState
 
 _NAMES = tuple(FAULTS)
 
@@ -82,7 +82,7 @@ class ProvidersScreen(WorkbenchScreen):
         yield KeyBar(id="keys")
 
     @property
-    def selected(self) -> LinkState | None:
+    def selected(self) -> ProviderState | None:
         """The provider under the cursor."""
         links, at = self.presenter.state.links, self.chain.cursor
         return links[at] if at < len(links) else None
@@ -92,7 +92,8 @@ class ProvidersScreen(WorkbenchScreen):
     def on_mount(self) -> None:
         self.presenter.listen(self.draw)
         self.chain.border_title, self.faults.border_title = "chain", "faults"
-        (self.faults if self.search.view.faults else self.chain).focus()
+        # With its class first: a list that a narrow screen hides loses the focus that it was given.
+        self._go_to(self.faults if self.search.view.faults else self.chain)
         self.draw()
 
     def on_screen_resume(self) -> None:

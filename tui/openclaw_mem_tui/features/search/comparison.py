@@ -57,16 +57,8 @@ def missing(view: View) -> list[Row]:
 
 def answered_by(pool: Pool) -> str:
     """Where the hits of a pool come from: ``vectors of static-minilm and BM25``, ``BM25 only``."""
-    vector, lexical = pool.leg("vector"), pool.leg("lexical")
+    vector, lexical = pool.first("vector"), pool.first("lexical")
     if vector is None:
         return "BM25 only" if lexical is not None else "no retriever"
     whose = vector.space or pool.model or pool.provider
     return f"vectors of {whose} and BM25" if lexical is not None else f"vectors of {whose} only"
-
-
-def whose_vectors(pool: Pool, number: int) -> str:
-    """The name of a vector list's space: the configured provider's own has none."""
-    leg = pool.leg("vector", number)
-    if leg is None:
-        return ""
-    return leg.space or pool.model or pool.provider

@@ -1,4 +1,4 @@
-"""The hit list: a row a candidate, a cursor, and below a rule what was not returned."""
+"""The hit list: a row for each candidate, a cursor, and below a rule what was not returned."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class HitList(Lines, can_focus=True, inherit_bindings=False):
 
     @dataclass
     class Selected(Message):
-        """The cursor stands on another row (None: there is none), or its row has new numbers."""
+        """The cursor is on another row (None: there is none), or its row has new numbers."""
 
         row: Row | None
 
@@ -62,7 +62,7 @@ class HitList(Lines, can_focus=True, inherit_bindings=False):
         self._arrange()
         same_query = before is not None and before.trace is not None and view.trace is not None
         same_query = same_query and before.trace.query == view.trace.query  # type: ignore[union-attr]
-        self.cursor = self._place_of(chosen) if same_query and chosen is not None else 0
+        self.cursor = self._index_of(chosen) if same_query and chosen is not None else 0
         self._refresh_rows()
 
     def set_mode(self, mode: Columns) -> None:
@@ -70,17 +70,17 @@ class HitList(Lines, can_focus=True, inherit_bindings=False):
         self.changed()
 
     def changed(self) -> None:
-        # Rows are made when they come into sight, so drawn lines say nothing about what differs.
+        # Rows are made when they become visible, so drawn lines say nothing about what differs.
         self._redraw()
 
     def set_dropped(self, dropped: bool) -> None:
         chosen, self.dropped = self.selected, dropped
         self._arrange()
-        self.cursor = self._place_of(chosen) if chosen is not None else 0
+        self.cursor = self._index_of(chosen) if chosen is not None else 0
         self._refresh_rows()
 
     def set_stale(self, stale: bool) -> None:
-        """Old rows step back while a newer answer takes its time."""
+        """Old rows are dim until a newer answer is there."""
         if self.stale != stale:
             self.stale = stale
             self._painted.clear()
@@ -91,7 +91,7 @@ class HitList(Lines, can_focus=True, inherit_bindings=False):
         return self.rows[self.cursor] if self.cursor < len(self.rows) else None
 
     def _arrange(self) -> None:
-        """Which row or rule stands on which line; knows nothing of widths."""
+        """Which row or rule is on which line, whatever the width."""
         self._groups = hits.groups(self.view, self.dropped) if self.view is not None else []
         self.rows = [row for group in self._groups for row in group.rows]
         self._empty = funnel.nothing(self.view) if self.view is not None else []
@@ -103,9 +103,9 @@ class HitList(Lines, can_focus=True, inherit_bindings=False):
                 self._line_of.append(len(self._slots))
                 self._slots.append(len(self._line_of) - 1)
 
-    def _place_of(self, row: Row) -> int:
-        place = next((i for i, r in enumerate(self.rows) if r.chunk_id == row.chunk_id), None)
-        return min(self.cursor, max(0, len(self.rows) - 1)) if place is None else place
+    def _index_of(self, row: Row) -> int:
+        index = next((i for i, r in enumerate(self.rows) if r.chunk_id == row.chunk_id), None)
+        return min(self.cursor, max(0, len(self.rows) - 1)) if index is None else index
 
     def _refresh_rows(self) -> None:
         self.changed()
@@ -116,28 +116,28 @@ class HitList(Lines, can_focus=True, inherit_bindings=False):
     def move(self, step: int) -> None:
         self.go(self.cursor + step)
 
-    def go(self, place: int) -> None:
-        """Cursor to a row, as near as there is one."""
-        place = max(0, min(place, len(self.rows) - 1))
-        if place == self.cursor:
+    def go(self, index: int) -> None:
+        """Cursor to a row, or the nearest one that there is."""
+        index = max(0, min(index, len(self.rows) - 1))
+        if index == self.cursor:
             return
-        for line in (self._line_of[self.cursor], self._line_of[place]):
+        for line in (self._line_of[self.cursor], self._line_of[index]):
             self._painted.pop((line, self.cells), None)
             self.refresh_line(line + 1)
-        self.cursor = place
+        self.cursor = index
         self._follow()
         self.post_message(self.Selected(self.selected))
 
     def point_at(self, rows: Sequence[Row]) -> None:
         """Cursor to the first of these rows, if it is shown."""
         if rows:
-            place = next((i for i, row in enumerate(self.rows) if row.chunk_id == rows[0].chunk_id), None)
-            if place is not None:
-                self.go(place)
+            index = next((i for i, row in enumerate(self.rows) if row.chunk_id == rows[0].chunk_id), None)
+            if index is not None:
+                self.go(index)
 
     @property
     def page(self) -> int:
-        """Half of the rows in sight."""
+        """Half of the visible rows."""
         return max(1, (self.size.height - 1) // 2)
 
     def _follow(self) -> None:
@@ -157,7 +157,7 @@ class HitList(Lines, can_focus=True, inherit_bindings=False):
     # -- drawing ------------------------------------------------------------------------------------------
 
     def draw(self, cells: int) -> Sequence[Line]:
-        """Only what stands around the rows; the rows themselves are made when they come into sight."""
+        """Only what is around the rows; the rows themselves are made when they become visible."""
         view = self.view
         if view is None or view.trace is None:
             self._plan = None
@@ -190,14 +190,14 @@ class HitList(Lines, can_focus=True, inherit_bindings=False):
         return self.painted(index)
 
     def painted(self, index: int) -> Strip:
-        place = self._row_at(index) if self._plan is not None else None
-        if place is None or self._plan is None or self.view is None:
+        at = self._row_at(index) if self._plan is not None else None
+        if at is None or self._plan is None or self.view is None:
             return super().painted(index)
         key = (index, self.cells)
         strip = self._painted.get(key)
         if strip is None:
-            selected = place == self.cursor
-            spans = hits.hit(self.view, self.rows[place], self._plan, self.marker, selected)
+            selected = at == self.cursor
+            spans = hits.hit(self.view, self.rows[at], self._plan, self.marker, selected)
             if self.stale:
                 spans = tuple(span._replace(role="faint") for span in spans)
             base = self.rich_style + self._cursor_style() if selected else self.rich_style
@@ -233,9 +233,9 @@ class HitList(Lines, can_focus=True, inherit_bindings=False):
         self._follow()
 
     def on_click(self, event: events.Click) -> None:
-        place = self._row_at(event.y - 1 - self.gutter.top + self.scroll_offset.y)
-        if place is None:
+        index = self._row_at(event.y - 1 - self.gutter.top + self.scroll_offset.y)
+        if index is None:
             return
-        if place == self.cursor and event.chain > 1:
+        if index == self.cursor and event.chain > 1:
             self.post_message(self.Chosen())
-        self.go(place)
+        self.go(index)

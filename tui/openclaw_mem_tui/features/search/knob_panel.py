@@ -44,7 +44,7 @@ class KnobPanel(Lines, can_focus=True, inherit_bindings=False):
         name: str
 
     class Moved(Message):
-        """The cursor stands on another knob."""
+        """The cursor is on another knob."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -72,8 +72,8 @@ class KnobPanel(Lines, can_focus=True, inherit_bindings=False):
     def action_go(self, step: int) -> None:
         before = self.cursor
         self.cursor = max(0, min(len(KNOB_NAMES) - 1, self.cursor + step))
-        for place in (before, self.cursor):
-            self._painted.pop((place, self.cells), None)
+        for index in (before, self.cursor):
+            self._painted.pop((index, self.cells), None)
         self.changed()
         self.follow()
         self.post_message(self.Moved())
@@ -105,6 +105,6 @@ class KnobPanel(Lines, can_focus=True, inherit_bindings=False):
         self.call_after_refresh(self.follow)
 
     def on_click(self, event: events.Click) -> None:
-        place = event.y - self.gutter.top + self.scroll_offset.y
-        if 0 <= place < len(KNOB_NAMES):
-            self.action_go(place - self.cursor)
+        index = event.y - self.gutter.top + self.scroll_offset.y
+        if 0 <= index < len(KNOB_NAMES):
+            self.action_go(index - self.cursor)

@@ -21,16 +21,15 @@ from openclaw_mem_tui.features.search.lessons import lesson_lines
 from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
 from openclaw_mem_tui.features.search.preview import Preview
 from openclaw_mem_tui.features.search.query_line import QueryLine
-from openclaw_mem_tui.features.search.render import READING, funnel
-from openclaw_mem_tui.features.search.render.hits import lost
+from openclaw_mem_tui.features.search.render import funnel, hits
 from openclaw_mem_tui.features.search.render.knobs import hint
-from openclaw_mem_tui.features.search.render.landing import landing
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.sync_controller import Job
+from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 
@@ -43,7 +42,7 @@ _STALE_AFTER = 0.15
 class SearchScreen(WorkbenchScreen):
     """One frozen ``View`` drives everything that is drawn; ``activity`` drives the edges."""
 
-    WHERE, OPENED_BY, READING = "search", "show_search", READING
+    WHERE, OPENED_BY = "search", "show_search"
     TITLES = "search lab", "search lab"
     BINDINGS = bindings("search")  # type: ignore[assignment]
 
@@ -189,7 +188,7 @@ class SearchScreen(WorkbenchScreen):
             self.hits.scroll_home(animate=False)
         if self._lesson_opens and view.answers and view.trace is not None and view.trace.rows:
             self._lesson_opens = False
-            self.hits.point_at(lost(view))
+            self.hits.point_at(hits.lost(view))
         self.funnel.show(lambda cells: [funnel.funnel(view, cells)])
         self.strip.show(lambda cells: [funnel.strip(view.knobs, view.defaults, cells)])
         self.query_line.border_subtitle = funnel.counts(view, self.size.width)
@@ -212,7 +211,7 @@ class SearchScreen(WorkbenchScreen):
             (self._clock.resume if self.activity.busy else self._clock.pause)()
 
     def _draw_landing(self) -> None:
-        self.hits.landing = landing(self.search.view, self.search.activity, self.search.guide)
+        self.hits.landing = funnel.landing(self.search.view, self.search.activity, self.search.guide)
 
     def draw(self) -> None:
         """The edges; the panes are drawn when the view changes."""
@@ -316,6 +315,9 @@ class SearchScreen(WorkbenchScreen):
         if self.focused is self.query_line:
             return "query"
         return "knobs" if self.focused is self.knob_panel else "search"
+
+    def reading(self) -> Reading:
+        return ("Reading the rows", hits.legend(self.search.view.trace))
 
     def idle_keys(self) -> frozenset[str]:
         return frozenset() if self.search.guide is not None else frozenset({"guide", "next_lesson"})

@@ -248,9 +248,7 @@ def timings(view: View) -> list[tuple[str, float]]:
     """Where the time of the answer went, in the order of the steps; what is shown as total is their sum."""
     if view.pool is None or view.trace is None:
         return []
-    steps = {"embed": "embed", "vector": "vec", "bm25": "bm25", "lines": "lines"}
-    spent = [(shown, view.pool.timings[name]) for name, shown in steps.items() if name in view.pool.timings]
-    return [*spent, ("rank", view.trace.milliseconds)]
+    return [*view.pool.timings.items(), ("rank", view.trace.milliseconds)]
 
 
 def baseline_row(view: View, row: Row) -> Row | None:

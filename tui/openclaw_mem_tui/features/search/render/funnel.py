@@ -1,13 +1,13 @@
-"""How many candidates each stage let through; and, when nothing is left, the sentence that says why."""
+"""How many candidates each stage let through; the knobs in one line; and the texts of an empty list."""
 
 from __future__ import annotations
 
 from openclaw_mem_engine.api import Knobs, Stage, Trace
-from openclaw_mem_tui.features.search.render.hits import LEGS
-from openclaw_mem_tui.features.search.render.waterfall import cut_of
+from openclaw_mem_tui.features.search.lessons import DemoGuide
 from openclaw_mem_tui.features.search.state import View, timings
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
+from openclaw_mem_tui.render.status import Activity
 
 _ARROW = Span(" → ", "faint")
 
@@ -33,22 +33,21 @@ def funnel(view: View, cells: int) -> Line:
 
 
 def _parts(trace: Trace, compact: bool) -> list[Span]:
-    legs = [s for s in trace.stages if s.name in LEGS]
     parts: list[Span] = []
-    for stage in sorted(legs, key=lambda s: list(LEGS).index(s.name)):
+    for stage in trace.of_kind("list"):
         if parts:
             parts.append(Span(" + ", "faint"))
-        parts.extend((Span(f"{LEGS[stage.name]} ", "dim"), *_space(stage, compact), Span(str(stage.left))))
+        parts.extend((Span(f"{stage.label} ", "dim"), *_space(stage, compact), Span(str(stage.left))))
     for stage in trace.stages:
-        if stage not in legs:
-            told = _stage(stage, compact)
-            if told:
-                parts.extend((*([_ARROW] if parts else []), *told))
+        if stage.kind != "list":
+            text = _stage(stage, compact)
+            if text:
+                parts.extend((*([_ARROW] if parts else []), *text))
     return parts
 
 
 def _space(stage: Stage, compact: bool) -> Line:
-    """Whose vectors a leg compared, where it is not the configured provider's own space."""
+    """Whose vectors a list compared, where it is not the configured provider's own space."""
     space = str(stage.constants.get("space", ""))
     return line((f"({fmt.crop(fmt.inert(space), 12 if compact else 34)}) ", "warn")) if space else ()
 
@@ -56,25 +55,21 @@ def _space(stage: Stage, compact: bool) -> Line:
 def _stage(stage: Stage, compact: bool) -> Line:
     lost = stage.entered - stage.left
     minus = Span(f" (−{lost})", "bad") if lost else Span("")
-    if stage.name == "fusion":
-        return line(("fused ", "dim"), str(stage.left))
-    if stage.name in ("decay", "mmr"):
+    if stage.kind in ("score", "order"):
         if compact:
-            return line((stage.name, "dim"), (f" {stage.changed}↕", "") if stage.changed else ("", ""))
+            return line((stage.label, "dim"), (f" {stage.changed}↕", "") if stage.changed else ("", ""))
         return line(
-            (stage.name, "dim"),
+            (stage.label, "dim"),
             (f" ({stage.changed} moved)", "") if stage.changed else (" (none moved)", "faint"),
         )
-    if stage.name == "min_score":
+    if stage.kind == "cut":
         if stage.note:
-            return line(("min ", "dim"), ("not applied", "faint"))
-        value = "" if compact else fmt.setting(float(stage.constants["min_score"])) + " "
-        return line((f"min {value}".rstrip() + (": " if value else " "), "dim"), str(stage.left), minus)
-    if stage.name == "rescue":
-        return line(("rescue ", "dim"), (f"+{stage.changed}", "warn")) if stage.changed else ()
-    if stage.name == "max_results":
-        return line(("max ", "dim"), str(stage.left), minus)
-    return line((stage.name + " ", "dim"), str(stage.left))
+            return line((f"{stage.label} ", "dim"), ("not applied", "faint"))
+        value = "" if compact else f"{fmt.setting(stage.limit or 0.0)}: "
+        return line((f"{stage.label} {value}", "dim"), str(stage.left), minus)
+    if stage.kind == "rescue":
+        return line((f"{stage.label} ", "dim"), (f"+{stage.changed}", "warn")) if stage.changed else ()
+    return line((f"{stage.label} ", "dim"), str(stage.left), minus if stage.kind == "count" else "")
 
 
 def counts(view: View, cells: int) -> str:
@@ -82,39 +77,42 @@ def counts(view: View, cells: int) -> str:
     trace = view.trace
     if trace is None:
         return ""
-    fused = trace.stage("fusion")
-    pool = f"{fused.left if fused else 0:,} {'in the pool' if cells >= 100 else 'pool'}"
+    pool = f"{_in_pool(trace):,} {'in the pool' if cells >= 100 else 'pool'}"
     spent = fmt.milliseconds(sum(took for _, took in timings(view))) if cells >= 100 else ""
     return fmt.join((f"{len(trace.rows):,} found", pool, f"{len(trace.returned)} returned", spent))
+
+
+def _in_pool(trace: Trace) -> int:
+    return sum(stage.left for stage in trace.of_kind("fusion"))
 
 
 def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
     """The knobs that matter most in one line; what differs from the configuration is bold."""
 
-    def told(text: str, *names: str) -> Span:
+    def part(text: str, *names: str) -> Span:
         changed = any(getattr(knobs, n) != getattr(defaults, n) for n in names)
         return Span(text, "strong accent" if changed else "dim")
 
-    groups: list[list[Span]] = [[told(knobs.profile, "profile")]]
+    groups: list[list[Span]] = [[part(knobs.profile, "profile")]]
     if knobs.vector_space != "primary":
-        groups.append([told(f"{knobs.vector_space} vectors", "vector_space")])
+        groups.append([part(f"{knobs.vector_space} vectors", "vector_space")])
     if knobs.mode != "hybrid":
-        groups.append([told(f"{knobs.mode} only", "mode")])
+        groups.append([part(f"{knobs.mode} only", "mode")])
     elif knobs.fusion == "rrf":
-        groups.append([told(f"rrf k {knobs.rrf_k}", "fusion", "rrf_k")])
+        groups.append([part(f"rrf k {knobs.rrf_k}", "fusion", "rrf_k")])
     else:
         vector, text = knobs.weights
         weights = f"vec {fmt.score(vector, 2)}  text {fmt.score(text, 2)}"
-        groups.append([told(weights, "fusion", "vector_weight", "text_weight")])
+        groups.append([part(weights, "fusion", "vector_weight", "text_weight")])
     decay = f"decay {knobs.half_life_days:g} d" if knobs.decay else "decay off"
-    groups.append([told(decay, "decay", *(["half_life_days"] if knobs.decay else []))])
+    groups.append([part(decay, "decay", *(["half_life_days"] if knobs.decay else []))])
     mmr = f"mmr λ {fmt.score(knobs.mmr_lambda, 2)}" if knobs.mmr else "mmr off"
-    groups.append([told(mmr, "mmr", *(["mmr_lambda"] if knobs.mmr else []))])
-    groups.append([told(f"min {fmt.setting(knobs.min_score)}", "min_score")])
-    groups.append([told(f"pool ×{knobs.candidate_multiplier}", "candidate_multiplier", "pool_results")])
-    groups.append([told(f"max {knobs.max_results}", "max_results")])
+    groups.append([part(mmr, "mmr", *(["mmr_lambda"] if knobs.mmr else []))])
+    groups.append([part(f"min {fmt.setting(knobs.min_score)}", "min_score")])
+    groups.append([part(f"pool ×{knobs.candidate_multiplier}", "candidate_multiplier", "pool_results")])
+    groups.append([part(f"max {knobs.max_results}", "max_results")])
     if knobs.keyword_rescue != defaults.keyword_rescue:
-        groups.insert(-1, [told(f"rescue {knobs.keyword_rescue}", "keyword_rescue")])
+        groups.insert(-1, [part(f"rescue {knobs.keyword_rescue}", "keyword_rescue")])
     parts: list[Span] = []
     for group in groups:
         if parts:
@@ -139,34 +137,65 @@ def nothing(view: View) -> list[Line]:
     if trace is None or trace.returned:
         return []
     if not trace.rows:
-        told = [line(("Nothing matches.", "strong"))]
-        asked = {stage.name for stage in trace.stages}
-        if not asked & {"vector", "bm25"}:
-            told.append(line(("Neither vectors nor keywords could look; the reasons are below.", "dim")))
-        elif "vector" not in asked:
-            told.append(line(("Only keywords could look, and none of the words stands in a note.", "dim")))
-        elif "bm25" not in asked:
-            told.append(line(("Only vectors could look, and no note has one.", "dim")))
-        else:
-            told.append(line(("No word stands in any note, and no vector is near.", "dim")))
-        return told
-    fused, stage = trace.stage("fusion"), trace.stage("min_score")
-    cut, total = cut_of(trace), fused.left if fused else 0
+        return [line(("Nothing matches.", "strong")), line((_unmatched(trace), "dim"))]
+    cut, total = trace.cut, _in_pool(trace)
     best = max((row.final for row in trace.rows if row.final is not None), default=0.0)
-    if not total and trace.rows:
+    if not total:
         return [
-            line(
-                ("Nothing is returned: ", "strong"),
-                f"the leg that mode {trace.knobs.mode} asks for found nothing.",
-            ),
-            line(("s", "key"), (" changes the mode; below is what the other leg found.", "dim")),
+            line(("Nothing is returned: ", "strong"), f"the list of mode {trace.knobs.mode} is empty."),
+            line(("s", "key"), (" changes the mode; below is what the other list holds.", "dim")),
         ]
-    if cut is not None and stage is not None and stage.left == 0:
+    if cut is not None and cut.left == 0:
+        limit = f"{cut.label} {fmt.setting(cut.limit or 0.0)}"
         return [
-            line(
-                ("Nothing passes ", "strong"),
-                f"min {fmt.setting(cut)}: 0 of {total}, the best scored {fmt.score(best)}.",
-            ),
+            line(("Nothing passes ", "strong"), f"{limit}: 0 of {total}, the best scored {fmt.score(best)}."),
             line(("p", "key"), (" opens the knobs: lower min, or set keyword rescue.", "dim")),
         ]
     return [line(("Nothing is returned.", "strong"))]
+
+
+def _unmatched(trace: Trace) -> str:
+    kinds = list({lst.source.kind: lst.kind for lst in trace.lists}.values())
+    if not kinds:
+        return "No candidate list could be made; the reasons are below."
+    if len(kinds) == 1:
+        return f"{kinds[0].only}: {kinds[0].nothing}."
+    text = ", and ".join(kind.nothing for kind in kinds)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+_KEYS = (
+    ("/", "search as you type"),
+    ("p", "turn every knob of the ranking, live"),
+    ("v", "scores, ranks or contributions"),
+    ("b", "pin a run and compare with it"),
+    ("?", "all keys, and how to read the rows"),
+)
+
+
+def landing(view: View, activity: Activity, guide: DemoGuide | None) -> list[Line]:
+    """The hit list before there is a query: what can be searched, and how to begin."""
+    if activity.phase == "failed":
+        return [
+            (),
+            line("  ", ("The memory cannot be searched.", "strong")),
+            line(("  The reason is below. ", "dim"), ("r", "key"), (" tries again.", "dim")),
+        ]
+    if view.error:
+        return [(), line("  ", ("The search failed; the reason is below.", "strong"))]
+    if view.query.strip():
+        return [(), line("  ", ("Searching…", "dim"))]
+    if activity.phase == "opening":
+        text = "Opening the index. You can type already."
+    elif activity.phase == "syncing":
+        text = "Reading the notes. You can type already."
+    elif activity.freshness is None:
+        text = "Looking at what is indexed. You can type already."
+    elif not activity.files:
+        text = "There is no note to search yet: write MEMORY.md or memory/*.md."
+    else:
+        files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
+        text = f"{files}, {chunks}. Type to search them."
+    keys = [*_KEYS, *([("g", "the lessons of the demo")] if guide is not None else [])]
+    rows = [line("  ", (fmt.left(key, 3), "key"), (text, "dim")) for key, text in keys]
+    return [(), line("  ", (text, "strong")), (), *rows]

@@ -1,38 +1,33 @@
-"""The hit list: which columns there are, and the line of each row."""
+"""The hit list: which columns there are, and the line of each row. Columns come from the trace's lists and
+stages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.api import Row, Trace
-from openclaw_mem_tui.features.search.comparison import GONE, missing
+from openclaw_mem_tui.features.search.comparison import missing
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit
 from openclaw_mem_tui.render.terms import Marker
 
-#: What a stage that dropped a row is called where four letters fit.
-TAGS = {"min_score": "min", "max_results": "max", "mmr": "mmr", "pool": "pool", "scope": "mode", GONE: "gone"}
-
-#: The legs in the order in which they stand everywhere, with their short names.
-LEGS = {"vector": "vec", "bm25": "bm25"}
-
-#: Stages that drop a row before it is ranked.
-_OUTSIDE = ("pool", "scope")
-
 _MIN_PATH = 14
-#: What almost every path begins with: left out of a list that has no room for it.
+#: What almost every path begins with: omitted in a list that has no room for it.
 _FOLDER = "memory/"
 _ROOMY_TEXT = 26
 
 
 class Column(NamedTuple):
-    """``key`` says what the column shows; ``width`` includes no gap (one blank stands between columns)."""
+    """``key`` is the name of scores and ranks in a row, ``term`` that of operands; ``width`` includes no gap
+    (one blank separates columns)."""
 
     key: str
     title: str
-    width: int
+    kind: Literal["list", "fusion", "score", "order", "final"]
+    term: str = ""
+    width: int = 5
 
 
 class Layout(NamedTuple):
@@ -49,8 +44,9 @@ class Layout(NamedTuple):
 
 
 def layout(view: View, mode: Columns, cells: int) -> Layout:
-    """Columns of the stages that ran. When the pane is narrow they go in this order: decay, mmr and fused,
-    bm25 and vector, Δ; rank, path with its lines and the final score always stay."""
+    """Columns of the lists and stages that ran. When the pane is narrow they go in this order: those that
+    change scores, those that change the order with the fused score, the lists, Δ; rank, path with its lines
+    and the final score always stay."""
     trace = view.trace
     numbers = list(_numbers(trace, mode)) if trace else []
     digits = 4 if trace is not None and trace.knobs.fusion == "rrf" else 3
@@ -65,13 +61,10 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
         fixed = 2 + 4 + (5 if delta else 0) + sum(c.width + 1 for c in numbers) + 1
         return cells - fixed
 
-    def drop(*keys: str) -> None:
-        numbers[:] = [c for c in numbers if c.key not in keys]
-
     tight = min(wanted, 22)
-    for keys in (("decay",), ("mmr", "fusion"), ("bm25", "text", "vector")):
-        if left() < min(tight, 18 if keys != ("bm25", "text", "vector") else _MIN_PATH):
-            drop(*keys)
+    for kinds, least in ((("score",), 18), (("order", "fusion"), 18), (("list",), _MIN_PATH)):
+        if left() < min(tight, least):
+            numbers = [c for c in numbers if c.kind not in kinds]
     if left() < _MIN_PATH:
         delta = False
     room = max(4, left())
@@ -83,18 +76,14 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
 
 
 def _numbers(trace: Trace, mode: Columns) -> list[Column]:
-    ran = {stage.name for stage in trace.stages}
-    legs = [name for name in LEGS if name in ran]
-    columns = [Column(name, LEGS[name], 5) for name in legs]
-    later = [name for name in ("decay", "mmr") if name in ran]
-    if later and len(legs) > 1:
-        columns.append(Column("fusion", "fused", 5))
-    if "decay" in ran:
-        columns.append(Column("decay", "decay", 5))
-    if "mmr" in ran and mode != "contributions":
-        columns.append(Column("mmr", "mmr", 5))
-    columns.append(Column("final", "final", 5))
-    return columns
+    columns = [Column(lst.key, lst.label, "list", lst.term) for lst in trace.lists]
+    later = (*trace.of_kind("score"), *trace.of_kind("order"))
+    if later and len(columns) > 1:
+        columns.extend(Column(stage.name, stage.label, "fusion") for stage in trace.of_kind("fusion"))
+    columns.extend(Column(stage.name, stage.label, "score") for stage in trace.of_kind("score"))
+    if mode != "contributions":
+        columns.extend(Column(stage.name, stage.label, "order") for stage in trace.of_kind("order"))
+    return [*columns, Column("final", "final", "final")]
 
 
 def _longest_path(trace: Trace | None) -> int:
@@ -107,7 +96,7 @@ def _longest_path(trace: Trace | None) -> int:
 
 
 def _share_folder(trace: Trace | None) -> bool:
-    """Whether leaving ``memory/`` out makes no two places of the list look alike."""
+    """Whether paths without ``memory/`` are still distinct."""
     return trace is not None and all(
         row.path.startswith(_FOLDER) or row.path == "MEMORY.md" for row in trace.rows
     )
@@ -126,27 +115,31 @@ def header(plan: Layout) -> Line:
 
 
 def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> Line:
-    """One row. The selected one carries a mark, so that it is seen without colour."""
+    """One row. The selected one has a mark, so that it is visible without colour."""
     out = not row.returned
     tone = "dim" if out else ""
     parts = [Span("▌ " if selected else "  ", "accent")]
     if row.outcome.rank is not None:
         parts.append(Span(fmt.right(str(row.outcome.rank), 4), "strong"))
     else:
-        parts.append(Span(fmt.right(TAGS.get(row.outcome.stage or "", row.outcome.stage or ""), 4), "dim"))
+        parts.append(Span(fmt.right(tag(row), 4), "dim"))
     if plan.delta:
         parts.append(_delta(view, row))
     parts.append(Span("* " if row.outcome.rescued else "  ", "warn"))
     parts.extend(fit(path_spans(row, plan.path - 1, plan.folder, out), plan.path - 1))
     if plan.text:
-        told = _told(view, row, marker, plan.text)
-        parts.extend((Span("  "), *fit(told, plan.text)))
+        parts.extend((Span("  "), *fit(_text(view, row, marker, plan.text), plan.text)))
     for column in plan.numbers:
-        text, role = _cell(row, column.key, plan)
-        if column.key == "final":
+        text, role = _cell(row, column, plan)
+        if column.kind == "final":
             role = "strong" if row.returned else "dim"
         parts.append(Span(" " + fmt.right(text, column.width), role or tone))
     return tuple(parts)
+
+
+def tag(row: Row) -> str:
+    """The stage that dropped a row, where four letters fit."""
+    return row.outcome.label or row.outcome.stage or "?"
 
 
 def _delta(view: View, row: Row) -> Span:
@@ -158,8 +151,8 @@ def _delta(view: View, row: Row) -> Span:
 
 
 def path_spans(row: Row, room: int, folder: bool = True, out: bool = False) -> Line:
-    """A location in ``room`` cells: the folder steps back, the name stands out, the range follows. Where room
-    is short the folder goes first, then the beginning of the name; the range always stays."""
+    """A location in ``room`` cells: a dim folder, the name, the range. Where room is short the folder is
+    omitted first, then the beginning of the name; the range always stays."""
     tail = f":{row.start_line}-{row.end_line}" if row.end_line > row.start_line else f":{row.start_line}"
     path = fmt.inert(row.path if folder else row.path.removeprefix(_FOLDER))
     before, slash, name = path.rpartition("/")
@@ -177,7 +170,7 @@ def path_spans(row: Row, room: int, folder: bool = True, out: bool = False) -> L
     return tuple(p for p in parts if p.text)
 
 
-def _told(view: View, row: Row, marker: Marker, room: int) -> Line:
+def _text(view: View, row: Row, marker: Marker, room: int) -> Line:
     if not row.returned:
         return (Span(fmt.crop(fmt.numbers(fmt.inert(row.outcome.reason or "", 400)), room), "faint"),)
     candidate = view.pool.candidates.get(row.chunk_id) if view.pool is not None else None
@@ -186,55 +179,52 @@ def _told(view: View, row: Row, marker: Marker, room: int) -> Line:
     return marker.best_line(candidate.text, room)
 
 
-def _cell(row: Row, key: str, plan: Layout) -> tuple[str, str]:
+def _cell(row: Row, column: Column, plan: Layout) -> tuple[str, str]:
     if plan.mode == "ranks":
-        rank = row.ranks.get("fusion" if key == "fusion" else key)
+        rank = row.ranks.get(column.key)
         return (str(rank), "") if rank is not None else ("·", "faint")
-    if plan.mode == "contributions" and key != "final":
-        return _contribution(row, key, plan.digits)
-    if key == "decay":
-        operand = next((o for o in row.operands if o.stage == "decay"), None)
+    if plan.mode == "contributions" and column.kind != "final":
+        return _contribution(row, column, plan.digits)
+    if column.kind == "score":
+        operand = next((o for o in row.operands if o.stage == column.key), None)
         if operand is None or operand.value == 1.0:
             return "·", "faint"
         return "×" + fmt.score(operand.value), ""
-    if key in LEGS:
-        value = _leg_score(row, key)
+    if column.kind == "list":
+        value = _list_score(row, column)
         if value is None:
-            rank = row.ranks.get(key)
+            rank = row.ranks.get(column.key)
             return ("·" if rank is None else f"#{rank}"), "faint"
         return fmt.score(value, 3), ""
-    value = row.scores.get(key)
+    value = row.scores.get(column.key)
     if value is None:
         return "·", "faint"
     return fmt.score(value, plan.digits), ""
 
 
-def _leg_score(row: Row, leg: str) -> float | None:
-    """What a leg says of a row; None where it added nothing (found too late, or not at all)."""
-    if leg == "bm25":
-        return row.scores.get("text")
-    operand = next((o for o in row.operands if o.op == "add" and o.label == "vector"), None)
+def _list_score(row: Row, column: Column) -> float | None:
+    """The score of a row in one list; None where the list added nothing (ranked too low, or not at all)."""
+    if column.term != column.key:
+        return row.scores.get(column.term)
+    operand = next((o for o in row.operands if o.label == column.term), None)
     if operand is None or not operand.inputs:
         return None
-    return row.scores.get("vector", operand.inputs.get("cosine"))
+    return row.scores.get(column.key, next(iter(operand.inputs.values())))
 
 
-def _contribution(row: Row, key: str, digits: int) -> tuple[str, str]:
-    """What a stage added to the final score: its product, or what its factor took away."""
+def _contribution(row: Row, column: Column, digits: int) -> tuple[str, str]:
+    """What a list or stage added to the final score: its product, or what its factor removed."""
     total = 0.0
-    label = {"bm25": "text", "vector": "vector"}.get(key)
     for operand in row.operands:
         if operand.op == "add":
-            if operand.label == label:
+            if operand.label == column.term:
                 return (fmt.signed(operand.product, digits), "") if operand.product else ("·", "faint")
             total += operand.product
-        elif key == "decay" and operand.stage == "decay":
+        elif operand.stage == column.key:
             loss = total * operand.value - total
             return (fmt.signed(loss, digits), "bad") if loss else ("·", "faint")
-    if key == "fusion":
-        value = row.scores.get("fusion")
-        return (fmt.score(value, digits), "") if value is not None else ("·", "faint")
-    return "·", "faint"
+    value = row.scores.get(column.key) if column.kind == "fusion" else None
+    return (fmt.score(value, digits), "") if value is not None else ("·", "faint")
 
 
 class Group(NamedTuple):
@@ -246,7 +236,7 @@ class Group(NamedTuple):
 
 def groups(view: View, dropped: bool) -> list[Group]:
     """What the list shows: returned rows, then those that the baseline returned and this run does not, then
-    the rest that was ranked, nearest to being returned first, then what no leg sent into the pool."""
+    the rest that was ranked, nearest to being returned first, then what no list sent into the pool."""
     trace = view.trace
     if trace is None:
         return []
@@ -256,11 +246,10 @@ def groups(view: View, dropped: bool) -> list[Group]:
     left = lost(view)
     gone = {row.chunk_id for row in left}
     rest = [row for row in trace.dropped if row.chunk_id not in gone]
-    outside = [row for row in rest if row.outcome.stage in _OUTSIDE]
-    healthy = bool(view.pool_faults)
-    made.append(Group(f"returned by the {'healthy run' if healthy else 'baseline'}, not now", left))
-    made.append(Group("not returned", [row for row in rest if row.outcome.stage not in _OUTSIDE]))
-    made.append(Group("outside the pool", outside))
+    baseline = view.baseline_name if view.pool_faults else "baseline"
+    made.append(Group(f"returned by the {baseline}, not now", left))
+    made.append(Group("not returned", [row for row in rest if row.final is not None]))
+    made.append(Group("outside the pool", [row for row in rest if row.final is None]))
     return [made[0], *(group for group in made[1:] if group.rows)]
 
 
@@ -278,3 +267,29 @@ def rule(group: Group, hint: bool, cells: int) -> Line:
     key = " d hides ──" if hint else ""
     filling = max(0, cells - 1 - fmt.width_of(text) - fmt.width_of(key))
     return fit((Span(text, "faint"), Span("─" * filling, "faint"), Span(key, "faint")), cells)
+
+
+_MARKS = (
+    ("#27", "27th in that list, outside its candidates"),
+    ("·", "not in that list, or unchanged by the stage"),
+    ("evergreen", "no date: unchanged by decay"),
+    ("▲2", "two ranks up against the baseline"),
+    ("▼2", "two ranks down"),
+    ("=", "the same rank as in the baseline"),
+    ("new", "not returned by the baseline"),
+    ("out", "returned by the baseline, not now"),
+    ("*", "rescued: a keyword hit below the minimum"),
+)
+_OUTSIDE = (
+    ("pool", "out: in no list near enough to be ranked"),
+    ("mode", "out: found only by a list that is off"),
+    ("gone", "out: no list that ran found it"),
+)
+
+
+def legend(trace: Trace | None) -> list[tuple[str, str]]:
+    """How to read the rows: lists and stages of a trace by their own words, then the marks of any list."""
+    stages = trace.stages if trace is not None else ()
+    columns = [(s.label, s.heading) for s in stages if s.kind in ("list", "fusion", "score")]
+    reasons = [(s.label, s.heading) for s in stages if s.kind in ("cut", "count", "order")]
+    return [*columns, *_MARKS, *reasons, *_OUTSIDE]

@@ -1,4 +1,4 @@
-"""The knob panel: every knob with its value, its place in the range, and the default where it differs."""
+"""The knob panel: every knob with its value, its position in the range, and the default where it differs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TRACK = 12
 
 
 def knob(name: str, knobs: Knobs, defaults: Knobs, cells: int, selected: bool) -> Line:
-    """One row: name, value, its place in the range, and what the configuration says when it differs."""
+    """One row: name, value, its position in the range, and the configured value where it differs."""
     value: KnobValue = getattr(knobs, name)
     default: KnobValue = getattr(defaults, name)
     changed = value != default
@@ -37,8 +37,8 @@ def knob(name: str, knobs: Knobs, defaults: Knobs, cells: int, selected: bool) -
         room -= _TRACK + 2
     if changed:
         was = _value(name, default)
-        told = f"was {was}" if fmt.width_of(was) + 5 <= room else was
-        parts.append(Span(" " + fmt.crop(told, room), "dim"))
+        text = f"was {was}" if fmt.width_of(was) + 5 <= room else was
+        parts.append(Span(" " + fmt.crop(text, room), "dim"))
     elif room >= 10 and name != PROFILE and not KNOBS[name].free:
         parts.append(Span(" retrieves", "faint"))
     return fit(parts, cells)
@@ -53,7 +53,7 @@ def _value(name: str, value: KnobValue) -> str:
 
 
 def _track(name: str, value: KnobValue) -> str:
-    """A small scale with the value's place on it; blank for choices and switches."""
+    """A small scale with the value on it; blank for choices and switches."""
     spec = KNOBS[name]
     if spec.kind not in ("int", "float") or isinstance(value, (str, bool)):
         return " " * _TRACK
@@ -67,25 +67,12 @@ def panel(knobs: Knobs, defaults: Knobs, cells: int, cursor: int) -> list[Line]:
 
 
 def idle(name: str, knobs: Knobs) -> str:
-    """Why turning a knob changes nothing as the others stand; empty when it does change something."""
-    needs = {"half_life_days": "decay", "mmr_lambda": "mmr", "mmr_tokens": "mmr"}.get(name)
-    if needs:
-        return "" if getattr(knobs, needs) else f"needs {needs} on"
-    if name == "vector_space":
-        return "needs mode hybrid or vector" if knobs.mode == "bm25" else ""
-    if knobs.fusion == "rrf":
-        if name in ("vector_weight", "text_weight", "text_score", "vector_score", "line_text", "line_vector"):
-            return "needs fusion weighted"
-        return "rrf has no minimum" if name in ("min_score", "keyword_rescue") else ""
-    if name == "rrf_k":
-        return "needs fusion rrf"
-    if name in ("vector_weight", "text_weight"):
-        return "" if knobs.mode == "hybrid" else "needs mode hybrid"
-    return "needs text score max" if name == "line_text" and knobs.text_score != "max" else ""
+    """Why turning a knob changes nothing with the others as they are; empty when it does change something."""
+    return "" if name == PROFILE else knobs.missing_need(name)
 
 
 def hint(name: str, cells: int, knobs: Knobs) -> list[Line]:
-    """What the selected knob means and which values it takes; first of all, why it does nothing now."""
+    """What the selected knob means and which values it takes; first of all, why it has no effect now."""
     if name == PROFILE:
         return wrapped(line(("sets all knobs: ", "dim"), (", ".join(PROFILES), "dim")), cells)
     spec: KnobSpec = KNOBS[name]

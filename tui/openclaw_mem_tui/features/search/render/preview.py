@@ -40,7 +40,7 @@ def snippet(candidate: Candidate, presented: str, marker: Marker, cells: int) ->
 
 
 def excerpt(got: Excerpt, candidate: Candidate, marker: Marker, cells: int) -> list[Line]:
-    """Lines of the note as they are on disk now; those of the chunk stand out from their context."""
+    """Lines of the note as they are on disk now; those of the chunk are brighter than their context."""
     if not got.found:
         return wrapped(
             line(("This file is gone. ", "warn"), "The index still has what it said; r syncs."), cells
@@ -75,10 +75,10 @@ def first_match(lines: Sequence[Line]) -> int:
 
 def transcript(candidate: Candidate, marker: Marker, cells: int) -> list[Line]:
     """The whole chunk of a transcript, which ``memory_get`` does not read."""
-    told = "Agents cannot get the lines of a transcript (memory_get reads notes alone). The chunk as indexed:"
+    text = "Agents cannot get the lines of a transcript (memory_get reads notes alone). The chunk as indexed:"
     last = candidate.end_line
     numbered = _numbered(candidate.text, candidate.start_line, last, marker, cells)
-    return [*wrapped(line((told, "dim")), cells), (), *numbered]
+    return [*wrapped(line((text, "dim")), cells), (), *numbered]
 
 
 def refusal(message: str, cells: int) -> list[Line]:

@@ -1,29 +1,26 @@
-"""Why the selected chunk scored what it scored: one line an operand on one axis, then what decided."""
+"""Why the selected chunk scored what it scored: one line for each operand on one axis, then the outcome. Rows
+come from the trace's lists and the row's operands."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from openclaw_mem_engine.api import Operand, Row, Trace
-from openclaw_mem_tui.features.search.comparison import GONE, whose_vectors
-from openclaw_mem_tui.features.search.render.hits import LEGS, TAGS, path_spans
+from openclaw_mem_engine.api import Operand, Row, Stage, Trace
+from openclaw_mem_tui.features.search.comparison import GONE
+from openclaw_mem_tui.features.search.render.hits import path_spans, tag
 from openclaw_mem_tui.features.search.state import View, baseline_row
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, line, spread, wrapped
+from openclaw_mem_tui.render.spans import ROLES, Line, Span, line, spread, wrapped
 
 _LABEL = 6
 _DETAIL = 15
 _VALUE = 7
-#: The legs' operands (and the roles of their bars), in the order of the columns.
-_NAMES = {"vector": LEGS["vector"], "text": LEGS["bm25"]}
 
 
 class _Axis:
-    """Scores as places on a bar of ``cells``; the same for all rows of a trace, so that rows compare."""
+    """Scores as positions on a bar of ``cells``; the same for all rows of a trace, so that rows compare."""
 
     def __init__(self, trace: Trace, cells: int) -> None:
         tops = [peak(row) for row in trace.rows]
-        cut = cut_of(trace)
+        cut = trace.cut.limit if trace.cut is not None else None
         self.top = max([*tops, cut or 0.0, 1e-9])
         self.cells = max(1, cells)
         self.tick = None if not cut else min(self.cells - 1, int(cut / self.top * self.cells))
@@ -53,14 +50,6 @@ def peak(row: Row) -> float:
     return best
 
 
-def cut_of(trace: Trace) -> float | None:
-    """The minimum score where it applies, else None."""
-    stage = trace.stage("min_score")
-    if stage is None or stage.note:
-        return None
-    return float(stage.constants["min_score"])
-
-
 def waterfall(view: View, row: Row, cells: int) -> list[Line]:
     """The whole pane for one row in ``cells`` columns (the last one stays blank, before the scroll bar)."""
     cells = max(24, cells - 1)
@@ -81,25 +70,22 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
 
     made = [_head(row, cells, digits)]
     if not row.operands:
-        made.extend(_fate(row, cells))
-        made.extend(_other_spaces(view, row, cells))
+        made.extend(_reason(trace, row, cells))
+        made.extend(_other_spaces(trace, row, cells))
         if row.outcome.stage == GONE:
             made.extend(_compare(view, row, digits, cells))
         return made
     total = 0.0
     adds = [o for o in row.operands if o.op == "add"]
-    for operand in sorted(adds, key=lambda o: list(_NAMES).index(o.label)):
+    labels = {lst.term: lst.label for lst in trace.lists}
+    keys = {lst.term: lst.key for lst in trace.lists}
+    for operand in adds:
         before, total = total, total + operand.product
-        label = _NAMES.get(operand.label, operand.label)
+        label = labels.get(operand.label, operand.label)
         if operand.product or not operand.note:
-            made.append(
-                step(
-                    label,
-                    _detail(operand, row),
-                    axis.bar(before, total, operand.label),
-                    fmt.signed(operand.product, digits),
-                )
-            )
+            text = _detail(operand, row.ranks.get(keys.get(operand.label, operand.label)))
+            bar = axis.bar(before, total, _role(operand.label))
+            made.append(step(label, text, bar, fmt.signed(operand.product, digits)))
         else:
             made.append(step(label, operand.note, axis.empty(), "·", "faint"))
     factors = [o for o in row.operands if o.op == "mul"]
@@ -127,8 +113,8 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
     made.append(step("final", "", axis.bar(0, total, "sum"), fmt.score(total, digits), "strong"))
     made.extend(_margin(trace, total, digits, cells))
     made.extend(_diversity(trace, row, cells))
-    made.extend(_other_spaces(view, row, cells))
-    made.extend(_fate(row, cells))
+    made.extend(_other_spaces(trace, row, cells))
+    made.extend(_reason(trace, row, cells))
     made.extend(_compare(view, row, digits, cells))
     return made
 
@@ -143,74 +129,69 @@ def _head(row: Row, cells: int, digits: int) -> Line:
             (fmt.score(row.final, digits), "strong"),
         )
     else:
-        end = line(("not returned: ", "dim"), (TAGS.get(outcome.stage or "", outcome.stage or "?"), "bad"))
+        end = line(("not returned: ", "dim"), (tag(row), "bad"))
     room = cells - sum(len(s.text) for s in end) - 1
     return spread(path_spans(row, room), end, cells)
 
 
-def _detail(operand: Operand, row: Row) -> str:
+def _role(term: str) -> str:
+    """The colour of a list's bar: that of its kind."""
+    family = term.partition(":")[0]
+    return family if family in ROLES else "accent"
+
+
+def _detail(operand: Operand, rank: int | None) -> str:
     """The operand as arithmetic, with the constants it was made of."""
     inputs, value = operand.inputs, fmt.score(operand.value)
     weight = f"×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
     if "k" in inputs:
-        return f"1/({inputs['k']:g}+{inputs['rank']:g})"
+        return f"{operand.weight:g}/({inputs['k']:g}+{inputs['rank']:g})"
     if "rank" in inputs:
         return f"#{inputs['rank']:g} {value} {weight}"
-    if "max" in inputs and "bm25" in inputs:
-        return f"{_mixed(inputs, 'bm25'):.1f}/{inputs['max']:.1f} {weight}"
-    if "min" in inputs and "max" in inputs:
-        return f"{fmt.score(inputs['cosine'], 2)}→{fmt.score(operand.value, 2)} {weight}"
-    rank = row.ranks.get(operand.label)
-    return f"{fmt.place(rank)} {value} {weight}".strip()
-
-
-def _mixed(inputs: Mapping[str, float], name: str) -> float:
-    return inputs[name] + inputs.get("line_share", 0.0) * inputs.get("line", 0.0)
+    if "max" not in inputs:
+        return f"{fmt.place(rank)} {value} {weight}".strip()
+    raw = next(iter(inputs.values()))
+    if "min" in inputs:
+        return f"{fmt.score(raw, 2)}→{fmt.score(operand.value, 2)} {weight}"
+    return f"{raw + inputs['line_share'] * inputs['line']:.1f}/{inputs['max']:.1f} {weight}"
 
 
 def _margin(trace: Trace, total: float, digits: int, cells: int) -> list[Line]:
-    stage = trace.stage("min_score")
-    if stage is None or not stage.constants["min_score"]:
-        return []
-    if stage.note:
-        return [
-            spread(line((fmt.left("min", _LABEL), "dim"), ("does not apply to ranks", "faint")), (), cells)
-        ]
-    cut = float(stage.constants["min_score"])
-    margin = total - cut
-    told = ("passes by ", "good") if margin >= 0 else ("short by ", "bad")
-    end = line(told, (fmt.score(abs(margin), digits), told[1]))
-    return [spread(line((fmt.left("min", _LABEL), "dim"), (f"┊ {fmt.setting(cut)}", "")), end, cells)]
+    made: list[Line] = []
+    for stage in trace.of_kind("cut"):
+        label, margin = (fmt.left(stage.label, _LABEL), "dim"), total - (stage.limit or 0.0)
+        if stage.note and stage.limit:
+            made.append(spread(line(label, ("does not apply to ranks", "faint")), (), cells))
+        elif stage.limit:
+            passes = ("passes by ", "good") if margin >= 0 else ("short by ", "bad")
+            end = line(passes, (fmt.score(abs(margin), digits), passes[1]))
+            made.append(spread(line(label, f"┊ {fmt.setting(stage.limit)}"), end, cells))
+    return made
 
 
 def _diversity(trace: Trace, row: Row, cells: int) -> list[Line]:
     seen = row.diversity
-    stage = trace.stage("mmr")
+    stage = next((stage for stage in trace.of_kind("order") if "lambda" in stage.constants), None)
     if seen is None or stage is None:
         return []
     lam = float(stage.constants["lambda"])
-    chosen = f"picked {_ordinal(row.ranks['mmr'])}" if seen.picked else "not picked"
+    chosen = f"picked {_ordinal(row.ranks[stage.name])}" if seen.picked else "not picked"
     text = f"λ {fmt.score(lam, 2)} · rel {fmt.score(seen.relevance, 2)} · sim {fmt.score(seen.similarity, 2)}"
-    made = [spread(line((fmt.left("mmr", _LABEL), "dim"), text), line((chosen, "dim")), cells)]
-    if seen.rival is not None and seen.similarity > 0:
-        rival = fmt.crop_left(fmt.inert(seen.rival), cells - _LABEL - 8)
-        made.append(line((" " * _LABEL + "nearest ", "dim"), (rival, "dim")))
+    made = [spread(line((fmt.left(stage.label, _LABEL), "dim"), text), line((chosen, "dim")), cells)]
+    if seen.nearest is not None and seen.similarity > 0:
+        nearest = fmt.crop_left(fmt.inert(seen.nearest), cells - _LABEL - 8)
+        made.append(line((" " * _LABEL + "nearest ", "dim"), (nearest, "dim")))
     return made
 
 
-def _other_spaces(view: View, row: Row, cells: int) -> list[Line]:
-    """What the vector spaces say that are only shown: cosine and rank, and that neither is in the score."""
+def _other_spaces(trace: Trace, row: Row, cells: int) -> list[Line]:
+    """Cosine and rank in the vector spaces that are only shown, and that neither is in the score."""
     made = []
-    for name, score in row.scores.items():
-        kind, colon, space = name.partition(":")
-        if kind != "vector" or not colon:
-            continue
-        whose = space or (whose_vectors(view.pool, 0) if view.pool is not None else "primary")
-        rank = fmt.place(row.ranks.get(name))
-        start = line(
-            (fmt.left("also", _LABEL), "dim"), f"{rank} {fmt.score(score)} ", (fmt.inert(whose), "dim")
-        )
-        made.append(spread(start, line(("not fused", "faint")), cells))
+    for lst in trace.shown_lists:
+        if lst.key in row.scores:
+            rank, score = fmt.place(row.ranks.get(lst.key)), fmt.score(row.scores[lst.key])
+            start = line((fmt.left("also", _LABEL), "dim"), f"{rank} {score} ", (fmt.inert(lst.owner), "dim"))
+            made.append(spread(start, line(("not fused", "faint")), cells))
     return made
 
 
@@ -219,12 +200,13 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _fate(row: Row, cells: int) -> list[Line]:
+def _reason(trace: Trace, row: Row, cells: int) -> list[Line]:
     reason = row.outcome.reason
     if row.returned or not reason:
         return []
-    if row.outcome.stage == "min_score":
-        # By how much it is short stands in the line above; only what goes beyond that is news.
+    stage: Stage | None = trace.stage(row.outcome.stage or "")
+    if stage is not None and stage.kind == "cut":
+        # By how much it is short is in the line above; only what goes beyond that is new.
         reason = reason.partition("; ")[2]
     return wrapped(line(("out   ", "bad"), fmt.numbers(fmt.inert(reason))), cells, _LABEL) if reason else []
 
@@ -238,7 +220,7 @@ def _compare(view: View, row: Row, digits: int, cells: int) -> list[Line]:
     if row.outcome.rank is not None and len(trace.returned) > 1:
         other_at = row.outcome.rank + 1 if row.outcome.rank < len(trace.returned) else row.outcome.rank - 1
         other = trace.returned[other_at - 1]
-        made.extend(_difference(f"#{other_at}", row, other, digits, cells))
+        made.extend(_difference(trace, f"#{other_at}", row, other, digits, cells))
     if view.compares and view.baseline is not None:
         before = baseline_row(view, row)
         name = f"baseline ({view.baseline.name})"
@@ -247,28 +229,29 @@ def _compare(view: View, row: Row, digits: int, cells: int) -> list[Line]:
         else:
             moved = before.final is not None and row.final is not None
             moved = moved and abs((before.final or 0) - (row.final or 0)) > 1e-9
-            told = f"{_stands(before, digits, moved)} → {_stands(row, digits, moved)}"
-            made.extend(wrapped(line((f"{name}: ", "dim"), told), cells, 2))
+            change = f"{_result(before, digits, moved)} → {_result(row, digits, moved)}"
+            made.extend(wrapped(line((f"{name}: ", "dim"), change), cells, 2))
     return made
 
 
-def _stands(row: Row, digits: int, scored: bool) -> str:
+def _result(row: Row, digits: int, scored: bool) -> str:
     """``#1 .551`` or ``out .003 (max)``; the score only where it is of interest."""
     score = fmt.score(row.final, digits) if scored else ""
     if row.returned:
         return fmt.join((fmt.place(row.outcome.rank), score), " ")
-    return fmt.join(("out", score, f"({TAGS.get(row.outcome.stage or '', '?')})"), " ")
+    return fmt.join(("out", score, f"({tag(row)})"), " ")
 
 
-def _difference(name: str, row: Row, other: Row, digits: int, cells: int) -> list[Line]:
+def _difference(trace: Trace, name: str, row: Row, other: Row, digits: int, cells: int) -> list[Line]:
     mine, theirs = row.final, other.final
     if mine is None or theirs is None:
         return []
     parts = []
-    for label in ("vector", "text", "decay"):
+    labels = {lst.term: lst.label for lst in trace.lists}
+    for label in (operand.label for operand in row.operands):
         gap = _part(row, label) - _part(other, label)
         if abs(gap) >= 0.5 * 10**-digits:
-            parts.append(f"{_NAMES.get(label, label)} {fmt.signed(gap, digits)}")
+            parts.append(f"{labels.get(label, label)} {fmt.signed(gap, digits)}")
     because = f" ({', '.join(parts)})" if parts else ""
     where = "ahead of" if mine >= theirs else "behind"
     by = fmt.score(abs(mine - theirs), digits)

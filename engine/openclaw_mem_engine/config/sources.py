@@ -1,0 +1,240 @@
+"""The sources of settings: flags, environment, our ``config.toml``, and finding OpenClaw's file.
+
+OpenClaw's files belong to another program: they are only ever read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from openclaw_mem_engine.config.layers import Entry, Layer, absolute, secret_from
+from openclaw_mem_engine.config.secret import printable
+from openclaw_mem_engine.config.settings import SETTINGS, Origin
+from openclaw_mem_engine.errors import ConfigError, UsageError
+
+#: Names our settings file; when it is set, the file must exist.
+CONFIG_VARIABLE = "OPENCLAW_MEM_CONFIG"
+#: Our folder below the platform's folders for data and settings.
+APP_NAME = "openclaw-mem"
+#: No configuration is this large; a device file or a database named by mistake is.
+MAX_CONFIG_BYTES = 1024 * 1024
+# The parser's message: "<string>:3 Unexpected "@" at column 6".
+_JSON5_MESSAGE = r"<string>:(\d+) (.*?) at column (\d+)"
+
+
+class UserFolders(NamedTuple):
+    """Our folders of a user: ``data`` for indexes, caches and models, ``config`` for ``config.toml``."""
+
+    data: Path
+    config: Path
+
+
+def user_folders() -> UserFolders:
+    """Those of this process's user, by the rules of the platform and ``$XDG_…``."""
+    import platformdirs  # only when the folders are not named otherwise
+
+    return UserFolders(
+        platformdirs.user_data_path(APP_NAME, appauthor=False),
+        platformdirs.user_config_path(APP_NAME, appauthor=False),
+    )
+
+
+class OpenClawLocation(NamedTuple):
+    """Where OpenClaw keeps things. ``config_file`` is None when there is none; ``note`` says what is odd."""
+
+    config_file: Path | None
+    state_dir: Path
+    home: Path
+    note: str | None = None
+
+
+def flag_layer(cwd: Path, flags: Mapping[str, object]) -> Layer:
+    """The values of flags, by their names (``--workspace``). Raises UsageError for one that does not fit."""
+    try:
+        return {
+            key: Entry(known.rule.check(str(value), known.flag), Origin("flag", known.flag), cwd)
+            for key, known in SETTINGS.items()
+            if (value := flags.get(known.flag)) is not None
+        }
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
+
+
+def environment_layer(environ: Mapping[str, str], cwd: Path) -> Layer:
+    """The values that our variables give. A blank variable counts as unset. Raises ConfigError."""
+    layer: Layer = {}
+    for key, known in SETTINGS.items():
+        if known.variable and (text := environ.get(known.variable, "").strip()):
+            where = f"env {known.variable}"
+            layer[key] = Entry(known.rule.check(text, where), Origin("env", where), cwd)
+    return layer
+
+
+def own_config_file(environ: Mapping[str, str], home: Path, cwd: Path, folder: Path | None) -> Path | None:
+    """``$OPENCLAW_MEM_CONFIG``, else ``config.toml`` in ``folder`` (None: the user's) if there, else None."""
+    if named := environ.get(CONFIG_VARIABLE, "").strip():
+        return absolute(named, cwd, home)
+    usual = (folder or user_folders().config) / "config.toml"
+    return usual if is_there(usual) else None
+
+
+def own_layer(path: Path, environ: Mapping[str, str]) -> Layer:
+    """The values of our settings file. Relative paths start at its folder.
+
+    Raises ConfigError: a broken file (with line and column), an unknown key (with the nearest known one) or a
+    value that does not fit.
+    """
+    layer: Layer = {}
+    for key, value in _flat(_parsed_toml(path)):
+        where = f"{path}: {key}"
+        known = SETTINGS.get(key)
+        if known is None:
+            raise ConfigError(f"{path}: {printable(key)[:80]} is not a known key. {_advice(key)}")
+        kept: Any = known.rule.check(value, where)
+        if known.rule.kind == "secret":
+            kept = secret_from(kept, environ, where)
+        elif known.rule.kind == "texts":
+            kept = tuple(kept)
+        if kept is not None:
+            layer[key] = Entry(kept, Origin("toml", where), path.parent)
+    return layer
+
+
+def find_openclaw(config: Path | None, environ: Mapping[str, str], home: Path, cwd: Path) -> OpenClawLocation:
+    """The configuration file: ``config`` if given (it must exist then), else ``$OPENCLAW_CONFIG_PATH``, else
+    ``openclaw.json`` in the state folder, which is ``$OPENCLAW_STATE_DIR`` or ``~/.openclaw``.
+
+    Raises ConfigError when ``config`` cannot be an OpenClaw file.
+    """
+
+    def named(variable: str, default: Path) -> Path:
+        text = environ.get(variable, "").strip()
+        return absolute(text, cwd, home) if text else default
+
+    home = named("OPENCLAW_HOME", home)
+    state_dir = named("OPENCLAW_STATE_DIR", home / ".openclaw")
+    if config is not None:
+        path = absolute(str(config), cwd, home)
+        if path.suffix.lower() == ".toml":
+            raise ConfigError(
+                f"{path} is a TOML file, but --config names an OpenClaw configuration (JSON5). "
+                f"Name our own settings file in {CONFIG_VARIABLE}."
+            )
+        if not is_there(path):
+            raise ConfigError(f"{path} does not exist. Give --config the path of an openclaw.json.")
+        return OpenClawLocation(path, state_dir, home)
+    path = named("OPENCLAW_CONFIG_PATH", state_dir / "openclaw.json")
+    if is_there(path):
+        return OpenClawLocation(path, state_dir, home)
+    # OpenClaw itself goes on with its defaults, so the variable may name a file that is yet to be written.
+    note = f"OPENCLAW_CONFIG_PATH names {path}, which does not exist; defaults are used."
+    is_named = environ.get("OPENCLAW_CONFIG_PATH", "").strip()
+    return OpenClawLocation(None, state_dir, home, note if is_named else None)
+
+
+def read_json5(path: Path) -> Mapping[str, Any]:
+    """The object in a JSON5 file. Raises ConfigError, with line and column when it is broken."""
+    import json  # like the parser below, only loaded for those who have such a file
+
+    text = read_config_text(path)
+    try:
+        try:
+            # OpenClaw writes plain JSON, which the standard library reads some hundred times faster. What it
+            # refuses is handed on, so nothing is accepted that is not JSON5.
+            root = json.loads(text)
+        except ValueError:
+            import json5
+
+            root = json5.loads(text)
+    except RecursionError:
+        raise ConfigError(f"{path} is not valid JSON5: it is nested too deeply.") from None
+    except ValueError as error:
+        # Not chained: parser errors may carry the document, keys included.
+        raise ConfigError(f"{path} is not valid JSON5: {_position(str(error))}.") from None
+    if not isinstance(root, dict):
+        raise ConfigError(f"{path} is not a configuration: it must hold one object, in braces.")
+    return root
+
+
+def is_there(path: Path) -> bool:
+    """True when the file exists, or when that cannot be found out: reading it then says why."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
+
+
+def read_config_text(path: Path) -> str:
+    """The text of ``path`` (UTF-8, a byte order mark is dropped).
+
+    Raises ConfigError when it is missing, not a plain file, unreadable, too large or not UTF-8.
+    """
+    try:
+        if not path.exists():
+            raise ConfigError(f"{path} does not exist. Name another configuration file, or create it.")
+        if not path.is_file():
+            raise ConfigError(f"{path} is not a plain file. Name a configuration file.")
+        with path.open("rb") as stream:
+            data = stream.read(MAX_CONFIG_BYTES + 1)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ConfigError(f"{path} cannot be read: {reason}. Check its permissions.") from error
+    if len(data) > MAX_CONFIG_BYTES:
+        raise ConfigError(f"{path} is larger than {MAX_CONFIG_BYTES >> 20} MiB: not a configuration file.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        # Not chained: the decoding error carries the whole file, keys included.
+        raise ConfigError(f"{path} is not UTF-8 text (line {line}). Save it as UTF-8.") from None
+
+
+def _parsed_toml(path: Path) -> dict[str, Any]:
+    import tomllib  # only when there is such a file: most users have none
+
+    text = read_config_text(path)
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # the parser's own error is one, and so is a number of 5,000 digits
+        # The parser's message gives line and column and never repeats a value; not chained, for the newest
+        # versions keep the document in the exception.
+        end = f"line {len(text.splitlines()) or 1}, the end of the file"
+        message = str(error).splitlines()[0].replace("end of document", end)
+        raise ConfigError(f"{path} is not valid TOML: {message}.") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is not valid TOML: it is nested too deeply.") from None
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in table.items():
+        key = f"{prefix}{name}"
+        # A table that is a value itself (headers) is a setting; any other only groups keys. None of ours goes
+        # deeper than two tables, so a deeper one is an unknown key as a whole.
+        if value == {} and any(known.startswith(f"{key}.") for known in SETTINGS):
+            continue  # a heading whose lines are all commented out
+        if isinstance(value, dict) and value and key not in SETTINGS and prefix.count(".") < 2:
+            yield from _flat(value, f"{key}.")
+        else:
+            yield key, value
+
+
+def _advice(key: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(key, SETTINGS, n=1, cutoff=0.6)
+    if not near:
+        # A right name in the wrong table: "min_score" for "query.min_score".
+        near = [known for known in SETTINGS if known.rpartition(".")[2] == key.rpartition(".")[2]]
+    return f"Did you mean {near[0]}?" if near else "`openclaw-mem config` lists the known keys."
+
+
+def _position(message: str) -> str:
+    import re
+
+    match = re.fullmatch(_JSON5_MESSAGE, message, re.DOTALL)
+    if match is None:
+        return "the file is empty" if "Empty" in message else "it cannot be parsed (line 1, column 1)"
+    line, what, column = match.groups()
+    return f"line {line}, column {column}: {what[0].lower()}{what[1:]}"

@@ -1,0 +1,156 @@
+"""What embedders have in common: batching and single calls over one method, and an embedder round another."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from openclaw_mem_engine.providers.base import Purpose, stop_if_cancelled
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.model import Note, Progress
+    from openclaw_mem_engine.providers.base import Embedder, Keep, Vector
+
+_Inner = TypeVar("_Inner", bound="Embedder")
+
+
+class BaseEmbedder(ABC):
+    """An embedder made of :meth:`embed_batch`; ``id``, ``model`` and ``key`` are the subclass's.
+
+    ``batch_texts`` and ``batch_chars`` say when a batch is full: at so many texts, or when it has reached so
+    many characters.
+    """
+
+    batch_texts: int = sys.maxsize
+    batch_chars: int = 500_000
+    dims: int | None = None
+    languages: str = "any"
+    cheap_lines: bool = False
+
+    @property
+    def host(self) -> str:
+        """Text stays in this process, unless a subclass says otherwise."""
+        return ""
+
+    @property
+    def max_input_bytes(self) -> int | None:
+        """No limit, unless a subclass says otherwise."""
+        return None
+
+    @abstractmethod
+    def embed_batch(
+        self, texts: Sequence[str], purpose: Purpose, cancel: CancelToken | None
+    ) -> list[Vector | None]:
+        """One vector, or None for "no embedding", per text, in order.
+
+        ``texts``: one batch, never empty. May block for as long as one request takes. Raises ProviderError
+        (TextRefused when one text is the reason) or Cancelled.
+        """
+
+    def why_not(self) -> str | None:
+        """Nothing is known to be missing."""
+        return None
+
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+        """The vector of a query, a batch of its own; None for blank text."""
+        return self.embed_batch([text], "query", cancel)[0] if text.strip() else None
+
+    def embed_documents(
+        self,
+        texts: Sequence[str],
+        cancel: CancelToken | None = None,
+        progress: Progress | None = None,
+        keep: Keep | None = None,
+    ) -> list[Vector | None]:
+        """Batch by batch; ``cancel`` is checked before each, ``keep`` and ``progress`` called after it."""
+        vectors: list[Vector | None] = []
+        for batch in self._batches(texts):
+            stop_if_cancelled(cancel)
+            found = self.embed_batch(batch, "document", cancel)
+            vectors += found
+            if keep is not None:
+                keep(range(len(vectors) - len(found), len(vectors)), found)
+            if progress is not None:
+                progress(len(vectors), len(texts), "Embedding")
+        return vectors
+
+    def take_notes(self) -> tuple[Note, ...]:
+        """Nothing: every text is embedded as it is, or the call fails."""
+        return ()
+
+    def close(self) -> None:
+        """Nothing to give back."""
+        return
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[Sequence[str]]:
+        start = chars = 0
+        for end, text in enumerate(texts, start=1):
+            chars += len(text)
+            if chars >= self.batch_chars or end - start >= self.batch_texts:
+                yield texts[start:end]
+                start, chars = end, 0
+        if start < len(texts):
+            yield texts[start:]
+
+
+class DelegatingEmbedder(Generic[_Inner]):
+    """An embedder that is another one, ``inner``, in every respect; a subclass overrides what it changes."""
+
+    def __init__(self, inner: _Inner) -> None:
+        self._inner = inner
+
+    @property
+    def id(self) -> str:
+        return self._inner.id
+
+    @property
+    def model(self) -> str:
+        return self._inner.model
+
+    @property
+    def key(self) -> str:
+        return self._inner.key
+
+    @property
+    def dims(self) -> int | None:
+        return self._inner.dims
+
+    @property
+    def languages(self) -> str:
+        return self._inner.languages
+
+    @property
+    def cheap_lines(self) -> bool:
+        return self._inner.cheap_lines
+
+    @property
+    def host(self) -> str:
+        return self._inner.host
+
+    @property
+    def max_input_bytes(self) -> int | None:
+        return self._inner.max_input_bytes
+
+    def why_not(self) -> str | None:
+        return self._inner.why_not()
+
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+        return self._inner.embed_query(text, cancel)
+
+    def embed_documents(
+        self,
+        texts: Sequence[str],
+        cancel: CancelToken | None = None,
+        progress: Progress | None = None,
+        keep: Keep | None = None,
+    ) -> list[Vector | None]:
+        return self._inner.embed_documents(texts, cancel, progress, keep)
+
+    def take_notes(self) -> tuple[Note, ...]:
+        return self._inner.take_notes()
+
+    def close(self) -> None:
+        self._inner.close()

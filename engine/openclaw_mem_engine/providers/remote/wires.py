@@ -1,0 +1,348 @@
+"""The embedding protocols of OpenAI (and Voyage, Mistral), Gemini and Ollama: requests and answers as data.
+
+Nothing here touches the network. Each wire is the provider of its name in the registry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import quote
+
+from openclaw_mem_engine.errors import ConfigError
+from openclaw_mem_engine.providers.base import BadAnswer
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.providers.base import Caps, Embedder, Meter, Purpose
+    from openclaw_mem_engine.providers.registry import EmbedderSpec
+
+#: Refusals that may mean "too many or too long inputs", however the message words it.
+SPLIT_STATUSES = frozenset({400, 413, 422})
+
+
+@dataclass(frozen=True, slots=True)
+class Wire(ABC):
+    """The protocol of one provider; without state, so one object serves all embedders.
+
+    ``public_host`` is the provider's own host, which always wants a key ("" when there is none);
+    ``key_variable`` the environment variable that holds the key, for advice ("" when no key is needed);
+    ``max_items`` the most inputs of a request that the provider documents, or a number that all servers take.
+    """
+
+    id: str
+    default_model: str
+    default_base_url: str
+    public_host: str = ""
+    key_variable: str = ""
+    max_items: int = 128
+
+    #: The header that carries the key.
+    key_header: ClassVar[str] = "Authorization"
+    #: The end of an OpenAI-compatible address, cut off to get the native one.
+    compatible_path: ClassVar[str] = ""
+    address_advice: ClassVar[str] = "Check the base URL and the model name."
+    silence_advice: ClassVar[str] = (
+        "Check the base URL, the network and that the server runs, then try again."
+    )
+
+    def base_url(self, given: str) -> str:
+        """The address that paths are appended to, without a slash at the end; the default for ""."""
+        address = given.strip().rstrip("/")
+        if self.compatible_path:
+            address = address.removesuffix(self.compatible_path).rstrip("/")
+        return address or self.default_base_url
+
+    def model_name(self, given: str) -> str:
+        """The name that the server knows, without the provider's prefix ("openai/"); the default for ""."""
+        return given.strip().removeprefix(f"{self.id}/") or self.default_model
+
+    def key_value(self, api_key: str) -> str:
+        """The value of ``key_header``."""
+        return f"Bearer {api_key}"
+
+    def space_key(self, base_url: str, model: str, headers: Mapping[str, str]) -> str:  # noqa: ARG002
+        """SHA-256 hex over what determines the vector space; the API key is no part of it.
+
+        Another server may mean another model by the same name, so an address that is not the provider's own
+        is part of it.
+        """
+        identity = {"provider": self.id, "model": model}
+        if base_url.rstrip("/") != self.default_base_url:
+            identity["baseUrl"] = base_url.rstrip("/")
+        return hash_of(identity)
+
+    @abstractmethod
+    def request(self, model: str, texts: Sequence[str], purpose: Purpose) -> tuple[str, dict[str, object]]:
+        """(path below the base URL, JSON body)."""
+
+    @abstractmethod
+    def rows(self, answer: object, expected: int) -> list[object] | None:
+        """The embeddings in the order of the texts, not yet checked; None when there are none."""
+
+    @abstractmethod
+    def tokens(self, answer: object) -> int:
+        """How many tokens the provider counted; 0 when it does not say."""
+
+    def advice(self, status: int | None) -> str:
+        """What to do about an HTTP status; None means no answer."""
+        return advice(
+            status,
+            key_variable=self.key_variable,
+            address=self.address_advice,
+            silence=self.silence_advice,
+        )
+
+    def make(self, spec: EmbedderSpec, meter: Meter | None, caps: Caps | None) -> Embedder:
+        """An embedder that speaks this protocol, as the registry asks for it. Raises ConfigError."""
+        from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
+
+        return RemoteEmbedder(
+            self,
+            base_url=spec.base_url,
+            api_key=spec.api_key,
+            key_missing=spec.key_missing,
+            model=spec.model,
+            headers=spec.headers,
+            query_timeout_s=spec.timeout_s,
+            batch_timeout_s=spec.batch_timeout_s,
+            concurrency=spec.concurrency,
+            meter=meter,
+            caps=caps,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIWire(Wire):
+    """``POST {base}/embeddings``, also spoken by Mistral and Voyage. OpenAI takes 2,048 inputs, Voyage 1,000;
+    compatible servers often far fewer.
+
+    ``says_purpose``: whether a query is marked as one. ``key_by_endpoint``: whether address and headers are
+    part of the vector space's key, as in OpenClaw's ``providerKey`` of openai.
+    """
+
+    says_purpose: bool = False
+    key_by_endpoint: bool = False
+
+    address_advice: ClassVar[str] = "Check the base URL (it usually ends in /v1) and the model name."
+
+    def space_key(self, base_url: str, model: str, headers: Mapping[str, str]) -> str:
+        """Formed as OpenClaw does: for openai over address, model and all headers except Authorization."""
+        if not self.key_by_endpoint:
+            return Wire.space_key(self, base_url, model, headers)
+        pairs = header_pairs(headers, {"authorization"})
+        return hash_of(
+            {"provider": self.id, "baseUrl": base_url.rstrip("/"), "model": model, "headers": pairs}
+        )
+
+    def request(self, model: str, texts: Sequence[str], purpose: Purpose) -> tuple[str, dict[str, object]]:
+        body: dict[str, object] = {"model": model, "input": list(texts)}
+        if self.says_purpose:
+            body["input_type"] = purpose
+        return "/embeddings", body
+
+    def rows(self, answer: object, expected: int) -> list[object] | None:
+        """Put in order by ``index`` when every item has one and together they number all texts; servers
+        that leave it out, or send 0 everywhere, answer in order."""
+        items = field_of(answer, "data")
+        if not isinstance(items, list) or not all(
+            isinstance(item, dict) and "embedding" in item for item in items
+        ):
+            return None
+        numbers = [item.get("index") for item in items]
+        if all(type(number) is int for number in numbers) and sorted(numbers) == list(range(expected)):
+            items = sorted(items, key=lambda item: int(item["index"]))
+        return [item["embedding"] for item in items]
+
+    def tokens(self, answer: object) -> int:
+        usage = field_of(answer, "usage")
+        return count_of(field_of(usage, "total_tokens")) or count_of(field_of(usage, "prompt_tokens"))
+
+
+@dataclass(frozen=True, slots=True)
+class GeminiWire(Wire):
+    """Gemini's own protocol: ``{base}/models/<model>:embedContent`` and ``:batchEmbedContents``."""
+
+    key_header: ClassVar[str] = "x-goog-api-key"
+    compatible_path: ClassVar[str] = "/openai"
+    address_advice: ClassVar[str] = "Check the base URL (it usually ends in /v1beta) and the model name."
+
+    def model_name(self, given: str) -> str:
+        name = given.strip().removeprefix("models/")
+        for prefix in ("gemini/", "google/"):
+            if name.startswith(prefix):
+                name = name.removeprefix(prefix)
+                break
+        return name or self.default_model
+
+    def key_value(self, api_key: str) -> str:
+        return api_key
+
+    def space_key(self, base_url: str, model: str, headers: Mapping[str, str]) -> str:
+        """Formed as OpenClaw does: over address, model and all headers except those that carry a key."""
+        pairs = header_pairs(headers, {"authorization", "x-goog-api-key"})
+        return hash_of(
+            {"provider": self.id, "baseUrl": base_url.rstrip("/"), "model": model, "headers": pairs}
+        )
+
+    def request(self, model: str, texts: Sequence[str], purpose: Purpose) -> tuple[str, dict[str, object]]:
+        address = f"/models/{quote(model, safe='')}"
+        if purpose == "query":
+            (text,) = texts
+            return f"{address}:embedContent", {**_content(text), "taskType": "RETRIEVAL_QUERY"}
+        requests = [
+            {"model": f"models/{model}", **_content(text), "taskType": "RETRIEVAL_DOCUMENT"} for text in texts
+        ]
+        return f"{address}:batchEmbedContents", {"requests": requests}
+
+    def rows(self, answer: object, expected: int) -> list[object] | None:  # noqa: ARG002
+        single = field_of(answer, "embedding", "values")
+        if single is not None:
+            return [single]
+        items = field_of(answer, "embeddings")
+        if not isinstance(items, list) or not all(
+            isinstance(item, dict) and "values" in item for item in items
+        ):
+            return None
+        return [item["values"] for item in items]
+
+    def tokens(self, answer: object) -> int:
+        return count_of(field_of(answer, "usageMetadata", "promptTokenCount"))
+
+
+def _content(text: str) -> dict[str, object]:
+    return {"content": {"parts": [{"text": text}]}}
+
+
+@dataclass(frozen=True, slots=True)
+class OllamaWire(Wire):
+    """Ollama's own protocol: ``POST {base}/api/embed``. No key; the server runs on this machine or nearby."""
+
+    compatible_path: ClassVar[str] = "/v1"
+    address_advice: ClassVar[str] = "Fetch the model with `ollama pull <model>`, or check the base URL."
+    silence_advice: ClassVar[str] = "Start Ollama (`ollama serve`) or check the base URL, then try again."
+
+    def request(
+        self,
+        model: str,
+        texts: Sequence[str],
+        purpose: Purpose,  # noqa: ARG002
+    ) -> tuple[str, dict[str, object]]:
+        """The same for queries and documents: Ollama has no word for the difference."""
+        return "/api/embed", {"model": model, "input": list(texts)}
+
+    def rows(self, answer: object, expected: int) -> list[object] | None:  # noqa: ARG002
+        rows = field_of(answer, "embeddings")
+        return rows if isinstance(rows, list) else None
+
+    def tokens(self, answer: object) -> int:
+        return count_of(field_of(answer, "prompt_eval_count"))
+
+
+OPENAI = OpenAIWire(
+    "openai",
+    "text-embedding-3-small",
+    "https://api.openai.com/v1",
+    "api.openai.com",
+    "OPENAI_API_KEY",
+    key_by_endpoint=True,
+)
+VOYAGE = OpenAIWire(
+    "voyage",
+    "voyage-4-large",
+    "https://api.voyageai.com/v1",
+    "api.voyageai.com",
+    "VOYAGE_API_KEY",
+    says_purpose=True,
+)
+MISTRAL = OpenAIWire(
+    "mistral", "mistral-embed", "https://api.mistral.ai/v1", "api.mistral.ai", "MISTRAL_API_KEY"
+)
+GEMINI = GeminiWire(
+    "gemini",
+    "gemini-embedding-001",
+    "https://generativelanguage.googleapis.com/v1beta",
+    "generativelanguage.googleapis.com",
+    "GEMINI_API_KEY",
+    max_items=100,
+)
+OLLAMA = OllamaWire("ollama", "nomic-embed-text", "http://127.0.0.1:11434")
+
+_WIRES: dict[str, Wire] = {wire.id: wire for wire in (OPENAI, GEMINI, VOYAGE, MISTRAL, OLLAMA)}
+
+
+def wire_of(provider: str) -> Wire:
+    """The protocol of "openai", "gemini", "voyage", "mistral" or "ollama". Raises ConfigError for others."""
+    wire = _WIRES.get(provider)
+    if wire is None:
+        raise ConfigError(f"{provider!r} is no remote embedding provider; use one of: {', '.join(_WIRES)}.")
+    return wire
+
+
+def parsed(body: bytes, label: str) -> object:
+    """The JSON of an answer. ``label`` names provider and host. Raises BadAnswer."""
+    try:
+        answer: object = json.loads(body)
+    except (ValueError, RecursionError):
+        raise BadAnswer(
+            f"{label} sent something that is not JSON ({len(body):,} bytes). "
+            "Check that the base URL is that of an embeddings API."
+        ) from None
+    return answer
+
+
+def field_of(answer: object, *names: str) -> object:
+    """The value at a path of keys, or None when the answer has another shape."""
+    for name in names:
+        if not isinstance(answer, dict):
+            return None
+        answer = answer.get(name)
+    return answer
+
+
+def count_of(value: object) -> int:
+    """``value`` when it is a count, else 0."""
+    return value if type(value) is int and value > 0 else 0
+
+
+def advice(
+    status: int | None,
+    *,
+    key_variable: str,
+    address: str = "Check the base URL and the model name.",
+    silence: str = "Check the base URL, the network and that the server runs, then try again.",
+) -> str:
+    """What to do about an HTTP status; None means no answer."""
+    if status is None:
+        return silence
+    if status in (401, 403):
+        where = f" ({key_variable} or remote.apiKey)" if key_variable else ""
+        return f"Check the API key{where} and that it may use this model."
+    if status == 404:
+        return address
+    if status == 429:
+        return "Wait and try again, or check quota and rate limit of the account."
+    if 300 <= status < 400:
+        return "Redirects are not followed; set the base URL to the final address."
+    if status in SPLIT_STATUSES:
+        return "Check the model name; a text may be too long for this model."
+    return "Try again later, or choose another provider."
+
+
+def hash_of(identity: Mapping[str, object]) -> str:
+    """SHA-256 hex of compact JSON with the keys in the given order."""
+    text = json.dumps(identity, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def header_pairs(headers: Mapping[str, str], without: Iterable[str]) -> list[list[str]]:
+    """All headers but those in ``without`` (lower case), sorted by name, as they enter a ``space_key``."""
+    sent = {"Content-Type": "application/json", **headers}
+    left_out = set(without)
+    return sorted(
+        ([name, value] for name, value in sent.items() if name.lower() not in left_out),
+        key=lambda pair: (pair[0].lower(), pair[0]),
+    )

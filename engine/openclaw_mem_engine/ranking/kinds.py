@@ -1,0 +1,216 @@
+"""The kinds of candidate lists: what each one's raw scores mean, and how they become values for fusion.
+
+A retriever of a new kind (grep, say) is one more entry of :data:`KINDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.pool import CandidateList, Kind, Signal
+
+_NO_SIGNAL = Signal()
+
+
+class Value(NamedTuple):
+    """What one list says of one candidate: ``value`` enters the fusion, ``inputs`` are what it was computed
+    from, first of all the rank or the raw score."""
+
+    value: float
+    inputs: Mapping[str, float]
+
+
+#: Values by chunk id, for the candidates that the list knows.
+Values = dict[str, Value]
+
+
+class RankedList(NamedTuple):
+    """A list as ranking uses it and a trace shows it. ``key`` names it in the scores and ranks of rows,
+    ``term`` in the sum of the fusion. ``ranks`` (from 1) and ``raw`` scores are by chunk id; ``cut`` is how
+    many rows may enter the pool. ``owner`` is whose vectors were compared."""
+
+    source: CandidateList
+    key: str
+    term: str
+    ranks: Mapping[str, int]
+    raw: Mapping[str, float]
+    cut: int
+    owner: str
+
+    @property
+    def kind(self) -> ListKind:
+        return KINDS[self.source.kind]
+
+    @property
+    def label(self) -> str:
+        return self.source.label or self.kind.label
+
+    def inside(self, chunk_id: str) -> bool:
+        """Whether the chunk is within the first ``cut`` rows."""
+        return self.ranks.get(chunk_id, self.cut + 1) <= self.cut
+
+
+@dataclass(frozen=True, slots=True)
+class ListKind:
+    """What ranking and the screens need to know of one kind.
+
+    ``label`` is the short name, ``term`` the name of its values in the fusion, ``heading`` what the values
+    are and ``ordered_by`` the raw score that ranks a list. ``by_words``: its rows hold words of the query,
+    so keyword rescue may keep them, and its ranks say nothing on the scale of the score cut. ``weight`` is
+    its share in weighted fusion, ``ceiling`` its largest possible value (None: not known in advance).
+    ``only`` begins a sentence about an answer of this kind alone; ``unmatched`` says why a candidate is not
+    in a list, ``nothing`` that a list is empty.
+    """
+
+    label: str
+    term: str
+    heading: str
+    ordered_by: str
+    by_words: bool
+    only: str
+    unmatched: str
+    nothing: str
+    weight: Callable[[Knobs], float]
+    ceiling: Callable[[Knobs], float | None]
+    formula: Callable[[Knobs], str]
+    values: Callable[[RankedList, Mapping[str, Signal], Knobs, Sequence[str]], Values]
+
+
+def ranked_list(source: CandidateList, cut: int, owner: str, *, fused: bool) -> RankedList:
+    """Ranks and raw scores of a list. The key of a fused one does not name its vector space, so that it is
+    the same whichever is chosen; its term is that of its kind, with the same name after a colon."""
+    ranks = {row.chunk_id: rank for rank, row in enumerate(source.rows, 1)}
+    key = source.id.removesuffix(f":{source.space}")
+    _, colon, name = key.partition(":")
+    term = f"{KINDS[source.kind].term}{colon}{name}"
+    return RankedList(
+        source, key if fused else f"{key}:{source.space}", term, ranks, dict(source.rows), cut, owner
+    )
+
+
+def _true_score(lst: RankedList, chunk_id: str, filled: float | None, knobs: Knobs) -> float | None:
+    """The raw score of a candidate: its row inside the cut, or (``fill_missing``) the true score."""
+    if lst.inside(chunk_id):
+        return lst.raw[chunk_id]
+    return lst.raw.get(chunk_id, filled) if knobs.fill_missing else None
+
+
+# -- lexical ------------------------------------------------------------------------------------------------
+
+
+def _text_formula(knobs: Knobs) -> str:
+    bm25 = f"(bm25 + {knobs.line_text:g} × best line)" if knobs.line_text else "bm25"
+    return {
+        "rank": "1 / (1 + rank)",
+        "one": "1 for every keyword hit",
+        "max": f"{bm25} / largest in the pool",
+    }[knobs.text_score]
+
+
+def _text_ceiling(knobs: Knobs) -> float:
+    return 0.5 if knobs.text_score == "rank" else 1.0  # 1 / (1 + rank) begins at 0.5
+
+
+def _text_values(
+    lst: RankedList, signals: Mapping[str, Signal], knobs: Knobs, members: Sequence[str]
+) -> Values:
+    """With ``rank`` and ``one`` only rows inside the candidate cut count; with ``max`` every member with a
+    bm25 does (when ``fill_missing`` has supplied it)."""
+    if knobs.text_score != "max":
+        return {
+            chunk_id: Value(
+                1.0 if knobs.text_score == "one" else 1.0 / (1.0 + lst.ranks[chunk_id]),
+                {"rank": lst.ranks[chunk_id], "bm25": lst.raw[chunk_id]},
+            )
+            for chunk_id in members
+            if lst.inside(chunk_id)
+        }
+    mixed = {}
+    for chunk_id in members:
+        signal = signals.get(chunk_id, _NO_SIGNAL)
+        bm25 = _true_score(lst, chunk_id, signal.raw, knobs)
+        if bm25 is not None:
+            line = signal.line or 0.0
+            mixed[chunk_id] = (bm25 + knobs.line_text * line, bm25, line)
+    top = max((total for total, *_ in mixed.values()), default=0.0)
+    return {
+        chunk_id: Value(
+            total / top if top > 0 else 0.0,
+            {"bm25": bm25, "line": line, "line_share": knobs.line_text, "max": top},
+        )
+        for chunk_id, (total, bm25, line) in mixed.items()
+    }
+
+
+# -- vector -------------------------------------------------------------------------------------------------
+
+
+def _vector_formula(knobs: Knobs) -> str:
+    share = knobs.line_vector
+    cosine = f"{1 - share:g} × cosine + {share:g} × best line" if share else "cosine"
+    return cosine if knobs.vector_score == "cosine" else f"({cosine} − min) / (max − min) in the pool"
+
+
+def _vector_values(
+    lst: RankedList, signals: Mapping[str, Signal], knobs: Knobs, members: Sequence[str]
+) -> Values:
+    """Cosine with the best line's share, as it is or spread from 0 to 1."""
+    share = knobs.line_vector
+    mixed = {}
+    for chunk_id in members:
+        signal = signals.get(chunk_id, _NO_SIGNAL)
+        cosine = _true_score(lst, chunk_id, signal.raw, knobs)
+        if cosine is not None:
+            # Without a line vector the chunk's own cosine is used, so that the share changes nothing.
+            line = cosine if signal.line is None else signal.line
+            mixed[chunk_id] = ((1 - share) * cosine + share * line, cosine, line)
+    if knobs.vector_score == "cosine":
+        return {
+            chunk_id: Value(total, {"cosine": cosine, "line": line, "line_share": share})
+            for chunk_id, (total, cosine, line) in mixed.items()
+        }
+    low = min((total for total, *_ in mixed.values()), default=0.0)
+    high = max((total for total, *_ in mixed.values()), default=0.0)
+    spread = high - low
+    return {
+        chunk_id: Value(
+            (total - low) / spread if spread > 0 else 0.0,
+            {"cosine": cosine, "line": line, "line_share": share, "min": low, "max": high},
+        )
+        for chunk_id, (total, cosine, line) in mixed.items()
+    }
+
+
+KINDS: Mapping[Kind, ListKind] = {
+    "vector": ListKind(
+        label="vec",
+        term="vector",
+        heading="cosine similarity of the embeddings",
+        ordered_by="cosine similarity, best first",
+        by_words=False,
+        only="Vectors only",
+        unmatched="not among the nearest",
+        nothing="no vector is near",
+        weight=lambda knobs: knobs.weights[0],
+        ceiling=lambda _: None,
+        formula=_vector_formula,
+        values=_vector_values,
+    ),
+    "lexical": ListKind(
+        label="bm25",
+        term="text",
+        heading="text score, 1/(1 + keyword rank)",
+        ordered_by="negated FTS5 bm25, best first",
+        by_words=True,
+        only="BM25 only",
+        unmatched="no word matched",
+        nothing="no note holds a word of the query",
+        weight=lambda knobs: knobs.weights[1],
+        ceiling=_text_ceiling,
+        formula=_text_formula,
+        values=_text_values,
+    ),
+}

@@ -1,0 +1,43 @@
+"""The pure ranking: pool and knobs in, complete trace out. No I/O, no clock of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs
+from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.stages import cuts, decay, fusion, mmr
+from openclaw_mem_engine.ranking.state import RankingState
+from openclaw_mem_engine.ranking.trace import Trace
+
+#: A stage changes scores or order, or drops candidates with a reason, and records itself. One that its knob
+#: switches off returns at once and is not part of the trace.
+StageFunction = Callable[[RankingState], None]
+
+#: What a profile can name (see ``ranking.knobs.Profile``).
+STAGES: Mapping[str, StageFunction] = {
+    "candidates": fusion.take_candidates,
+    "fusion": fusion.fuse,
+    "decay": decay.decay_scores,
+    "mmr": mmr.diversify,
+    "min_score": cuts.cut_by_score,
+    "rescue": cuts.rescue_keyword_hits,
+    "max_results": cuts.cut_by_count,
+}
+
+
+def rank(pool: Pool, knobs: Knobs) -> Trace:
+    """Rank a pool with the stages of the knobs' profile.
+
+    Every candidate of the pool appears in the trace, returned or with the stage and reason that dropped it.
+    Cost: about a millisecond for the default pool. Thread-safe; does not block.
+    """
+    return run(pool, knobs, (STAGES[name] for name in PROFILES[knobs.profile].stages))
+
+
+def run(pool: Pool, knobs: Knobs, stages: Iterable[StageFunction]) -> Trace:
+    """Rank a pool with these stages in this order."""
+    state = RankingState(pool, knobs)
+    for stage in stages:
+        state.run(stage)
+    return state.trace()

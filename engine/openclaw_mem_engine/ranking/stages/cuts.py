@@ -1,0 +1,99 @@
+"""The last decisions: score cut, keyword rescue, result count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.ranking.state import Ranked, RankingState
+
+
+def cut_by_score(state: RankingState) -> None:
+    """Drop what is below the minimum score, where scores have a scale (``state.no_cut``)."""
+    minimum, no_cut, before = state.knobs.min_score, state.no_cut, state.ranked
+    if no_cut is None:
+        state.ranked = [item for item in before if item.score >= minimum]
+        for item in before:
+            if item.score < minimum:
+                state.drop(item.chunk_id, "min_score", "min", _below(state, item), -item.score)
+    elif minimum > 0:
+        state.notes.append(Note("cut-not-applied", no_cut + "."))
+    state.record(
+        "min_score",
+        f"score ≥ {minimum:g}" if no_cut is None else "not applied",
+        {"min_score": minimum},
+        len(before),
+        len(state.ranked),
+        note=no_cut or "",
+        kind="cut",
+        label="min",
+        heading="out: below the minimum score",
+        limit=minimum,
+    )
+
+
+def _below(state: RankingState, item: Ranked) -> str:
+    minimum = state.knobs.min_score
+    reason = f"{item.score:.3f} is below {minimum:g}, short by {minimum - item.score:.3f}"
+    return _joined(reason, state.why_low, item)
+
+
+def rescue_keyword_hits(state: RankingState) -> None:
+    """Take back keyword hits below the score cut: all of them when nothing passed (``when-empty``), or to
+    fill free result slots (``fill``)."""
+    knobs, passed = state.knobs, len(state.ranked)
+    if knobs.keyword_rescue == "off" or state.no_cut is not None:
+        return
+    wanted = knobs.keyword_rescue == "fill" or not passed
+    terms = {lst.term for lst in state.lists if lst.kind.by_words}
+    # An operand without inputs is an absence.
+    hits = [i for i in state.dropped_scores() if any(o.label in terms and o.inputs for o in i.operands)]
+    saved = hits[: max(0, knobs.max_results - passed)] if wanted else []
+    for item in saved:
+        state.restore(item)
+    when_empty = knobs.keyword_rescue == "when-empty"
+    state.record(
+        "rescue",
+        "keyword hits kept when nothing passes" if when_empty else "free slots filled",
+        {"keyword_rescue": knobs.keyword_rescue},
+        passed,
+        len(state.ranked),
+        changed=len(saved),
+        kind="rescue",
+        label="rescue",
+        heading="keyword hits kept though below the minimum",
+    )
+
+
+def cut_by_count(state: RankingState) -> None:
+    """Keep the first ``max_results``. What its score alone would have kept was displaced by the stage that
+    changed the order, which names the reason."""
+    most, displaced, before = state.knobs.max_results, state.displaced, state.ranked
+    by_score: set[str] = set()
+    if displaced is not None:
+        passed = sorted((i for i in before if not i.rescued), key=lambda item: -item.score)
+        by_score = {item.chunk_id for item in passed[:most]}
+    for item in before[most:]:
+        if displaced is not None and item.chunk_id in by_score:
+            state.drop(item.chunk_id, displaced.stage, displaced.label, displaced.reason(item), item.rank)
+        else:
+            reason = _joined(f"rank {item.rank}, the first {most} are returned", state.why_late, item)
+            state.drop(item.chunk_id, "max_results", "max", reason, item.rank)
+    state.ranked = before[:most]
+    state.record(
+        "max_results",
+        f"first {most}",
+        {"max_results": most},
+        len(before),
+        len(state.ranked),
+        kind="count",
+        label="max",
+        heading="out: past the last result",
+        limit=most,
+    )
+
+
+def _joined(reason: str, causes: Iterable[Callable[[Ranked], str]], item: Ranked) -> str:
+    """The reason with the cause that the latest stage knows."""
+    cause = next((text for why in reversed([*causes]) if (text := why(item))), "")
+    return f"{reason}; {cause}" if cause else reason

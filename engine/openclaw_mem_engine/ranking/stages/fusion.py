@@ -1,0 +1,183 @@
+"""From candidate lists to one score: which lists and rows take part, and how their values are combined."""
+
+from __future__ import annotations
+
+from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Value, Values, ranked_list
+from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES
+from openclaw_mem_engine.ranking.state import Ranked, RankingState
+from openclaw_mem_engine.ranking.trace import Operand
+
+_LAST = 1e9  # sorts behind every rank
+
+
+def take_candidates(state: RankingState) -> None:
+    """Choose the lists of this mode and vector space; their first rows are the candidates, each list is a
+    stage. Drops what no list ranks high enough (``pool``) and what only other lists hold (``scope``)."""
+    knobs = state.knobs
+    for source in state.pool.lists:
+        owner = state.pool.owner_of(source)
+        if source.space_number not in (None, knobs.space_number):  # shown beside the chosen space
+            state.shown_lists.append(ranked_list(source, knobs.candidates, owner, fused=False))
+        elif knobs.takes(source.kind):
+            state.lists.append(ranked_list(source, knobs.candidates, owner, fused=True))
+    _note_missing(state)
+    for lst in state.lists:
+        source, rows = lst.source, len(lst.source.rows)
+        constants: dict[str, float | str | bool] = {"candidates": lst.cut, "query": source.query}
+        if source.space:
+            constants["space"] = source.space
+        state.record(
+            lst.key,
+            lst.kind.ordered_by,
+            constants,
+            rows,
+            min(rows, lst.cut),
+            kind="list",
+            label=lst.label,
+            heading=lst.kind.heading,
+            milliseconds=source.milliseconds,
+        )
+    members = set(_members(state))
+    tail = f"; the pool takes the first {knobs.candidates} of each list"
+    for chunk_id in state.pool.candidates:
+        if chunk_id in members:
+            continue
+        found = sorted([(lst.ranks[chunk_id], lst.key) for lst in state.lists if chunk_id in lst.ranks])
+        if found:
+            ranks = ", ".join([f"{key} rank {rank}" for rank, key in found])
+            state.drop(chunk_id, "pool", "pool", ranks + tail, found[0][0])
+        else:
+            state.drop(chunk_id, "scope", "mode", _why_excluded(state, chunk_id), _LAST)
+
+
+def _members(state: RankingState) -> list[str]:
+    """Chunk ids inside the cut of any list, in the order of the lists."""
+    return list(dict.fromkeys(row.chunk_id for lst in state.lists for row in lst.source.rows[: lst.cut]))
+
+
+def _note_missing(state: RankingState) -> None:
+    """Say which list the knobs ask for and the pool does not hold."""
+    knobs, spaces = state.knobs, {lst.space_number for lst in state.pool.lists} - {None}
+    text = ""
+    if knobs.takes("vector") and knobs.space_number and spaces and knobs.space_number not in spaces:
+        text = f"The index holds no {knobs.vector_space} vector space: set provider.also and index."
+    elif knobs.mode != "hybrid" and not state.lists:
+        text = f"Mode {knobs.mode} is set, but its candidate list could not be made."
+    if text:
+        state.notes.append(Note("leg-missing", text, "warning"))
+
+
+def _why_excluded(state: RankingState, chunk_id: str) -> str:
+    spaces = [lst.source.space for lst in state.shown_lists if chunk_id in lst.ranks]
+    if spaces:
+        return f"found only by the vectors of {', '.join(spaces)}, which are not fused (vector_space)"
+    return "found only by a list that this mode excludes"
+
+
+def fuse(state: RankingState) -> None:
+    """One score for every candidate: values × weights (``weighted``), or list weight / (k + rank) (``rrf``;
+    Cormack, Clarke and Büttcher, 2009). Ties keep the order of the lists."""
+    lists, knobs = state.lists, state.knobs
+    members, signals = _members(state), state.pool.signals
+    values = [lst.kind.values(lst, signals.get(lst.source.id, {}), knobs, members) for lst in lists]
+    rrf = knobs.fusion == "rrf"
+    added = [_reciprocals(lst, knobs.rrf_k) for lst in lists] if rrf else values
+    weights = _weights(state)
+    made = []
+    for chunk_id in members:
+        operands = tuple(
+            _operand(lst, chunk_id, weight, found.get(chunk_id))
+            for lst, weight, found in zip(lists, weights, added, strict=True)
+        )
+        score = sum(o.value * o.weight for o in operands)
+        scores = {"fusion": score}
+        for lst, found in zip(lists, values, strict=True):
+            if lst.term != lst.key and chunk_id in found:
+                scores[lst.term] = found[chunk_id].value
+        made.append(Ranked(chunk_id, score, operands, scores, {}))
+    state.add(made)
+    state.reorder("fusion", sorted(made, key=lambda item: -item.score))
+    _note_single(state)
+    state.no_cut = _why_no_cut(state)
+    state.why_low.append(lambda item: _ceiling(state, item))
+    formula, constants = _formula(state, weights)
+    entered = sum(min(len(lst.ranks), lst.cut) for lst in lists)
+    state.record(
+        "fusion",
+        formula,
+        constants,
+        entered,
+        len(made),
+        kind="fusion",
+        label="fused",
+        heading="the lists weighted, or reciprocal ranks added (rrf)",
+    )
+
+
+def _weights(state: RankingState) -> list[float]:
+    """RRF: the list's own. Weighted: the share of its kind (1 when there is only one kind), divided among
+    the lists of that kind by their own weights."""
+    lists, knobs = state.lists, state.knobs
+    if knobs.fusion == "rrf":
+        return [lst.source.weight for lst in lists]
+    totals: dict[str, float] = {}
+    for lst in lists:
+        totals[lst.source.kind] = totals.get(lst.source.kind, 0.0) + lst.source.weight
+    shares = {kind: KINDS[kind].weight(knobs) if len(totals) > 1 else 1.0 for kind in KINDS}
+    return [shares[lst.source.kind] * (lst.source.weight / totals[lst.source.kind]) for lst in lists]
+
+
+def _reciprocals(lst: RankedList, k: int) -> Values:
+    inside = ((row.chunk_id, rank) for rank, row in enumerate(lst.source.rows[: lst.cut], 1))
+    return {chunk_id: Value(1.0 / (k + rank), {"rank": rank, "k": k}) for chunk_id, rank in inside}
+
+
+def _operand(lst: RankedList, chunk_id: str, weight: float, value: Value | None) -> Operand:
+    if value is not None:
+        return Operand("fusion", lst.term, "add", value.value, weight, value.inputs)
+    rank = lst.ranks.get(chunk_id)
+    absence = lst.kind.unmatched if rank is None else f"rank {rank}, cut at {lst.cut}"
+    return Operand("fusion", lst.term, "add", 0.0, weight, {}, absence)
+
+
+def _formula(state: RankingState, weights: list[float]) -> tuple[str, dict[str, float | str | bool]]:
+    knobs = state.knobs
+    constants: dict[str, float | str | bool] = {}
+    if knobs.fusion == "rrf":
+        weighted = any(weight != 1.0 for weight in weights)
+        return f"Σ {'weight' if weighted else '1'} / (k + rank)", {"k": knobs.rrf_k}
+    for lst, weight in zip(state.lists, weights, strict=True):
+        constants[f"{lst.term}_weight"] = weight
+        constants[f"{lst.term}_score"] = lst.kind.formula(knobs)
+    terms = (f"{weight:g} × {lst.term}" for lst, weight in zip(state.lists, weights, strict=True))
+    return " + ".join(terms) or "no candidate list", constants
+
+
+def _note_single(state: RankingState) -> None:
+    """Say that only one kind of list takes part, unless the knobs ask for that or a note says why."""
+    kinds = {lst.source.kind for lst in state.lists}
+    explained = any(note.code in MISSING_LIST_NOTES for note in state.pool.notes)
+    if len(kinds) == 1 and state.knobs.mode == "hybrid" and not explained:
+        text = f"{KINDS[kinds.pop()].only}: the score of this list counts in full."
+        state.notes.append(Note("single-leg", text, "info"))
+
+
+def _why_no_cut(state: RankingState) -> str | None:
+    """Scores made of ranks are not on the scale that the minimum was set for: an RRF sum of two lists is at
+    most 2/61, and a single text score says only "first"."""
+    if state.knobs.fusion == "rrf":
+        return "RRF scores come from ranks, not relevance: the score cut does not apply"
+    if state.lists and all(lst.kind.by_words for lst in state.lists):
+        return f"{state.lists[0].kind.only}: scores come from ranks, the score cut does not apply"
+    return None
+
+
+def _ceiling(state: RankingState, item: Ranked) -> str:
+    """Said of a candidate whose lists, all others being silent, cannot lift it over the minimum."""
+    found = [(lst, o) for lst, o in zip(state.lists, item.operands, strict=False) if o.value]
+    ceilings = [lst.kind.ceiling(state.knobs) for lst, _ in found]
+    if not found or len(found) == len(state.lists) or None in ceilings:
+        return ""
+    most = sum(o.weight * (top or 0.0) for (_, o), top in zip(found, ceilings, strict=True))
+    return f"{found[0][0].kind.only} reaches {most:g} at most" if most < state.knobs.min_score else ""

@@ -1,0 +1,187 @@
+"""Maximal Marginal Relevance (Carbonell and Goldstein, 1998) over token sets kept as integer bitsets."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from openclaw_mem_engine.model import snippet_of
+from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.state import Displacement, Ranked, RankingState
+from openclaw_mem_engine.ranking.trace import Diversity
+from openclaw_mem_engine.scripts import CJK
+
+_ASCII_WORD = re.compile(r"[a-z0-9_]+")
+_CJK_RUN = re.compile(rf"[{CJK}]+")
+_OTHER_WORD = re.compile(rf"[^\W{CJK}]+")
+
+
+def ascii_tokens(text: str) -> frozenset[str]:
+    """Words of ``[a-z0-9_]`` in the lower-cased text, as OpenClaw 2026.2 compares them (CJK has none)."""
+    return frozenset(_ASCII_WORD.findall(text.lower()))
+
+
+def unicode_tokens(text: str) -> frozenset[str]:
+    """Words of any script; a CJK run gives its characters and its neighbouring pairs."""
+    if text.isascii():
+        return ascii_tokens(text)  # the same words, found in half the time
+    text = text.lower()
+    found = set(_OTHER_WORD.findall(text))
+    for run in _CJK_RUN.findall(text):
+        found.update(run)
+        found.update(run[i : i + 2] for i in range(len(run) - 1))
+    return frozenset(found)
+
+
+TOKENISERS: dict[str, Callable[[str], frozenset[str]]] = {"ascii": ascii_tokens, "unicode": unicode_tokens}
+
+
+def bitsets(token_sets: Iterable[frozenset[str]], positions: dict[str, int] | None = None) -> list[int]:
+    """One integer for each text, one bit for each distinct token, so that ``|A ∩ B|`` is
+    ``(a & b).bit_count()``. ``positions`` holds the bit of each token so far, and is added to: sets made with
+    the same ones can be compared."""
+    positions = {} if positions is None else positions
+    result = []
+    for tokens in token_sets:
+        bits = 0
+        for token in tokens:
+            bits |= 1 << positions.setdefault(token, len(positions))
+        result.append(bits)
+    return result
+
+
+def jaccard(a: int, b: int) -> float:
+    """Similarity of two bitsets, 0 to 1. Two empty sets count as equal (1), as in the original."""
+    shared = (a & b).bit_count()
+    union = a.bit_count() + b.bit_count() - shared
+    return shared / union if union else 1.0
+
+
+class Selection(NamedTuple):
+    """One candidate after selection. ``value`` is ``λ·relevance − (1 − λ)·similarity`` when it was picked (or
+    when selection stopped); ``nearest`` is the position of the picked candidate it resembles most, or -1."""
+
+    position: int
+    picked: bool
+    relevance: float
+    similarity: float
+    nearest: int
+    value: float
+
+
+def mmr_order(
+    scores: Sequence[float],
+    sets: Sequence[int],
+    lam: float,
+    enough: Callable[[int], bool] | None = None,
+) -> list[Selection]:
+    """All candidates in MMR order; ties go to the larger score, then to the earlier candidate.
+
+    ``scores`` and ``sets`` are parallel. ``enough(index)`` is called after each pick and ends the selection
+    when true; the rest follow by their value at that moment. A candidate's value can only fall while picks
+    are made, so a heap of upper bounds finds each maximum without comparing all pairs.
+    """
+    lam = min(1.0, max(0.0, lam))
+    if not scores:
+        return []
+    low, high = min(scores), max(scores)
+    spread = high - low
+    relevance = [(s - low) / spread if spread else 1.0 for s in scores]
+    counts = [bits.bit_count() for bits in sets]
+    similarity = [0.0] * len(scores)
+    nearest = [-1] * len(scores)
+    seen = [0] * len(scores)
+    picked: list[int] = []
+    ordered: list[Selection] = []
+
+    def refresh(index: int) -> float:
+        """Bring a candidate's largest similarity up to date with the picks made since the last refresh."""
+        bits, count, best = sets[index], counts[index], similarity[index]
+        for other in picked[seen[index] :]:
+            shared = (bits & sets[other]).bit_count()
+            union = count + counts[other] - shared
+            alike = shared / union if union else 1.0
+            if alike > best or nearest[index] < 0:
+                best, nearest[index] = alike, other
+        similarity[index] = best
+        seen[index] = len(picked)
+        return lam * relevance[index] - (1.0 - lam) * best
+
+    heap = [(-lam * rel, -score, i) for i, (rel, score) in enumerate(zip(relevance, scores, strict=True))]
+    heapq.heapify(heap)
+    done = False
+    while heap and not done:
+        bound, tie, index = heap[0]
+        if lam < 1.0 and seen[index] < len(picked):
+            heapq.heapreplace(heap, (-refresh(index), tie, index))
+            continue
+        heapq.heappop(heap)
+        ordered.append(Selection(index, True, relevance[index], similarity[index], nearest[index], -bound))
+        picked.append(index)
+        done = enough is not None and enough(index)
+    rest = [(-refresh(index) if lam < 1.0 else bound, tie, index) for bound, tie, index in heap]
+    ordered.extend(
+        Selection(index, False, relevance[index], similarity[index], nearest[index], -bound)
+        for bound, _, index in sorted(rest)
+    )
+    return ordered
+
+
+def diversify(state: RankingState) -> None:
+    """Order the candidates by MMR until enough hits for the result are chosen. Scores do not change."""
+    knobs, before = state.knobs, state.ranked
+    if not knobs.mmr:
+        return
+    sets = token_bitsets(state.pool, knobs.mmr_tokens, [item.chunk_id for item in before])
+    wanted = knobs.max_results
+
+    def enough(index: int) -> bool:
+        # What comes after the last returned hit needs no exact order, only its value and its nearest hit.
+        nonlocal wanted
+        if state.no_cut is not None or before[index].score >= knobs.min_score:
+            wanted -= 1
+        return wanted <= 0
+
+    order = mmr_order([item.score for item in before], sets, knobs.mmr_lambda, enough)
+    for chosen in order:
+        item = before[chosen.position]
+        near = before[chosen.nearest].chunk_id if chosen.nearest >= 0 else None
+        nearest = None if near is None else state.pool.candidates[near].location
+        item.scores["mmr"] = chosen.value
+        item.diversity = Diversity(chosen.picked, chosen.relevance, chosen.similarity, nearest, chosen.value)
+    state.reorder("mmr", [before[chosen.position] for chosen in order])
+    state.displaced = Displacement("mmr", "mmr", _why_displaced)
+    moved = sum(1 for at, chosen in enumerate(order) if chosen.picked and chosen.position != at)
+    state.record(
+        "mmr",
+        "λ × relevance − (1 − λ) × largest similarity to a chosen hit",
+        {"lambda": knobs.mmr_lambda, "tokens": knobs.mmr_tokens},
+        len(before),
+        len(before),
+        changed=moved,
+        kind="order",
+        label="mmr",
+        heading="out: too close to a better hit",
+    )
+
+
+def _why_displaced(item: Ranked) -> str:
+    seen = item.diversity
+    if seen is None or seen.nearest is None:
+        return "by score alone it was in; MMR preferred more different hits"
+    return f"too close to {seen.nearest} (similarity {seen.similarity:.2f}); by score alone it was in"
+
+
+def token_bitsets(pool: Pool, kind: str, ids: Sequence[str]) -> list[int]:
+    """Token bitsets of these candidates, made once for a pool: similarity does not depend on knobs."""
+    positions, made = pool.memo.get(kind, ({}, {}))
+    missing = [chunk_id for chunk_id in ids if chunk_id not in made]
+    if missing:
+        # Copies: another thread may be ranking the same pool.
+        positions, made = dict(positions), dict(made)
+        tokens = (TOKENISERS[kind](snippet_of(pool.candidates[chunk_id].text)) for chunk_id in missing)
+        made.update(zip(missing, bitsets(tokens, positions), strict=True))
+        pool.memo[kind] = positions, made
+    return [made[chunk_id] for chunk_id in ids]

@@ -1,0 +1,81 @@
+"""Searches over an index that may be damaged: each kind of list fails by itself, and the damage is
+recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from openclaw_mem_engine.errors import IndexLocked, IndexUnavailable
+from openclaw_mem_engine.model import Space
+from openclaw_mem_engine.stores.base import SearchStore
+from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.stores.base import Vector
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What one kind of list could not read. ``space`` is the vector space that was searched, None for the
+    lexical list and for what concerns all spaces."""
+
+    kind: Literal["lexical", "vector"]
+    error: IndexUnavailable
+    space: Space | None = None
+
+    @property
+    def reason(self) -> str:
+        """``(cause). repair``: what SQLite or numpy reported, and what repairs this kind of list. The message
+        of the error itself names the repair of a whole index: too much here."""
+        return f"({self.error.__cause__ or self.error}). {self.error.repair}"
+
+
+class DamageTolerantSearch:
+    """Wraps the searches of a store for one retrieval. A search whose rows cannot be read gives None (no
+    list) or nothing (no scores) instead of raising IndexUnavailable; the damage is kept in ``damages`` and
+    given to ``report``. IndexLocked and Cancelled are raised as ever: they are no damage.
+
+    For one thread. Arguments and results of the methods are those of ``SearchStore``.
+    """
+
+    def __init__(self, store: SearchStore, report: Callable[[Damage], None] = lambda _: None) -> None:
+        self._store = store
+        self._report = report
+        self.damages: list[Damage] = []
+
+    def attempt(
+        self,
+        kind: Literal["lexical", "vector"],
+        read: Callable[[], T],
+        otherwise: T,
+        space: Space | None = None,
+    ) -> T:
+        """What ``read`` gives, or ``otherwise`` when the index is too damaged for it."""
+        try:
+            return read()
+        except IndexLocked:
+            raise
+        except IndexUnavailable as error:
+            damage = Damage(kind, error, space)
+            self.damages.append(damage)
+            self._report(damage)
+            return otherwise
+
+    def lexical(self, query: LexicalQuery, limit: int) -> CandidateRows | None:
+        return self.attempt("lexical", lambda: self._store.lexical(query, limit), None)
+
+    def vector(self, vector: Vector, limit: int, space: Space) -> CandidateRows | None:
+        return self.attempt("vector", lambda: self._store.vector(vector, limit, space=space), None, space)
+
+    def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
+        return self.attempt("lexical", lambda: self._store.lexical_scores(query, ids), {})
+
+    def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
+        return self.attempt("lexical", lambda: self._store.line_scores(query, texts), {})
+
+    def cosines(self, vector: Vector, ids: Sequence[str], space: Space) -> dict[str, float]:
+        return self.attempt("vector", lambda: self._store.cosines(vector, ids, space), {}, space)

@@ -1,0 +1,114 @@
+"""Files of an index: its own path and folder, and the files of rebuilds next to it."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+
+from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.state.processes import is_running
+
+#: A rebuild needs room for the new index next to the old one, and for the log through which it is copied.
+_ROOM_FACTOR = 2
+_MB = 1_000_000
+#: A SQLite file and its companions.
+ENDINGS = ("", "-wal", "-shm", "-journal")
+
+
+def aside_path(index: Path) -> Path:
+    """A new name for each rebuild, so that it never continues a file that a killed process of the same number
+    left."""
+    return index.with_name(f"{index.name}.tmp-{os.getpid()}-{token_hex(4)}")
+
+
+def remove(aside: Path) -> None:
+    """Remove a rebuild's file and its companions."""
+    for ending in ENDINGS:
+        aside.with_name(aside.name + ending).unlink(missing_ok=True)
+
+
+def sweep(index: Path, *, of_all: bool = False) -> int:
+    """Remove files of killed rebuilds: those of processes that are gone, or ``of_all``, for a caller that
+    holds the sync lock (a number may have been given to another process since). Returns how many were
+    removed."""
+    gone = 0
+    for left, owner in list(_left(index)):
+        # Windows does not tell; there the file system refuses to remove an open file.
+        if of_all or not is_running(owner):
+            with suppress(OSError):  # in use after all, or just gone
+                left.unlink()
+                gone += 1
+    return gone
+
+
+def leftovers(index: Path) -> list[Path]:
+    """Files of rebuilds, sorted: of a running one, or of those that were killed. Files of other programs
+    are not among them, whatever their names begin with."""
+    return sorted(left for left, _ in _left(index))
+
+
+def has_leftovers(index: Path) -> bool:
+    """Whether a rebuild is running, or one was killed."""
+    return bool(leftovers(index))
+
+
+def _left(index: Path) -> Iterator[tuple[Path, int]]:
+    """Files of rebuilds, with the number of the process that made them."""
+    with suppress(OSError):
+        for left in index.parent.glob(f"{glob.escape(index.name)}.tmp-*"):
+            end = left.name.rpartition(".tmp-")[2]
+            owner = re.fullmatch(r"([0-9]+)-[0-9a-f]{8}(?:-wal|-shm|-journal)?", end)
+            if owner is not None:
+                yield left, int(owner[1])
+
+
+def check_room(index: Path, size: int) -> None:
+    """Raise IndexUnavailable when the disk has no room to build an index of ``size`` bytes anew."""
+    needed = _ROOM_FACTOR * size
+    try:
+        free = shutil.disk_usage(index.parent).free
+    except OSError:
+        return  # unknown: writing reports it
+    if free < needed:
+        raise IndexUnavailable(
+            f"The disk that holds {index} is too full to build it anew: {free / _MB:,.1f} MB are free and "
+            f"{needed / _MB:,.1f} MB are needed (twice its size). The index keeps its old content; free some "
+            "space and run `openclaw-mem index` again."
+        )
+
+
+def index_is_there(path: Path) -> bool:
+    """Whether the file exists. Raises IndexUnavailable when this user may not read its folder: that is
+    not the same as "no index yet", which would be answered by making one."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise IndexUnavailable(unreachable(path, error)) from error
+    return True
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder of an index file, should it be missing. Raises IndexUnavailable."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise IndexUnavailable(
+            f"The folder {path.parent} for the index cannot be made ({error.strerror}). Set "
+            "OPENCLAW_MEM_HOME to a folder of yours."
+        ) from error
+
+
+def unreachable(path: Path, error: OSError) -> str:
+    """The message for a file or folder that the system refuses."""
+    return (
+        f"{path} cannot be used ({error.strerror}). Check its permissions and its folder's, or set "
+        "OPENCLAW_MEM_HOME to a folder of yours."
+    )

@@ -1,0 +1,504 @@
+"""What every store must do, whatever it is made of: the contract of ``stores.base``, over all of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from openclaw_mem_engine.answer import Answer
+from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.model import Source, Space
+from openclaw_mem_engine.ranking.knobs import DOCUMENTED, WORKBENCH
+from openclaw_mem_engine.ranking.pipeline import rank
+from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
+from openclaw_mem_engine.stores import STORES, open_store
+from openclaw_mem_engine.stores.base import IndexStore
+from openclaw_mem_engine.stores.damage import Damage, DamageTolerantSearch
+from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
+from support.memories import open_memory, write_notes
+from support.stores import FINGERPRINT, change_of, put, unit
+
+Make = Callable[..., IndexStore]
+
+NOTES = {
+    "MEMORY.md": ["The gateway runs on the ARM board.", "Pumps and more pumps: the pump house."],
+    "memory/pump.md": ["The irrigation pump restarted twice.", "foo_bar is a function; crème brûlée is not"],
+    "memory/zh.md": ["数据库连接池默认大小是二十。", "温室 の ガス and the pump"],
+    "memory/empty.md": [],
+}
+#: Texts of the sessions source.
+SESSIONS = {"sessions/a.jsonl": ["We talked about the pump and the gateway."]}
+V = [unit(np.eye(4)[i]) for i in range(4)]
+FORMS: list[dict[str, Any]] = [
+    {"kind": "sqlite"},
+    {"kind": "sqlite", "resident": True},
+    {"kind": "sqlite", "extension": False},
+    {"kind": "memory"},
+]
+
+
+@pytest.fixture(params=FORMS, ids=lambda form: " ".join(map(str, form.values())))
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
+    """Opens a store of one kind, begun and empty."""
+    opened: list[IndexStore] = []
+
+    def open_one(name: str = "main") -> IndexStore:
+        store = open_store(path=tmp_path / f"{name}.sqlite", **request.param)
+        store.begin(FINGERPRINT)
+        opened.append(store)
+        return store
+
+    yield open_one
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(make: Make) -> IndexStore:
+    return filled(make())
+
+
+def filled(store: IndexStore) -> IndexStore:
+    vectors = iter([*V, unit([1, 1, 0, 0]), unit([1, 2, 3, 4]), unit([1, 0, 0, 1])])
+    for name, texts in NOTES.items():
+        put(store, name, texts, [next(vectors) for _ in texts])
+    for name, texts in SESSIONS.items():
+        put(store, name, texts, [next(vectors) for _ in texts], "sessions")
+    return store
+
+
+def query_of(text: str, form: str = "or", index: str = "stemmed") -> LexicalQuery:
+    query = build_query(text, form, index)
+    assert query is not None
+    return query
+
+
+def texts(store: IndexStore, ids: Any) -> set[str]:
+    return {chunk.text for chunk in store.fetch(ids).values()}
+
+
+# -- the same answers from every store --------------------------------------------------------------------
+
+_WORDS = st.sampled_from(
+    [
+        "pump",
+        "pumps",
+        "Gateway",
+        "the",
+        "foo_bar",
+        "creme",
+        "crème",
+        "数据库",
+        "池",
+        "温室",
+        "ガ",
+        "board",
+        "no",
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(_WORDS, min_size=1, max_size=4).map(" ".join),
+    st.sampled_from(["or", "and", "keywords"]),
+    st.sampled_from(["stemmed", "plain"]),
+    st.sampled_from([None, ["memory"], ["sessions"]]),
+    st.sampled_from([1, 3, 50]),
+)
+def test_full_text_search_is_that_of_fts5(
+    pair: tuple[IndexStore, IndexStore],
+    text: str,
+    form: str,
+    index: str,
+    sources: list[Source] | None,
+    limit: int,
+) -> None:
+    sqlite, memory = pair
+    query = build_keyword_query(text) if form == "keywords" else build_query(text, form, index)
+    if query is None:
+        return
+    wanted, found = sqlite.lexical(query, 50, sources), memory.lexical(query, 50, sources)
+    assert dict(found) == pytest.approx(dict(wanted), abs=1e-9)
+    assert found.matched == wanted.matched == len(wanted)
+    cut, mine = sqlite.lexical(query, limit, sources), memory.lexical(query, limit, sources)
+    assert [row.raw for row in cut] == pytest.approx([row.raw for row in mine], abs=1e-9)
+    assert cut.matched == mine.matched == wanted.matched
+    ids = [*dict(wanted), "unknown"]
+    assert memory.lexical_scores(query, ids) == pytest.approx(sqlite.lexical_scores(query, ids), abs=1e-9)
+    lines = {"x": "the pump\n温室 gateway board", "y": "foo_bar crème", "z": ""}
+    assert memory.line_scores(query, lines) == pytest.approx(sqlite.line_scores(query, lines), abs=1e-9)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[IndexStore, IndexStore]]:
+    opened = []
+    for kind in ("sqlite", "memory"):
+        one = open_store(kind, tmp_path / f"{kind}.sqlite")
+        one.begin(FINGERPRINT)
+        opened.append(filled(one))
+    yield opened[0], opened[1]
+    for one in opened:
+        one.close()
+
+
+# -- searching --------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_store_is_registered() -> None:
+    assert {form["kind"] for form in FORMS} == STORES.keys()
+    with pytest.raises(KeyError):
+        open_store("none of these", Path("x"))
+
+
+def test_a_list_is_sorted_and_counts_all_that_matched(store: IndexStore) -> None:
+    query = query_of("pump gateway")
+    rows = store.lexical(query, 50)
+    assert [row.raw for row in rows] == sorted((row.raw for row in rows), reverse=True)
+    assert all(row.raw >= 0 for row in rows)
+    assert rows.matched == len(rows) == 5
+    assert (len(store.lexical(query, 2)), store.lexical(query, 2).matched) == (2, 5)
+    assert rows.query, "a list shows what was searched"
+    near = store.vector(V[0], 2)
+    assert (len(near), near.matched, near.query) == (2, 7, "")
+    assert [row.raw for row in near] == pytest.approx([1.0, 0.5**0.5], abs=1e-6)
+
+
+def test_the_rank_of_a_chunk_is_that_of_the_unlimited_list(store: IndexStore) -> None:
+    query, vector = query_of("pump gateway"), unit([1, 2, 3, 3])
+    for number, row in enumerate(store.lexical(query, 50), 1):
+        assert store.lexical_rank(query, row.chunk_id) == number
+    for number, row in enumerate(store.vector(vector, 50), 1):
+        assert store.vector_rank(vector, row.chunk_id) == number
+    assert store.lexical_rank(query, "unknown") is None
+    assert store.vector_rank(vector, "unknown") is None
+    assert store.vector_rank(vector, row.chunk_id, Space("no", "such", "space")) is None
+
+
+def test_equally_near_chunks_come_by_id(make: Make) -> None:
+    store = make()
+    for number in range(9):
+        put(store, f"memory/{number}.md", [f"note {number}"], [V[0]])
+    ids = sorted(chunk.chunk_id for n in range(9) for chunk in store.chunks_of(f"memory/{n}.md"))
+    assert [row.chunk_id for row in store.vector(V[0], 4)] == ids[:4]
+
+
+def test_sources_and_limits_choose(store: IndexStore) -> None:
+    query = query_of("pump")
+    found = texts(store, (row.chunk_id for row in store.lexical(query, 50, ["sessions"])))
+    assert found == set(SESSIONS["sessions/a.jsonl"])
+    assert {row.chunk_id for row in store.vector(V[0], 50, ["sessions"])} <= {
+        chunk.chunk_id for chunk in store.chunks_of("sessions/a.jsonl")
+    }
+    assert not store.lexical(query, 50, []) and not store.vector(V[0], 50, []) and not store.vector(V[0], 0)
+
+
+def test_scores_of_given_chunks_are_those_of_the_lists(store: IndexStore) -> None:
+    query = query_of("pump gateway")
+    rows = dict(store.lexical(query, 50))
+    assert store.lexical_scores(query, [*rows, "unknown"]) == pytest.approx(rows, abs=1e-12)
+    near = dict(store.vector(V[3], 50))
+    assert store.cosines(V[3], [*near, "unknown"]) == pytest.approx(near, abs=1e-6)
+    assert store.lexical_scores(query, []) == store.cosines(V[3], []) == store.fetch([]) == {}
+
+
+def test_a_vector_of_other_dimensions_is_refused(store: IndexStore) -> None:
+    with pytest.raises(IndexUnavailable):
+        store.vector(unit([1, 2]), 3)
+
+
+def test_another_space_is_searched_from_the_cache(store: IndexStore) -> None:
+    other = Space("other", "model", "key")
+    assert store.covered(other) == 0 and store.vector_dims(other) is None
+    chunk = store.chunks_of("memory/pump.md")[0]
+    generation = store.generation()
+    store.cache_vectors({chunk.hash: unit([1, 1, 1, 1, 1])}, other)
+    assert store.generation() > generation
+    assert [row.chunk_id for row in store.vector(unit([1, 0, 0, 0, 0]), 9, space=other)] == [chunk.chunk_id]
+    assert (store.covered(other), store.vector_dims(other)) == (1, 5)
+    assert {size.space: size.vectors for size in store.spaces()} == {FINGERPRINT.space: 7, other: 1}
+
+
+def test_without_full_text_search_only_vectors_answer(tmp_path: Path) -> None:
+    for kind in STORES:
+        bare = open_store(kind, tmp_path / kind, full_text=False)
+        bare.begin(FINGERPRINT)
+        filled(bare)
+        query = query_of("pump")
+        assert not bare.caps.full_text and not bare.lexical(query, 9) and bare.vector(V[0], 9)
+        assert bare.lexical_scores(query, ["x"]) == bare.line_scores(query, {"x": "pump"}) == {}
+        bare.close()
+
+
+def test_a_closed_store_says_so(store: IndexStore) -> None:
+    store.close()
+    with pytest.raises(IndexUnavailable, match="is closed"):
+        store.counts()
+
+
+# -- content and changes ----------------------------------------------------------------------------------
+
+
+def test_an_index_that_was_never_begun_is_empty(tmp_path: Path) -> None:
+    for kind in STORES:
+        bare = open_store(kind, tmp_path / kind)
+        assert bare.fingerprint() is None and bare.synced_at() is None and not bare.is_hollow()
+        assert not bare.vector(V[0], 5) and not bare.lexical(query_of("pump"), 5)
+        assert bare.counts().chunks == bare.counts().files == bare.counts().cached == 0
+        assert dict(bare.files()) == bare.chunk_counts() == {} and bare.spaces() == []
+        bare.close()
+
+
+def test_what_was_applied_is_there(store: IndexStore) -> None:
+    counts = store.counts()
+    assert (counts.files, counts.chunks, counts.cached) == (5, 7, 7)
+    assert store.covered() == 7 and store.vector_dims() == 4
+    assert set(store.files()) == {*NOTES, *SESSIONS}
+    assert store.chunk_counts()["MEMORY.md"] == 2 and "memory/empty.md" not in store.chunk_counts()
+    chunks = store.chunks_of("MEMORY.md")
+    assert [chunk.text for chunk in chunks] == NOTES["MEMORY.md"]
+    assert [chunk.start_line for chunk in chunks] == [1, 2] and store.chunks_of("no.md") == []
+    (fetched,) = store.fetch([chunks[0].chunk_id]).values()
+    assert fetched == chunks[0]._replace(mtime_ns=store.files()["MEMORY.md"].mtime_ns)
+    assert store.in_full_text([chunks[0].chunk_id, "unknown"]) == {chunks[0].chunk_id}
+    assert store.fingerprint() == FINGERPRINT
+
+
+def test_a_change_replaces_all_of_a_file_and_only_of_it(store: IndexStore) -> None:
+    generation = store.generation()
+    put(store, "memory/pump.md", ["The valve is new."], [V[2]])
+    assert store.generation() > generation
+    assert texts(store, (row.chunk_id for row in store.lexical(query_of("irrigation valve"), 9))) == {
+        "The valve is new."
+    }
+    assert store.counts().chunks == 6
+    before = [store.files(), store.chunks_of("memory/pump.md"), store.counts()]
+    put(store, "memory/pump.md", ["The valve is new."], [V[2]])
+    assert [store.files(), store.chunks_of("memory/pump.md"), store.counts()] == before
+
+
+def test_a_change_that_fails_leaves_nothing_of_itself(store: IndexStore) -> None:
+    before = store.files(), store.counts(), store.chunks_of("MEMORY.md")
+    good, bad = change_of("memory/new.md", ["new"], [V[0]]), change_of("MEMORY.md", ["x"], [V[1]])
+    with pytest.raises(ValueError, match="shorter"):
+        store.apply(good, replace(bad, vectors=[]))
+    assert (store.files(), store.counts(), store.chunks_of("MEMORY.md")) == before
+
+
+def test_removing_is_removing_once(store: IndexStore) -> None:
+    for _ in range(2):
+        store.remove("memory/pump.md", "memory")
+    store.remove("memory/never.md", "memory")
+    assert "memory/pump.md" not in store.files() and store.chunks_of("memory/pump.md") == []
+    assert store.counts().cached == 7, "its embeddings stay"
+    assert len(store.vector(V[0], 50)) == 5
+
+
+def test_a_touch_changes_times_and_not_the_generation(store: IndexStore) -> None:
+    generation = store.generation()
+    state = store.files()["MEMORY.md"]._replace(mtime_ns=99, inode=98)
+    store.touch([state])
+    store.touch([])
+    assert store.files()["MEMORY.md"] == state and store.generation() == generation
+
+
+def test_a_refused_file_is_known_and_holds_nothing(store: IndexStore) -> None:
+    state = store.files()["MEMORY.md"]._replace(refusal="binary")
+    change = change_of("MEMORY.md", [])
+    store.apply(replace(change, state=state))
+    assert store.files()["MEMORY.md"].refusal == "binary"
+    assert store.counts().files == 4 and store.chunks_of("MEMORY.md") == []
+
+
+def test_files_without_any_chunk_are_hollow(make: Make) -> None:
+    store = make()
+    store.apply(change_of("memory/a.md", []))
+    assert not store.is_hollow(), "it has no text"
+    store.apply(replace(change_of("memory/b.md", ["text"]), chunks=[], vectors=[]))
+    assert store.is_hollow()
+
+
+def test_work_for_another_index_is_refused(store: IndexStore) -> None:
+    other = replace(FINGERPRINT, chunk_tokens=1)
+    with pytest.raises(IndexChanged):
+        store.apply(change_of("memory/c.md", ["gamma"]), built_with=other)
+    with pytest.raises(IndexChanged):
+        store.set_vectors({}, other)
+    store.apply(change_of("memory/c.md", ["gamma"]), built_with=FINGERPRINT)
+    store.finish(5.0)
+    assert store.synced_at() == 5.0
+
+
+def test_awaited_vectors_are_found_until_they_are_complete(store: IndexStore) -> None:
+    assert store.chunks_without_vector(10) == []
+    store.apply(replace(change_of("memory/c.md", ["gamma", "delta"]), awaits_vectors=True))
+    assert "vectors-awaited" in {note.code for note in store.notes}
+    waiting = store.chunks_without_vector(10)
+    assert {chunk.text for chunk in waiting} == {"gamma", "delta"}
+    assert len(store.chunks_without_vector(1)) == 1
+    store.cache_vectors({waiting[0].hash: V[0], waiting[1].hash: None})
+    store.set_vectors({waiting[0].chunk_id: V[0]}, FINGERPRINT)
+    assert store.chunks_without_vector(10) == []
+    store.vectors_complete()
+    assert "vectors-awaited" not in {note.code for note in store.notes}
+    assert waiting[0].chunk_id in dict(store.vector(V[0], 3))
+
+
+# -- the cache --------------------------------------------------------------------------------------------
+
+
+def test_the_cache_keeps_vectors_by_space_and_hash(store: IndexStore) -> None:
+    other = Space("other", "model", "key")
+    store.cache_vectors({"h1": V[0], "h2": None}, other)
+    known = store.cached_vectors(["h1", "h2", "h3"], other)
+    assert known.keys() == {"h1", "h2"} and known["h2"] is None
+    assert known["h1"] is not None and known["h1"].tolist() == V[0].tolist()
+    assert store.cached_vectors(["h1"]) == {} == store.cached_vectors([])
+    first, second = store.cache_sizes()
+    assert (first.space, first.entries, first.live, first.bytes) == (FINGERPRINT.space, 7, 7, 7 * 16)
+    assert (second.space, second.entries, second.live, second.bytes) == (other, 2, 0, 16)
+    assert second.oldest <= second.newest
+
+
+def test_pruning_spares_what_a_chunk_needs(store: IndexStore) -> None:
+    store.cache_vectors({"old": V[0]})
+    assert store.prune_cache(8) == 0
+    assert store.prune_cache(0) == 1
+    assert store.cached_vectors(["old"]) == {} and store.covered() == 7
+
+
+# -- new generations --------------------------------------------------------------------------------------
+
+
+def refill(fresh: IndexStore) -> None:
+    put(fresh, "memory/new.md", ["gamma new"], [V[3]])
+
+
+def test_a_rebuild_replaces_all_and_keeps_the_cache(store: IndexStore) -> None:
+    other, generation = replace(FINGERPRINT, chunk_tokens=200), store.generation()
+
+    def fill(fresh: IndexStore) -> None:
+        assert fresh.counts().chunks == 0 and fresh.counts().cached == 7
+        refill(fresh)
+        assert set(store.files()) == {*NOTES, *SESSIONS}, "the old content serves meanwhile"
+
+    store.rebuild(other, fill)
+    assert store.fingerprint() == other and set(store.files()) == {"memory/new.md"}
+    assert store.generation() > generation and store.counts().cached == 8
+    assert len(store.vector(V[3], 9)) == 1 and not store.lexical(query_of("pump"), 9)
+    refill(store)
+
+
+@pytest.mark.parametrize("how", ["error", "cancelled"])
+def test_a_rebuild_that_ends_early_changes_nothing_but_the_cache(store: IndexStore, how: str) -> None:
+    before, cancel = (store.files(), store.generation(), store.fingerprint()), threading.Event()
+
+    def fill(fresh: IndexStore) -> None:
+        refill(fresh)
+        if how == "error":
+            raise IndexLocked("stop")
+        cancel.set()
+
+    with pytest.raises((IndexLocked, Cancelled)):
+        store.rebuild(replace(FINGERPRINT, chunk_tokens=200), fill, cancel)
+    assert (store.files(), store.generation(), store.fingerprint()) == before
+    assert store.counts().cached == 8
+
+
+def test_a_generation_ends_once(store: IndexStore) -> None:
+    generation = store.new_generation(FINGERPRINT)
+    refill(generation)
+    generation.commit()
+    generation.abort()
+    assert set(store.files()) == {"memory/new.md"}
+
+
+def test_embeddings_of_an_unfit_space_are_not_carried_over(store: IndexStore) -> None:
+    store.rebuild(FINGERPRINT, refill, without=FINGERPRINT.space)
+    assert store.counts().cached == 1
+
+
+# -- damage -----------------------------------------------------------------------------------------------
+
+
+class Broken:
+    """A store of which one kind of list cannot be read."""
+
+    def __init__(self, store: IndexStore, kind: str, error: IndexUnavailable) -> None:
+        self._store, self._error = store, error
+        self._broken = {
+            "lexical": {"lexical", "lexical_scores", "line_scores"},
+            "vector": {"vector", "cosines"},
+        }[kind]
+
+    def __getattr__(self, name: str) -> Any:
+        def fail(*_: object, **__: object) -> None:
+            raise self._error
+
+        return fail if name in self._broken else getattr(self._store, name)
+
+
+@pytest.mark.parametrize("kind", ["lexical", "vector"])
+def test_damage_costs_its_own_kind_of_list(store: IndexStore, kind: str) -> None:
+    error, reported = IndexUnavailable("the whole message"), list[Damage]()
+    search = DamageTolerantSearch(Broken(store, kind, error), reported.append)
+    query, space = query_of("pump"), FINGERPRINT.space
+    lexical, vector = search.lexical(query, 5), search.vector(V[0], 5, space)
+    assert (lexical is None, vector is None) == (kind == "lexical", kind == "vector")
+    ids = [row.chunk_id for row in (lexical if lexical is not None else vector) or ()]
+    assert bool(search.lexical_scores(query, ids)) == bool(search.line_scores(query, {"a": "pump"}))
+    assert bool(search.cosines(V[0], ids, space)) == (kind == "lexical")
+    assert {damage.kind for damage in reported} == {kind} and reported == search.damages
+    assert reported[0].space == (space if kind == "vector" else None)
+    assert reported[0].reason == f"(the whole message). {error.repair}"
+
+
+@pytest.mark.parametrize("error", [IndexLocked("busy"), Cancelled("stopped")])
+def test_a_lock_and_a_stop_are_no_damage(store: IndexStore, error: Any) -> None:
+    search = DamageTolerantSearch(Broken(store, "lexical", error))
+    with pytest.raises(type(error)):
+        search.lexical(query_of("pump"), 5)
+    assert search.damages == []
+
+
+# -- retrieval over any store -------------------------------------------------------------------------------
+
+
+def test_retrieval_gives_the_same_answers_over_every_store(tmp_path: Path) -> None:
+    """Synced and searched by the builtin backend, which knows nothing of what the store is made of."""
+    notes = {
+        "MEMORY.md": "# Long-term\n\nThe gateway runs on the ARM board.\nBackups go to the NAS.\n",
+        "memory/2026-02-20.md": "The irrigation pump restarted twice.\nE_VALVE code 7712 came back.\n",
+        "memory/2026-02-21.md": "The irrigation pump was quiet.\n",
+        "memory/ja.md": "温室の湿度センサーを交換した。\n",
+    }
+    answers: dict[str, list[Any]] = {}
+    with open_memory(write_notes(tmp_path / "ws", notes), tmp_path / "home") as memory:
+        embedders = memory._backend.embedders
+        for kind in STORES:
+            path = memory.settings.index_path.with_name(f"{kind}.sqlite")
+            store = open_store(kind, path)
+            backend = BuiltinBackend(memory.settings, store, embedders, lambda: 1_771_632_000.0)
+            assert backend.sync().files == 4
+            assert backend.sync(force=True).rebuilt
+            (tmp_path / "ws" / "memory" / "2026-02-21.md").write_text(f"The pump, seen by {kind}.\n", "utf-8")
+            assert backend.sync().changed == ("memory/2026-02-21.md",)
+            (tmp_path / "ws" / "memory" / "2026-02-21.md").write_text("The pump was quiet.\n", "utf-8")
+            backend.sync()
+            found = answers[kind] = []
+            for profile in (WORKBENCH, DOCUMENTED):
+                for query in ("irrigation pump", "code 7712", "温室", "where do backups go?"):
+                    pool = backend.retrieve(query, profile)
+                    found += [(hit.path, hit.score) for hit in Answer(pool, rank(pool, profile)).hits]
+            assert len(answers[kind]) > 8
+            store.close()
+    wanted = [(path, pytest.approx(score, abs=1e-5)) for path, score in answers["sqlite"]]
+    assert answers["memory"] == wanted
