@@ -122,7 +122,7 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         assert "static-minilm" in drawn and "overlap@6" in drawn
         assert screen.last.border_title == "last query under this fault"
         chain = screen.chain.text.splitlines()
-        assert any("static" in row and "✗ failed" in row for row in chain)
+        assert any("static" in row and "✗ circuit open" in row for row in chain)
         assert "● active" in chain[-1]
         await press(pilot, "space")
         assert app.screen is screen, "switching off stays"
@@ -142,7 +142,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         assert "SIMULATED FAULTS: embeddings-429, no-sqlite-vec, no-fts5" in first_line(app)
         screen = lab(app)
         assert screen.search.view.trace is not None and not screen.search.view.trace.returned
-        assert "returned by the healthy run, not now" in screen.hits.text
+        assert "returned without faults, not now" in screen.hits.text
         assert "No candidate list could be made" in screen.hits.text
         assert "no retriever answers" in screen.status_line.text and screen.funnel.text.startswith(" fused 0")
         row = screen.hits.selected

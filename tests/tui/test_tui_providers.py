@@ -141,7 +141,7 @@ async def test_a_provider_that_refuses_is_shown_with_reason_and_next_try(remote:
             server.forever = unauthorized()
             await press(pilot, "r")
             drawn = " ".join(screen.link_pane.text.split())
-            assert "✗ failed since" in drawn and "circuit open, retry at" in drawn and "401" in drawn
+            assert "✗ circuit open since" in drawn and "; retry at" in drawn and "401" in drawn
             assert "openai did not answer" in screen.query_one("#status").text  # type: ignore[attr-defined]
             keywords = screen.chain.text.splitlines()[-1]
             assert "● active" in keywords
@@ -291,6 +291,6 @@ async def test_the_fallback_provider_answers_and_is_named(remote: World) -> None
             assert SECRET not in screen.notes.text
             await press(pilot, "2")
             rows = providers(app).chain.text.splitlines()
-            assert any("openai" in row and "✗ failed" in row for row in rows)
+            assert any("openai" in row and "✗ circuit open" in row for row in rows)
             assert any("static" in row and "fallback" in row and "● active" in row for row in rows)
             assert "401" in providers(app).last.text

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import textual
-from lab_world import make
+from lab_world import first_index, make
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 SCENES = [scene for scene in make.SCENES if scene.snapshot]
@@ -35,9 +35,9 @@ async def test_a_screen_is_as_its_snapshot(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # The rendering sets fixed clocks in these modules; monkeypatch restores the real ones.
-    monkeypatch.setattr(make.rank, "perf_counter", make.rank.perf_counter)
-    monkeypatch.setattr(make.cuts, "perf_counter", make.cuts.perf_counter)
+    # The rendering sets a fixed clock in this module; monkeypatch restores the real one.
+    monkeypatch.setattr(make.ranking_state, "perf_counter", make.ranking_state.perf_counter)
+    monkeypatch.setattr(make, "demo_memory", first_index)  # the screens show the events of the first sync
     drawn = make.text_of(await make.render(scene, tmp_path))
     if WRITE:
         SNAPSHOTS.mkdir(exist_ok=True)

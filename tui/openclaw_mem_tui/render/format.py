@@ -160,7 +160,7 @@ def signed(value: float, digits: int = 3) -> str:
     return f"{'−' if value < 0 else '+'}{text}"
 
 
-def place(rank: int | None) -> str:
+def ranked(rank: int | None) -> str:
     """``#3``, or a middle dot."""
     return "·" if rank is None else f"#{rank}"
 

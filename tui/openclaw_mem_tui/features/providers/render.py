@@ -279,7 +279,7 @@ def _only_in_one(label: str, rows: Sequence[Row], cells: int) -> list[Line]:
     """The first hits that only one of the runs returned."""
     made = []
     for at, row in enumerate(rows[:_HITS_SHOWN]):
-        rank = Span(fmt.left(fmt.place(row.outcome.rank), 4), "bad" if label == "lost" else "good")
+        rank = Span(fmt.left(fmt.ranked(row.outcome.rank), 4), "bad" if label == "lost" else "good")
         start = line((fmt.left("" if at else label, _LABEL) + " ", "dim"), rank)
         end = (
             line((f" +{len(rows) - _HITS_SHOWN}", "dim"))
