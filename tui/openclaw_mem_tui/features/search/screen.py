@@ -26,7 +26,6 @@ from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
 from openclaw_mem_tui.render import status
-from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Reading
@@ -47,7 +46,7 @@ class SearchScreen(WorkbenchScreen):
     BINDINGS = bindings("search")  # type: ignore[assignment]
 
     view: reactive[View | None] = reactive(None, init=False, repaint=False)
-    activity: reactive[Activity] = reactive(Activity(), init=False, repaint=False)
+    activity: reactive[status.Activity] = reactive(status.Activity(), init=False, repaint=False)
 
     def __init__(self, search: SearchPresenter, initial_query: str = "") -> None:
         super().__init__(search)
@@ -121,8 +120,7 @@ class SearchScreen(WorkbenchScreen):
             self._stale_timer = self.set_timer(delay + _STALE_AFTER, self._mark_stale)
 
     def tune(self, knobs: Knobs) -> None:
-        """Other knobs: ranked again in this frame when that is possible, else searched after a quiet
-        moment."""
+        """Other knobs: ranked again in this frame when possible, else searched after a quiet moment."""
         if self.search.tune(knobs):
             self.search_soon(0.12)
 
