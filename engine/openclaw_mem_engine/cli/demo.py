@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.demo import SuggestedQuery
     from openclaw_mem_engine.memory import Memory
 
-#: Variables that say how things look, not what is searched: the only ones that the demo hears.
-_HEARD = ("OPENCLAW_MEM_EDITOR", "OPENCLAW_MEM_THEME", "VISUAL", "EDITOR")
+#: Variables of appearance, not of what is searched: the only ones that the demo reads.
+_ENVIRONMENT = ("OPENCLAW_MEM_EDITOR", "OPENCLAW_MEM_THEME", "VISUAL", "EDITOR")
 _TOP_HITS = 3
 
 
@@ -57,7 +57,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _data_folder() -> Path:
-    """Our own folder. The settings file is not asked: a broken one must not spoil the demo."""
+    """Our own folder. The settings file is not read: a broken one must not break the demo."""
     from openclaw_mem_engine.config.sources import user_folders
 
     named = os.environ.get("OPENCLAW_MEM_HOME", "").strip()
@@ -78,13 +78,13 @@ def _written(target: Path, today: datetime.date) -> Path:
 
 def demo_settings(workspace: Path, data_dir: Path) -> Settings:
     """Settings of the demo: built-in embedder, no network, nothing of the user's configuration. The demo's
-    folder stands for home and for OpenClaw's state, so that its sessions are found and nothing else is."""
+    folder is used as home and as OpenClaw's state, so that its sessions are found and nothing else is."""
     from openclaw_mem_engine.config.load import load_settings
     from openclaw_mem_engine.config.settings import Origin
     from openclaw_mem_engine.config.sources import UserFolders
 
     target = workspace.parent
-    environ = {name: value for name in _HEARD if (value := os.environ.get(name))}
+    environ = {name: value for name in _ENVIRONMENT if (value := os.environ.get(name))}
     environ |= {"OPENCLAW_MEM_HOME": str(data_dir), "OPENCLAW_STATE_DIR": str(target)}
     settings = load_settings(
         workspace=workspace,
@@ -95,7 +95,7 @@ def demo_settings(workspace: Path, data_dir: Path) -> Settings:
         cwd=target,
         folders=UserFolders(data_dir, target),
     )
-    # Nobody typed the flag: the screens must not say so.
+    # The user gave no flag: the screens must not say so.
     return replace(settings, origins={**settings.origins, "provider.name": Origin("flag", "the demo")})
 
 
@@ -108,7 +108,7 @@ def _run_lessons(
     if not arguments.json:
         for line in banner(faults):
             out(style.mark(line))
-    # What goes wrong is shown on a good index: everything is in it before anything fails.
+    # The index is complete before faults are simulated.
     with open_memory(settings) as healthy, stoppable() as token:
         bring_up_to_date(healthy, token)
     with open_memory(settings, faults) as memory, stoppable() as token:
@@ -120,17 +120,17 @@ def _run_lessons(
             else:
                 show(answer, "table", explain=True)
             return 0
-        told = []
-        for place, lesson in enumerate(lessons, 1):
+        runs = []
+        for number, lesson in enumerate(lessons, 1):
             shown, against = _both_runs(memory, lesson, token)
             if arguments.json:
-                told.append(_lesson_dict(lesson, shown, against))
+                runs.append(_lesson_dict(lesson, shown, against))
                 continue
-            for line in _lesson_lines(f"{place} of {len(lessons)}", lesson, shown, against):
+            for line in _lesson_lines(f"{number} of {len(lessons)}", lesson, shown, against):
                 out(line)
         if arguments.json:
             workspace = str(settings.workspace)
-            print_json({"workspace": workspace, "faults": in_order(faults), "lessons": told})
+            print_json({"workspace": workspace, "faults": in_order(faults), "lessons": runs})
         else:
             out(f"The workspace of these lessons: {settings.workspace}")
             out("On a terminal, `openclaw-mem demo` opens it in the workbench.")
@@ -147,13 +147,13 @@ def _both_runs(memory: Memory, lesson: SuggestedQuery, token: threading.Event) -
     return shown, against
 
 
-def _lesson_lines(place: str, lesson: SuggestedQuery, shown: Answer, against: Answer) -> Iterator[str]:
+def _lesson_lines(number: str, lesson: SuggestedQuery, shown: Answer, against: Answer) -> Iterator[str]:
     from textwrap import wrap
 
     from openclaw_mem_engine.cli.tables import hit_lines, stage_lines
 
     style, columns = Style.of(sys.stdout), width()
-    yield style.strong(f"Lesson {place}: {lesson.title}")
+    yield style.strong(f"Lesson {number}: {lesson.title}")
     yield f"query: {lesson.query}"
     yield from wrap(lesson.lesson, min(columns, 100))
     yield from _trouble(shown, style)
@@ -167,7 +167,7 @@ def _lesson_lines(place: str, lesson: SuggestedQuery, shown: Answer, against: An
 
 
 def _trouble(answer: Answer, style: Style) -> Iterator[str]:
-    """What a fault has done to an answer, and who answered instead."""
+    """What a fault has done to an answer, and which fallback answered."""
     if answer.pool.fallback is not None:
         words = fallback_words(answer.pool.fallback, answer.pool.now)
         yield style.mark(f"fallback: {words}")

@@ -22,5 +22,7 @@ def run(arguments: Namespace) -> int:
     from openclaw_mem_engine.workspace.rules import open_workspace
 
     settings, query = settings_of(arguments), " ".join(arguments.words)
-    open_workspace(settings.workspace)  # before the screen is taken: its absence is said in plain text
+    open_workspace(
+        settings.workspace
+    )  # before the screen is drawn: a missing folder is reported in plain text
     return open_workbench(settings, query=query, theme=arguments.theme, faults=faults)

@@ -1,4 +1,4 @@
-"""The door to the workbench: the only module of the engine that knows it."""
+"""Opening the workbench: the only module of the engine that imports it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def open_workbench(
     theme: str | None = None,
     faults: frozenset[str] = frozenset(),
 ) -> int:
-    """Run the workbench on these settings until the user leaves it; returns its exit code. ``faults`` (see
-    ``providers.faults``) are on from the start."""
+    """Run the workbench on these settings until the user quits; returns its exit code. Blocks. ``faults``
+    (see ``providers.faults``) are simulated from the start."""
     from openclaw_mem_tui.app import run
-    from openclaw_mem_tui.features.search.guide import DemoGuide
+    from openclaw_mem_tui.features.search.lessons import DemoGuide
 
     def memory(with_faults: frozenset[str]) -> Memory:
         from openclaw_mem_engine.memory import Memory
