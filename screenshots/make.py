@@ -1,8 +1,8 @@
 """Renders every screen of the workbench on the demo: ``uv run python screenshots/make.py [NAME ...]``.
 
 Writes ``NAME.svg`` and ``NAME.png`` beside this file. Date, timings and paths are fixed, so that a second run
-gives the same bytes; the tests compare a few scenes with the committed files. ``textual.txt`` records the
-version of Textual that drew them.
+gives the same bytes. The same scenes, as text, are the snapshots of the tests (``tests/tui/snapshots``).
+``textual.txt`` records the version of Textual that drew them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.status import Status
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.features.search.guide import DemoGuide
+from openclaw_mem_tui.features.search.lessons import DemoGuide
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -50,6 +50,8 @@ NOW = datetime.datetime(2026, 3, 31, 18, 0, tzinfo=datetime.UTC).timestamp()
 #: The path that the screens show instead of a temporary folder.
 SHOWN_WORKSPACE = "/home/ines/quillfern"
 LARGE, SMALL = (120, 36), (80, 24)
+#: Width of a character in the pictures.
+CELL = 12.2
 #: A screen that is not settled after so many seconds hangs; a loaded machine needs a few.
 HANGS_S = 60.0
 #: How often in turn a screen must have nothing to do before it counts as settled.
@@ -59,8 +61,8 @@ CALM_ROUNDS = 2
 @dataclass(frozen=True)
 class Scene:
     """``keys`` are pressed one after the other, each after all workers have finished. ``demo`` shows the
-    lessons; ``query`` is asked at the start, under ``faults``. ``disturbed``: before the first key, files
-    are changed that nobody watches, and the index is damaged a little."""
+    lessons; ``query`` is asked at the start, under ``faults``. ``disturbed``: before the first key, files are
+    changed without being watched, and the index is damaged a little. ``snapshot``: the tests compare it."""
 
     name: str
     size: tuple[int, int]
@@ -70,38 +72,46 @@ class Scene:
     theme: str = "claw-dark"
     faults: frozenset[str] = frozenset()
     disturbed: bool = False
+    snapshot: bool = False
 
 
 VLAN = "VLAN numbers of studio and guest network"
 
 SCENES: tuple[Scene, ...] = (
-    Scene("lab", LARGE, ("down",), query="how long did the last restore drill take"),
-    Scene("demo", LARGE, demo=True),
-    Scene("demo-small", SMALL, demo=True),
+    Scene("lab", LARGE, ("down",), query="how long did the last restore drill take", snapshot=True),
+    Scene("demo", LARGE, demo=True, snapshot=True),
+    Scene("demo-small", SMALL, demo=True, snapshot=True),
     Scene("diversity", LARGE, ("right_square_bracket",) * 2 + ("v",), demo=True),
-    Scene("knobs", LARGE, ("p", "left", "left", "left"), query=VLAN),
-    Scene("knobs-small", SMALL, ("p", "left", "left", "left"), query=VLAN),
-    Scene("get-small", SMALL, ("enter",), query="router vlan"),
+    Scene("knobs", LARGE, ("p", "left", "left", "left"), query=VLAN, snapshot=True),
+    Scene("knobs-small", SMALL, ("p", "left", "left", "left"), query=VLAN, snapshot=True),
+    Scene("get-small", SMALL, ("enter",), query="router vlan", snapshot=True),
     Scene("contributions", LARGE, ("v", "v", "enter"), query="why do the door signs keep a shadow"),
-    Scene("empty", LARGE, ("right_square_bracket",), demo=True),
+    Scene("empty", LARGE, ("right_square_bracket",), demo=True, snapshot=True),
     Scene("japanese", LARGE, ("right_square_bracket",) * 3, demo=True),
     Scene("lessons", LARGE, ("g",), demo=True),
-    Scene("providers", LARGE, ("2",), demo=True),
-    Scene("providers-small", SMALL, ("2",), demo=True),
-    Scene("fault", LARGE, ("2", "tab", "space"), demo=True),
+    Scene("providers", LARGE, ("2",), demo=True, snapshot=True),
+    Scene("providers-small", SMALL, ("2",), demo=True, snapshot=True),
+    Scene("fault", LARGE, ("2", "tab", "space"), demo=True, snapshot=True),
     Scene("fault-small", SMALL, ("2", "tab", "space"), demo=True),
     Scene("fault-providers", LARGE, ("2", "tab", "space", "2"), query=VLAN),
-    Scene("fault-providers-small", SMALL, ("2",), query=VLAN, faults=frozenset({"embeddings-401"})),
+    Scene(
+        "fault-providers-small",
+        SMALL,
+        ("2",),
+        query=VLAN,
+        faults=frozenset({"embeddings-401"}),
+        snapshot=True,
+    ),
     Scene("providers-help", LARGE, ("2", "question_mark"), query=VLAN, faults=frozenset({"no-fts5"})),
-    Scene("index", LARGE, ("3", "tab"), query=VLAN, disturbed=True),
-    Scene("index-small", SMALL, ("3",), query=VLAN, disturbed=True),
-    Scene("index-doctor-small", SMALL, ("3", "tab"), query=VLAN, disturbed=True),
+    Scene("index", LARGE, ("3", "tab"), query=VLAN, disturbed=True, snapshot=True),
+    Scene("index-small", SMALL, ("3",), query=VLAN, disturbed=True, snapshot=True),
+    Scene("index-doctor-small", SMALL, ("3", "tab"), query=VLAN, disturbed=True, snapshot=True),
     Scene("index-fresh", LARGE, ("3",), query=VLAN),
     Scene("chunks", LARGE, ("3", "enter", "down"), query=VLAN),
-    Scene("chunks-small", SMALL, ("3", "enter", "down"), query=VLAN),
+    Scene("chunks-small", SMALL, ("3", "enter", "down"), query=VLAN, snapshot=True),
     Scene("rebuild", LARGE, ("3", "Y"), query=VLAN),
     Scene("index-help", LARGE, ("3", "question_mark"), query=VLAN),
-    Scene("help", LARGE, ("question_mark",), query="router vlan"),
+    Scene("help", LARGE, ("question_mark",), query="router vlan", snapshot=True),
     Scene("light", LARGE, ("right_square_bracket",) * 9, demo=True, theme="claw-light"),
     Scene("contrast", LARGE, ("right_square_bracket",) * 9, demo=True, theme="claw-contrast"),
 )
@@ -180,7 +190,7 @@ def demo_memory(
 
 
 def disturb(root: Path) -> None:
-    """What an agent, an editor and a bad disk may do while nobody looks."""
+    """What an agent, an editor and a bad disk may do while the notes are not watched."""
     import apsw
 
     notes = root / "demo" / "workspace"
@@ -210,11 +220,12 @@ async def until(pilot: Pilot[int], is_so: Callable[[], object]) -> None:
 
 async def settled(pilot: Pilot[int]) -> None:
     """Wait until no worker runs except the one that watches the files, and that one has nothing to do."""
-    lab = pilot.app.lab  # type: ignore[attr-defined]
+    search = pilot.app.search  # type: ignore[attr-defined]
 
     def is_settled() -> bool:
         done = all(worker.is_finished or worker.group == "watch" for worker in pilot.app.workers)
-        return done and not lab.activity.busy and (lab.follows or lab.activity.phase == "failed")
+        following = search.sync.follows or search.activity.phase == "failed"
+        return done and following and not search.activity.busy
 
     # A message may send another one when it is handled (focus, then a class, then a layout): several rounds
     # through the queues of all widgets, each without anything new to do.
@@ -282,13 +293,22 @@ def portable(svg: str) -> str:
 
 
 def text_of(svg: str) -> list[str]:
-    """The characters of a screenshot, row by row (what the tests compare)."""
+    """The characters of a screenshot, row by row, each in its column (what the tests compare)."""
     import html
 
+    from rich.cells import cell_len
+
     rows: dict[float, list[tuple[float, str]]] = {}
-    for x, y, text in re.findall(r'<text [^>]*?x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>', svg):
+    pattern = r'<text class="[^"]*-r\d+" [^>]*?x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>'
+    for x, y, text in re.findall(pattern, svg):
         rows.setdefault(float(y), []).append((float(x), html.unescape(text).replace("\xa0", " ")))
-    return ["".join(text for _, text in sorted(parts)).rstrip() for _, parts in sorted(rows.items())]
+    made = []
+    for _, parts in sorted(rows.items()):
+        row = ""
+        for x, text in sorted(parts):
+            row += " " * (round(x / CELL) - cell_len(row)) + text
+        made.append(row.rstrip())
+    return made
 
 
 def as_png(svg: str) -> bytes:

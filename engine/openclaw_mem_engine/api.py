@@ -77,9 +77,12 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.findings import Check as Check
     from openclaw_mem_engine.stores.findings import DoctorReport as DoctorReport
     from openclaw_mem_engine.stores.findings import Finding as Finding
+    from openclaw_mem_engine.sync.follow import FollowEvent as FollowEvent
+    from openclaw_mem_engine.sync.follow import SyncTrigger as SyncTrigger
     from openclaw_mem_engine.sync.plan import Plan as Plan
     from openclaw_mem_engine.sync.plan import PlannedSpace as PlannedSpace
     from openclaw_mem_engine.sync.report import SyncReport as SyncReport
+    from openclaw_mem_engine.sync.report import SyncRequest as SyncRequest
     from openclaw_mem_engine.tools import memory_get as memory_get
     from openclaw_mem_engine.tools import memory_search as memory_search
     from openclaw_mem_engine.tools import present_snippet as present_snippet
@@ -117,7 +120,8 @@ _NAMES = {
     "stores.base": "CacheSize Fingerprint",
     "stores.findings": "INDEX REBUILD VERIFY Check Finding DoctorReport",
     "sync.plan": "Plan PlannedSpace",
-    "sync.report": "SyncReport",
+    "sync.follow": "FollowEvent SyncTrigger",
+    "sync.report": "SyncReport SyncRequest",
     "tools": "memory_get memory_search present_snippet shows_citation",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}

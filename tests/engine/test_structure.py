@@ -15,9 +15,9 @@ from openclaw_mem_engine.cli.main import run
 
 PACKAGES = [Path(package.__path__[0]) for package in (openclaw_mem_engine, openclaw_mem_tui)]
 #: These bounds only go down. The goal is 200 files, 32,000 lines, and 350 lines in a file.
-MOST_FILES = 238
-MOST_LINES = 36_916
-MOST_LINES_OF_A_FILE = 356
+MOST_FILES = 224
+MOST_LINES = 36_557
+MOST_LINES_OF_A_FILE = 352
 #: Our own frames from the entry point of the command to the statement of the BM25 list.
 MOST_FRAMES = 12
 

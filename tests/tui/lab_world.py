@@ -63,7 +63,7 @@ make.demo_memory = demo_memory  # type: ignore[attr-defined]
 
 
 def lab(app: Workbench) -> SearchScreen:
-    """The lab's screen, also while a box lies over it."""
+    """The screen of the search lab, also while a dialog covers it."""
     return next(screen for screen in app.screen_stack if isinstance(screen, SearchScreen))
 
 

@@ -16,15 +16,16 @@ from openclaw_mem_engine.errors import IndexLocked
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.features.providers.comparison import compared
-from openclaw_mem_tui.features.providers.render.faults import banner
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
+from openclaw_mem_tui.features.search.comparison import compared
 from openclaw_mem_tui.features.search.state import HEALTHY_RUN
 from openclaw_mem_tui.render.spans import text_of
-from openclaw_mem_tui.screens.help import HelpScreen
+from openclaw_mem_tui.render.status import fault_banner
 from openclaw_mem_tui.service import Service
-from openclaw_mem_tui.widgets.banner import Banner
+from openclaw_mem_tui.widgets.dialogs import HelpScreen
+from openclaw_mem_tui.widgets.edges import Banner
 
 DRILL = "how long did the last restore drill take"
 NAMES = tuple(FAULTS)
@@ -62,11 +63,11 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path, name: s
     app = world.workbench(tmp_path, initial_query=DRILL)
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
-        screen, healthy = lab(app), lab(app).lab.view
+        screen, healthy = lab(app), lab(app).search.view
         await switch(pilot, name)
         assert app.screen is screen, "switching one on opens the comparison"
-        assert f"FAULT INJECTED: {name}" in first_line(app) and "2 then u clears" in first_line(app)
-        view = screen.lab.view
+        assert f"SIMULATED FAULT: {name}" in first_line(app) and "2 then u clears" in first_line(app)
+        view = screen.search.view
         assert view.answers and view.pool_faults == {name}
         assert view.pool is not None and view.other_pool is not None
         assert view.baseline is not None and view.baseline.name == HEALTHY_RUN
@@ -74,28 +75,30 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path, name: s
         assert [row.chunk_id for row in view.baseline.trace.returned] == [
             row.chunk_id for row in healthy.trace.returned
         ]
-        assert "baseline healthy run" in screen.funnel.text
+        assert "baseline without faults" in screen.funnel.text
         seen = compared(view)
         assert seen is not None and "overlap@6" in screen.lesson.text
         assert screen.hits.cursor == 0
         if name == "no-sqlite-vec":
             assert seen.same == seen.of, "vectors are compared in the process, with the same outcome"
         elif name == "no-fts5":
-            assert view.pool.first("lexical") is None and "alone answered" in screen.lesson.text
+            assert view.pool.first("lexical") is None and "only answered" in screen.lesson.text
         else:
             assert view.pool.first("vector") is None
-            assert "keywords alone answered" in screen.lesson.text
+            assert "BM25 only answered" in screen.lesson.text
             assert "min not applied" in screen.funnel.text
         if name.startswith("embeddings-") or name == "wrong-dimension":
-            assert "keywords answer for static" in screen.notes.text
+            assert "BM25 only for static" in screen.notes.text
         await press(pilot, "2")
-        told = " ".join(app.screen.query_one("#last").text.split())  # type: ignore[attr-defined]
-        assert "(fault injected on purpose)" in told or not name.startswith("embeddings-")
+        drawn = " ".join(app.screen.query_one("#last").text.split())  # type: ignore[attr-defined]
+        assert "(fault injected on purpose)" in drawn or not name.startswith("embeddings-")
         await press(pilot, "u")
-        assert screen.lab.view.faults == frozenset() and "all faults are off" in first_status(app)
+        assert screen.search.view.faults == frozenset() and "no fault is simulated any more" in first_status(
+            app
+        )
         await press(pilot, "escape")
-        after = screen.lab.view
-        assert not screen.banner.display and after.pool_faults == frozenset()
+        after = screen.search.view
+        assert not screen.query_one(Banner).display and after.pool_faults == frozenset()
         assert after.trace is not None and after.trace.rows == healthy.trace.rows
         assert [worker.error for worker in app.workers if worker.error] == []
 
@@ -113,20 +116,20 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         assert "lesson" not in lab(app).lesson.text
         await press(pilot, "2")
         screen = providers(app)
-        assert "FAULT INJECTED: embeddings-401" in first_line(app) and "· u clears" in first_line(app)
+        assert "SIMULATED FAULT: embeddings-401" in first_line(app) and "· u clears" in first_line(app)
         assert "[x] embeddings-401" in screen.faults.text
-        told = screen.last.text
-        assert "the same as the healthy run" in told and "keywords alone" in told
-        assert "static-minilm" in told and "overlap@6" in told
+        drawn = screen.last.text
+        assert "the same as the baseline" in drawn and "BM25 only" in drawn
+        assert "static-minilm" in drawn and "overlap@6" in drawn
         assert screen.last.border_title == "last query under this fault"
         chain = screen.chain.text.splitlines()
-        assert any("static" in row and "✗ failed" in row for row in chain)
-        assert "● serving" in chain[-1]
+        assert any("static" in row and "✗ circuit open" in row for row in chain)
+        assert "● active" in chain[-1]
         await press(pilot, "space")
         assert app.screen is screen, "switching off stays"
         assert "[x]" not in screen.faults.text and not screen.query_one(Banner).display
         assert screen.last.border_title == "last query"
-        assert any("static" in row and "● serving" in row for row in screen.chain.text.splitlines())
+        assert any("static" in row and "● active" in row for row in screen.chain.text.splitlines())
         await press(pilot, "enter")
         assert app.screen is lab(app) and "lesson 1 of 12" in lab(app).lesson.text
 
@@ -137,36 +140,40 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         await settled(pilot)
         for name in ("embeddings-429", "no-sqlite-vec", "no-fts5"):
             await switch(pilot, name)
-        assert "FAULTS INJECTED: embeddings-429, no-sqlite-vec, no-fts5" in first_line(app)
+        assert "SIMULATED FAULTS: embeddings-429, no-sqlite-vec, no-fts5" in first_line(app)
         screen = lab(app)
-        assert screen.lab.view.trace is not None and not screen.lab.view.trace.returned
-        assert "returned by the healthy run, not now" in screen.hits.text
+        assert screen.search.view.trace is not None and not screen.search.view.trace.returned
+        assert "returned without faults, not now" in screen.hits.text
         assert "No candidate list could be made" in screen.hits.text
-        assert "nobody answers" in screen.status_line.text and screen.funnel.text.startswith(" fused 0")
+        assert "no retriever answers" in screen.status_line.text and screen.funnel.text.startswith(" fused 0")
         row = screen.hits.selected
-        assert row is not None and row.outcome.stage == "gone" and "no leg that ran" in screen.waterfall.text
+        assert (
+            row is not None
+            and row.outcome.stage == "gone"
+            and "no retriever that ran" in screen.waterfall.text
+        )
         assert "restore" in screen.preview.text.lower(), "the text of a hit that is gone can be read"
         await press(pilot, "enter")
-        assert screen.preview_kind == "get"
+        assert screen.preview.kind == "get"
         await press(pilot, "m", "y", "Y", "escape")
         await switch(pilot, "no-fts5")
         await press(pilot, "escape", "p", "left", "left", "escape")
-        view = screen.lab.view
+        view = screen.search.view
         assert view.baseline is not None and view.baseline.knobs == view.knobs
         assert view.knobs != view.defaults and view.baseline.name == HEALTHY_RUN
         await press(pilot, "b")
-        assert view.pin is None and "healthy run is the baseline" in screen.status_line.text
+        assert view.pin is None and "run without it is the baseline" in screen.status_line.text
         await press(pilot, "B")
-        assert screen.lab.view.baseline is not None and screen.lab.view.baseline.name == HEALTHY_RUN
+        assert screen.search.view.baseline is not None and screen.search.view.baseline.name == HEALTHY_RUN
         await press(pilot, "p", "home", "right", "escape")
-        view = screen.lab.view
+        view = screen.search.view
         assert view.answers and view.baseline is not None and view.baseline.knobs == view.knobs
         assert [command.title for command in app.get_system_commands(app.screen)].count(
-            "Switch all faults off"
+            "Stop all simulated faults"
         ) == 1
         app.action_clear_faults()
         await settled(pilot)
-        assert not screen.banner.display and screen.lab.view.answers
+        assert not screen.query_one(Banner).display and screen.search.view.answers
 
 
 async def test_without_a_query_the_first_lesson_is_asked(tmp_path: Path) -> None:
@@ -174,10 +181,10 @@ async def test_without_a_query_the_first_lesson_is_asked(tmp_path: Path) -> None
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         await press(pilot, "slash", "ctrl+u", *["backspace"] * 60, "escape")
-        assert not lab(app).lab.view.query
+        assert not lab(app).search.view.query
         await switch(pilot, "zero-vector")
-        assert lab(app).lab.view.query == make.demo_guide().lessons[0].query
-        assert lab(app).lab.view.pool_faults == {"zero-vector"}
+        assert lab(app).search.view.query == make.demo_guide().lessons[0].query
+        assert lab(app).search.view.pool_faults == {"zero-vector"}
 
 
 async def test_without_any_query_the_fault_waits_for_one(tmp_path: Path) -> None:
@@ -186,10 +193,10 @@ async def test_without_any_query_the_fault_waits_for_one(tmp_path: Path) -> None
         await settled(pilot)
         await press(pilot, "escape")
         await switch(pilot, "embeddings-timeout")
-        assert "FAULT INJECTED" in first_line(app) and "type a query" in lab(app).status_line.text
+        assert "SIMULATED FAULT" in first_line(app) and "type a query" in lab(app).status_line.text
         assert app.service.faults == {"embeddings-timeout"}
         await press(pilot, "slash", *"heron", "enter")
-        assert lab(app).lab.view.pool_faults == {"embeddings-timeout"} and lab(app).lab.view.compares
+        assert lab(app).search.view.pool_faults == {"embeddings-timeout"} and lab(app).search.view.compares
 
 
 @pytest.mark.parametrize("size", [LARGE, SMALL])
@@ -197,7 +204,7 @@ async def test_a_fault_from_the_start(tmp_path: Path, size: tuple[int, int]) -> 
     app = world.workbench(tmp_path, demo=make.demo_guide(), faults=frozenset({"embeddings-garbage"}))
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
-        assert "FAULT INJECTED: embeddings-garbage" in first_line(app)
+        assert "SIMULATED FAULT: embeddings-garbage" in first_line(app)
         await settled(pilot)
         assert app.screen is lab(app) and "overlap@6" in lab(app).lesson.text
         assert lab(app).hits.region.height >= 5
@@ -218,24 +225,24 @@ async def test_the_banner_is_on_every_screen(tmp_path: Path) -> None:
             (["question_mark"], "escape"),
         ):
             await press(pilot, *keys)
-            assert "FAULT INJECTED: no-fts5" in first_line(app), keys
+            assert "SIMULATED FAULT: no-fts5" in first_line(app), keys
             if back:
                 await press(pilot, back)
         assert isinstance(app.screen, ProvidersScreen)
         for size in ((60, 16), (50, 12), (30, 8)):
             await pilot.resize_terminal(*size)
             await settled(pilot)
-            assert "FAULT INJECTED" in first_line(app)
+            assert "SIMULATED FAULT" in first_line(app)
 
 
 def test_the_banner_fits_any_width() -> None:
     everything = frozenset(FAULTS)
     for cells in (20, 40, 60, 80, 120, 300):
         for faults in (frozenset({"zero-vector"}), everything):
-            told = text_of(banner(faults, cells))
-            assert len(told) == cells and "FAULT" in told
-    assert banner(frozenset(), 80) == ()
-    assert "+5" in text_of(banner(everything, 120)) or "+4" in text_of(banner(everything, 120))
+            drawn = text_of(fault_banner(faults, cells))
+            assert len(drawn) == cells and "FAULT" in drawn
+    assert fault_banner(frozenset(), 80) == ()
+    assert "+5" in text_of(fault_banner(everything, 120)) or "+4" in text_of(fault_banner(everything, 120))
 
 
 class Counting(make.SteadyMemory):  # type: ignore[misc, name-defined]
@@ -285,9 +292,9 @@ async def test_switching_while_searching_and_quitting_with_a_fault_leaves_nothin
         ):
             lab(app).switch_faults(fault)
             await pilot.pause(0.02)
-        await until(pilot, lambda: lab(app).lab.view.answers)
+        await until(pilot, lambda: lab(app).search.view.answers)
         await settled(pilot)
-        view = lab(app).lab.view
+        view = lab(app).search.view
         assert view.answers and view.pool_faults == {"zero-vector"} == app.service.faults
         assert view.baseline is not None and view.baseline.name == HEALTHY_RUN
         await until(pilot, lambda: kind.open_now == 2)
@@ -310,26 +317,31 @@ async def test_a_fault_that_cannot_be_switched_on_changes_nothing(tmp_path: Path
         await settled(pilot)
         await switch(pilot, "no-fts5")
         screen = lab(app)
-        assert not screen.banner.display and screen.lab.view.answers
+        assert not screen.query_one(Banner).display and screen.search.view.answers
         assert "could not be switched on" in screen.notes.text and "locked" in screen.notes.text
+
+
+async def primary_states(service: Service) -> list[str]:
+    links = await service.read(lambda memory: memory.chain(), answering=True)
+    return [link.state for link in links if link.role == "primary"]
 
 
 async def test_pools_of_the_two_memories_never_mix(tmp_path: Path) -> None:
     service = Service(make.demo_memory(tmp_path))
     await service.open()
-    await service.sync(lambda done, total, label: None)
+    await service.sync(lambda done, total, label: None, SyncRequest())
     healthy = await service.retrieve(DRILL, Knobs())
     await service.set_faults(frozenset({"zero-vector"}))
     faulted = await service.retrieve(DRILL, Knobs())
     assert faulted is not healthy and faulted.first("vector") is None
     assert await service.retrieve(DRILL, Knobs(), healthy=True) is healthy
-    assert [link.state for link in await service.chain() if link.role == "primary"] == ["serving"]
+    assert await primary_states(service) == ["serving"]
     await service.set_faults(frozenset({"embeddings-429"}))
     assert (await service.retrieve(DRILL, Knobs())).fallback is not None
-    assert [link.state for link in await service.chain() if link.role == "primary"] == ["failed"]
+    assert await primary_states(service) == ["failed"]
     await asyncio.gather(service.set_faults(frozenset({"no-fts5"})), service.set_faults(frozenset()))
     assert service.faults == frozenset() and await service.retrieve(DRILL, Knobs()) is healthy
-    assert [link.state for link in await service.chain() if link.role == "primary"] == ["serving"]
+    assert await primary_states(service) == ["serving"]
     with pytest.raises(Exception, match="There is no fault"):
         await service.set_faults(frozenset({"nope"}))
     assert service.faults == frozenset()
@@ -343,9 +355,9 @@ async def test_a_note_edited_under_a_fault_is_found(tmp_path: Path) -> None:
         await settled(pilot)
         note = tmp_path / "demo" / "workspace" / "memory" / "projects" / "lantern.md"
         note.write_text(note.read_text() + "\n- a zebra crossing was painted\n")
-        await until(pilot, lambda: "lantern.md changed" in lab(app).lab.activity.said)
+        await until(pilot, lambda: "lantern.md modified" in lab(app).search.activity.said)
         await settled(pilot)
-        view = lab(app).lab.view
+        view = lab(app).search.view
         assert view.pool_faults == {"embeddings-401"}
         assert "lantern.md" in lab(app).hits.text.splitlines()[1]
 

@@ -10,17 +10,19 @@ from pathlib import Path
 
 import lab_world as world
 import pytest
+from lab_world import failing
 
+from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_themes import BUILT_IN, ThemeError, load_theme
-from openclaw_mem_tui import export
-from openclaw_mem_tui.bindings import ACTIONS, SCREENS, keys_markdown, offered
+from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.bindings import ACTIONS, keys_markdown, offered
 from openclaw_mem_tui.editor import editor_command
+from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
-from openclaw_mem_tui.features.index.screen import IndexScreen
-from openclaw_mem_tui.features.providers.screen import ProvidersScreen
+from openclaw_mem_tui.features.search import export
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
-from openclaw_mem_tui.features.search.screen import SearchScreen
+from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.themes import textual_theme
 
 HOSTILE = "x\x1b[31m | [red]`#"
@@ -36,14 +38,14 @@ def test_markdown_is_inert() -> None:
     view = world.view(
         Knobs().set({"min_score": 0.2}), Knobs(), query=HOSTILE, paths=(f"memory/{HOSTILE}.md",) * 3
     )
-    told = export.as_markdown(view)
-    assert "\x1b" not in told and "\\[red\\]" in told
-    assert "## Not returned" in told and "min_score" in told and "json5" in told
+    report = export.as_markdown(view)
+    assert "\x1b" not in report and "\\[red\\]" in report
+    assert "## Not returned" in report and "min_score" in report and "json5" in report
 
 
 def test_config_fragment_holds_the_change() -> None:
-    told = export.as_config(world.view(Knobs().set({"max_results": 9}), Knobs()))
-    assert "maxResults" in told and "9" in told
+    fragment = export.as_config(world.view(Knobs().set({"max_results": 9}), Knobs()))
+    assert "maxResults" in fragment and "9" in fragment
 
 
 def test_files_are_never_overwritten(tmp_path: Path) -> None:
@@ -108,7 +110,7 @@ def test_a_users_theme_by_name_and_by_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reason"),
     [
         ("[colors", "cannot be read"),
         ("[colors]\n", "at least primary"),
@@ -118,10 +120,10 @@ def test_a_users_theme_by_name_and_by_path(tmp_path: Path) -> None:
         ('name = "../x"\n[colors]\nprimary = "#123456"\n', "letters, digits"),
     ],
 )
-def test_a_bad_theme_is_refused_with_a_reason(tmp_path: Path, text: str, told: str) -> None:
+def test_a_bad_theme_is_refused_with_a_reason(tmp_path: Path, text: str, reason: str) -> None:
     file = tmp_path / "bad.toml"
     file.write_text(text)
-    with pytest.raises(ThemeError, match=told):
+    with pytest.raises(ThemeError, match=reason):
         load_theme(str(file))
 
 
@@ -131,46 +133,44 @@ def test_an_unknown_theme_names_ours() -> None:
 
 
 def test_every_action_has_its_method_and_no_key_is_taken_twice() -> None:
+    app = Workbench(failing(OpenClawMemError("not opened here")))
+    screens: dict[str, WorkbenchScreen] = {"search": app.search_screen}
+    for entry in SCREENS[1:]:
+        screens[entry.name] = entry.load()(app.search, app.search_screen)  # type: ignore[call-arg]
+    screens["chunks"] = ChunksScreen(app.search, "MEMORY.md")
+    owners = {where: (screen,) for where, screen in screens.items()} | {"everywhere": tuple(screens.values())}
     for action in ACTIONS:
-        owners: dict[str, tuple[type, ...]] = {
-            "knobs": (KnobPanel,),
-            "providers": (ProvidersScreen,),
-            "index": (IndexScreen,),
-            "chunks": (ChunksScreen,),
-            "everywhere": (SearchScreen, ProvidersScreen, IndexScreen, ChunksScreen),
-        }
-        for owner in owners.get(action.where, (SearchScreen,)):
-            assert hasattr(owner, f"action_{action.id}"), action.id
-    for where in (*SCREENS, "knobs"):
+        if action.command.startswith("app."):
+            assert hasattr(app, "action_show")
+            continue
+        if action.where == "knobs":
+            assert hasattr(KnobPanel, f"action_{action.id}"), action.id
+        for owner in owners.get(action.where, ()):
+            assert callable(getattr(owner, f"action_{action.id}", None)), action.id
+    assert {action.where for action in ACTIONS} == {*owners, "knobs"}
+    for where in (*screens, "knobs"):
         keys = Counter(key for a in offered(where) for key in a.keys.split(","))
         assert {key for key, times in keys.items() if times > 1} <= {"g"}
 
 
 def test_the_key_table_of_the_readme_is_fresh() -> None:
-    told = keys_markdown()
+    table = keys_markdown()
     for action in ACTIONS:
         if action.shown:
-            assert action.help in told
+            assert action.help in table
     readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    assert told.strip() in readme, "run keys_markdown() and put it between the key marks of the README"
+    assert table.strip() in readme, "run keys_markdown() and put it between the key marks of the README"
 
 
 def test_pure_modules_do_not_import_textual() -> None:
-    modules = [
-        "format",
-        "spans",
-        "state",
-        "guide",
-        "editor",
-        "export",
-        "comparison",
-        "providers",
-        "health",
-        "keeper",
-        "lab",
-    ]
-    names = ("hits", "waterfall", "funnel", "preview", "knobs", "status", "terms", "providers", "faults")
-    modules += [f"lines.{name}" for name in names]
+    search = ["state", "lessons", "export", "comparison", "presenter", "render.hits", "render.waterfall"]
+    search += ["render.funnel", "render.preview", "render.knobs"]
+    index = ("presenter", "render.files", "render.doctor", "render.chunks", "render.summary")
+    modules = ["editor", "presenter", "service", "memory_thread", "sync_controller", "features"]
+    modules += [f"render.{name}" for name in ("format", "spans", "status", "terms")]
+    modules += [f"features.search.{name}" for name in search]
+    modules += [f"features.index.{name}" for name in index]
+    modules += [f"features.providers.{name}" for name in ("presenter", "render")]
     code = "import sys\n" + "".join(f"import openclaw_mem_tui.{name}\n" for name in modules)
     code += "print([m for m in ('textual', 'apsw', 'numpy') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from openclaw_mem_tui.features.providers.render.chain import dollars
 from openclaw_mem_tui.render import format as fmt
 
 
@@ -125,7 +124,7 @@ def test_sizes(count: int, shown: str) -> None:
     ("amount", "shown"), [(0.13, "$0.13"), (12.5, "$12.50"), (0.0042, "$0.0042"), (1e-6, "less than $0.0001")]
 )
 def test_amounts_of_money(amount: float, shown: str) -> None:
-    assert dollars(amount) == shown
+    assert fmt.dollars(amount) == shown
 
 
 def test_bars_meet_where_one_ends_and_the_next_begins() -> None:

@@ -21,9 +21,7 @@ from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
-from openclaw_mem_tui.screens.confirm import ConfirmScreen
-from openclaw_mem_tui.screens.help import HelpScreen
-from openclaw_mem_tui.screens.pick import PickScreen
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen, PickScreen
 
 
 def index_screen(app: Workbench) -> IndexScreen:
@@ -73,7 +71,7 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(
         assert "84 files · 97 chunks · 97 of 97 vectors" in facts and "fresh" in facts
         assert "chunks of 400 tokens, 80 overlap" in facts and "= as configured" in facts
         assert screen.files.drawn and len(screen.files.drawn) == 84
-        assert "MEMORY.md" in screen.files.text and "● indexed" in screen.files.text
+        assert "MEMORY.md" in screen.files.text and "● up to date" in screen.files.text
         assert "healthy" in str(screen.doctor.border_title)
         assert "✓ integrity" in screen.doctor.text and "✓ recall" in screen.doctor.text
         assert "sync" in screen.events.text and "84 files new or changed" in screen.events.text
@@ -85,7 +83,7 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(
         await press(pilot, "tab")
         assert screen.doctor.has_focus and "finding" in screen.detail.text
         await press(pilot, "G")
-        assert "check" in screen.detail.text and "seen" in screen.detail.text
+        assert "check" in screen.detail.text and "result" in screen.detail.text
         await press(pilot, "tab")
         assert screen.events.has_focus and "texts embedded" in screen.detail.text
         await press(pilot, "tab")
@@ -111,17 +109,17 @@ async def test_changed_files_come_first_and_y_syncs_them(
         make.disturb(tmp_path)
         await press(pilot, "1", "3")
         rows = screen.files.text.splitlines()
-        assert "MEMORY.md" in rows[0] and "changed +48 B" in rows[0]
-        assert "changed −" in rows[1] and "− gone" in rows[2] and "left out" in rows[3]
+        assert "MEMORY.md" in rows[0] and "modified +48 B" in rows[0]
+        assert "modified −" in rows[1] and "− deleted" in rows[2] and "excluded" in rows[3]
         assert "stale since" in shown(screen, "#facts") and "3 files to sync (y)" in shown(screen, "#facts")
-        assert "1 file left out" in shown(screen, "#facts")
+        assert "1 file excluded" in shown(screen, "#facts")
         assert "searches find the old text until the next sync" in " ".join(screen.detail.text.split())
         await press(pilot, "y")
-        assert shown(screen, "#facts").splitlines()[-1].split() == "state fresh · 1 file left out".split()
+        assert shown(screen, "#facts").splitlines()[-1].split() == "state fresh · 1 file excluded".split()
         assert "to sync" not in shown(screen, "#facts")
-        assert all("● indexed" in row for row in screen.files.text.splitlines()[1:])
-        assert "left out" in screen.files.text.splitlines()[0]
-        assert "2 files changed, 1 gone in" in shown(screen, "#status")
+        assert all("● up to date" in row for row in screen.files.text.splitlines()[1:])
+        assert "excluded" in screen.files.text.splitlines()[0]
+        assert "2 files modified, 1 deleted in" in shown(screen, "#status")
         assert screen.events.text.count("sync") == 2
 
 
@@ -131,7 +129,7 @@ async def test_a_change_that_the_watcher_sees_reaches_the_screen(tmp_path: Path)
 
         def is_indexed() -> bool:
             rows = screen.files.text.splitlines()
-            return any("memory/seen.md" in row and "● indexed" in row for row in rows)
+            return any("memory/seen.md" in row and "● up to date" in row for row in rows)
 
         await until(pilot, is_indexed)
         assert "85 files" in shown(screen, "#facts")
@@ -148,8 +146,8 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         await press(pilot, "d")
         assert "error" in str(screen.doctor.border_title)
         await press(pilot, "tab")
-        told = " ".join(screen.detail.text.split())
-        assert "✗ error" in told and "fix f from" in told and "openclaw-mem doctor --fix" in told
+        drawn = " ".join(screen.detail.text.split())
+        assert "✗ error" in drawn and "repair f from" in drawn and "openclaw-mem doctor --fix" in drawn
         await press(pilot, "f")
         assert isinstance(pilot.app.screen, ConfirmScreen)
         assert "Notes are not touched" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
@@ -161,10 +159,10 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         assert "keyword 0 of 5 · vector 5 of 5" in chunks.query_one("#status").text
         await press(pilot, "escape", "f", "enter")
         assert "healthy" in str(screen.doctor.border_title)
-        assert "fixed:" in shown(screen, "#status")
+        assert "repaired:" in shown(screen, "#status")
         assert "doctor" in screen.events.text.splitlines()[0]
         await press(pilot, "f")
-        assert "nothing that it could fix" in shown(screen, "#status")
+        assert "nothing to repair" in shown(screen, "#status")
 
 
 async def test_the_deep_doctor_looks_at_every_note(tmp_path: Path) -> None:
@@ -216,7 +214,7 @@ async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
 
 async def test_a_rebuild_is_shown_before_it_is_done(tmp_path: Path) -> None:
     async with opened(unwatched(tmp_path)) as (pilot, screen):
-        before = screen.desk.look.overview
+        before = screen.presenter.state.overview
         assert before is not None
         await press(pilot, "Y")
         assert isinstance(pilot.app.screen, ConfirmScreen)
@@ -228,11 +226,11 @@ async def test_a_rebuild_is_shown_before_it_is_done(tmp_path: Path) -> None:
         await press(pilot, "Y", "enter")
         assert "rebuilt with 84 files" in shown(screen, "#status")
         assert "rebuild" in screen.events.text.splitlines()[0]
-        after = screen.desk.look.overview
+        after = screen.presenter.state.overview
         assert after is not None and after.freshness.generation > before.freshness.generation
         assert after.counts == before.counts
         await press(pilot, "1")
-        assert lab(pilot.app).lab.view.answers  # type: ignore[arg-type]
+        assert lab(pilot.app).search.view.answers  # type: ignore[arg-type]
 
 
 async def test_verify_reads_files_whose_times_lie(tmp_path: Path) -> None:
@@ -278,7 +276,9 @@ async def test_chunks_of_a_file_that_changes_are_read_again(tmp_path: Path) -> N
         screen = pilot.app.screen
         assert isinstance(screen, ChunksScreen) and screen.anatomy is not None
         (notes(tmp_path) / "MEMORY.md").write_text("One short line.\n")
-        await until(pilot, lambda: len(screen.anatomy.pieces) == 1 and screen.lab.activity.phase == "ready")
+        await until(
+            pilot, lambda: len(screen.anatomy.pieces) == 1 and screen.search.activity.phase == "ready"
+        )
         await settled(pilot)
         assert len(screen.pieces.drawn) == 1 and "One short line." in screen.text.text
         assert "the index holds this text" in screen.query_one("#cut").text  # type: ignore[attr-defined]
@@ -318,10 +318,10 @@ async def test_orders_and_finding_a_file(tmp_path: Path) -> None:
         for _ in range(5):
             await press(pilot, "o")
             assert screen.selected is not None and screen.selected.path == chosen.path
-            orders.append(screen.desk.look.order)
+            orders.append(screen.presenter.state.order)
         assert orders == ["path", "size", "chunks", "newest", "state"]
         await press(pilot, "o", "o", "g")
-        sizes = [row.size or 0 for row in screen.desk.look.files]
+        sizes = [row.size or 0 for row in screen.presenter.state.files]
         assert sizes == sorted(sizes, reverse=True)
         await press(pilot, "slash")
         assert isinstance(pilot.app.screen, PickScreen)
@@ -350,14 +350,15 @@ async def test_screens_lead_to_each_other_and_the_lab_lies_below(tmp_path: Path)
         await press(pilot, "3", "enter")
         assert isinstance(pilot.app.screen, ChunksScreen) and len(pilot.app.screen_stack) == 3
         await press(pilot, "1")
+        assert isinstance(pilot.app, Workbench)
         assert pilot.app.screen is lab(pilot.app) and len(pilot.app.screen_stack) == 1
         await press(pilot, "3")
         assert pilot.app.screen is screen
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
-        told = pilot.app.screen.query_one("HelpText").text
-        assert "build a new index" in told and "Reading the index" in told and "knob" not in told
+        drawn = pilot.app.screen.query_one("HelpText").text
+        assert "build a new index" in drawn and "Reading the index" in drawn and "knob" not in drawn
         await pilot.press("escape")
         await pilot.pause()
         titles = [command.title for command in pilot.app.get_system_commands(screen)]
@@ -367,7 +368,7 @@ async def test_screens_lead_to_each_other_and_the_lab_lies_below(tmp_path: Path)
 async def test_thousands_of_files_cost_what_is_seen(tmp_path: Path) -> None:
     """Rows are drawn when they are in sight: never all of them, also when the cursor jumps."""
     from openclaw_mem_tui.render.spans import Line, Span
-    from openclaw_mem_tui.widgets.table import Table
+    from openclaw_mem_tui.widgets.lists import Table
 
     async with opened(unwatched(tmp_path)) as (pilot, screen):
         drawn: list[int] = []

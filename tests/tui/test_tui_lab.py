@@ -18,8 +18,8 @@ from textual.widget import Widget
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.render import preview as preview_lines
 from openclaw_mem_tui.features.search.screen import SearchScreen
-from openclaw_mem_tui.screens.help import HelpScreen
-from openclaw_mem_tui.screens.pick import PickScreen
+from openclaw_mem_tui.widgets.dialogs import HelpScreen, PickScreen
+from openclaw_mem_tui.widgets.edges import KeyBar
 
 DRILL = "how long did the last restore drill take"
 
@@ -47,11 +47,11 @@ async def test_typing_searches_and_enter_goes_to_the_hits(tmp_path: Path) -> Non
         assert "Type to search them" in screen.hits.text
         await press(pilot, *"restore", "space", *"drill", "enter")
         assert screen.hits.has_focus
-        assert screen.lab.view.query == "restore drill"
+        assert screen.search.view.query == "restore drill"
         assert "restore-drill.md" in screen.hits.text.splitlines()[1]
         assert "found" in str(screen.query_line.border_subtitle)
         assert "fused" in screen.funnel.text
-        assert screen.lab.history.queries == ["restore drill"]
+        assert screen.search.history.queries == ["restore drill"]
 
 
 @pytest.mark.parametrize("size", [LARGE, SMALL, (60, 16), (50, 12), (200, 50), (30, 8)])
@@ -98,18 +98,18 @@ async def test_dropped_rows_hide_and_columns_cycle(tmp_path: Path) -> None:
 
 async def test_a_knob_ranks_in_the_same_frame_and_resets(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
-        before = len(screen.lab.view.trace.returned)  # type: ignore[union-attr]
+        before = len(screen.search.view.trace.returned)  # type: ignore[union-attr]
         await pilot.press("p", "left", "left", "left", "left")
         await pilot.pause()
-        assert not screen.lab.view.pending
-        assert screen.lab.view.knobs.min_score == pytest.approx(0.15)
-        assert len(screen.lab.view.trace.returned) > before  # type: ignore[union-attr]
+        assert not screen.search.view.pending
+        assert screen.search.view.knobs.min_score == pytest.approx(0.15)
+        assert len(screen.search.view.trace.returned) > before  # type: ignore[union-attr]
         assert "was 0.35" in screen.knob_panel.text
         assert "new" in screen.hits.text and "baseline default" in screen.funnel.text
         await press(pilot, "u")
-        assert screen.lab.view.knobs == screen.lab.view.defaults
+        assert screen.search.view.knobs == screen.search.view.defaults
         await press(pilot, "shift+left", "U")
-        assert screen.lab.view.knobs == screen.lab.view.defaults
+        assert screen.search.view.knobs == screen.search.view.defaults
         await press(pilot, "escape")
         assert screen.hits.has_focus and not screen.knobs_open
 
@@ -119,7 +119,7 @@ async def test_a_knob_that_retrieves(tmp_path: Path) -> None:
         await press(pilot, "p", *["down"] * 8)
         assert screen.knob_panel.name_at_cursor == "lexical_form"
         await press(pilot, "right")
-        view = screen.lab.view
+        view = screen.search.view
         assert not view.pending and view.trace is not None and view.trace.knobs.lexical_form == "and"
         assert view.baseline is not None and view.baseline.trace.knobs.lexical_form == "or"
 
@@ -130,15 +130,15 @@ async def test_every_profile_can_be_chosen(tmp_path: Path) -> None:
         seen = set()
         for _ in range(4):
             await press(pilot, "right")
-            seen.add(screen.lab.view.trace.knobs.profile)  # type: ignore[union-attr]
-            assert screen.lab.view.answers
+            seen.add(screen.search.view.trace.knobs.profile)  # type: ignore[union-attr]
+            assert screen.search.view.answers
         assert {"documented", "workbench"} <= seen
 
 
 async def test_baseline_pins_and_clears(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
         await press(pilot, "s", "b", "s")
-        assert screen.lab.view.knobs.mode == "vector"
+        assert screen.search.view.knobs.mode == "vector"
         assert "baseline pinned" in screen.funnel.text
         await press(pilot, "B")
         assert "baseline default" in screen.funnel.text
@@ -147,32 +147,32 @@ async def test_baseline_pins_and_clears(tmp_path: Path) -> None:
 async def test_get_render_citations_and_copy(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
         await press(pilot, "enter")
-        assert screen.preview_kind == "get" and "lines 1–" in screen.preview.text
+        assert screen.preview.kind == "get" and "lines 1–" in screen.preview.text
         await press(pilot, "enter")
-        assert screen.preview_kind == "snippet"
+        assert screen.preview.kind == "snippet"
         await press(pilot, "m")
-        assert screen.preview_kind == "markdown" and "Runbook: restore drill" in screen.preview.text
+        assert screen.preview.kind == "markdown" and "Runbook: restore drill" in screen.preview.text
         await press(pilot, "escape", "t", "t")
-        assert screen.citations == "off" and "Source:" not in screen.preview.text
+        assert screen.preview.citations == "off" and "Source:" not in screen.preview.text
         await press(pilot, "y")
         assert pilot.app.clipboard == "memory/runbooks/restore-drill.md:1"
         await press(pilot, "t", "t", "Y")
         assert pilot.app.clipboard.endswith("Source: memory/runbooks/restore-drill.md#L1-L17")
 
 
-async def test_history_older_newer_and_fuzzy(tmp_path: Path) -> None:
+async def test_history_previous_next_and_fuzzy(tmp_path: Path) -> None:
     async with running(tmp_path) as (pilot, screen):
         await press(pilot, *"heron", "enter", "slash", "ctrl+u", *"alarm", "enter")
         await press(pilot, "n")
-        assert screen.lab.view.query == "heron" and screen.query_line.value == "heron"
+        assert screen.search.view.query == "heron" and screen.query_line.value == "heron"
         await press(pilot, "N")
-        assert screen.lab.view.query == "alarm"
+        assert screen.search.view.query == "alarm"
         await pilot.press("R")
         await pilot.pause()
         assert isinstance(pilot.app.screen, PickScreen)
         await pilot.press(*"hro", "enter")
         await settled(pilot)
-        assert screen.lab.view.query == "heron"
+        assert screen.search.view.query == "heron"
 
 
 async def test_export_writes_and_says_where(tmp_path: Path) -> None:
@@ -182,11 +182,11 @@ async def test_export_writes_and_says_where(tmp_path: Path) -> None:
             await pilot.pause()
             await pilot.press(letter)
             await settled(pilot)
-            assert "wrote" in screen.lab.activity.said
+            assert "wrote" in screen.search.activity.said
         files = {path.suffix: path for path in (tmp_path / "data" / "exports").iterdir()}
         assert set(files) == {".json", ".md", ".svg", ".json5"}
         assert json.loads(files[".json"].read_text())["query"] == DRILL
-        assert str(files[".json5"]) in screen.lab.activity.said
+        assert str(files[".json5"]) in screen.search.activity.said
 
 
 async def test_help_comes_from_the_table(tmp_path: Path) -> None:
@@ -194,8 +194,8 @@ async def test_help_comes_from_the_table(tmp_path: Path) -> None:
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
-        told = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
-        assert "pin this run as the baseline" in told and "in the order in which the agent gets" in told
+        drawn = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
+        assert "pin this run as the baseline" in drawn and "in the order in which the agent gets" in drawn
         await pilot.press("escape")
         await pilot.pause()
         assert pilot.app.screen is screen
@@ -228,9 +228,9 @@ async def test_the_edited_note_is_searched_again(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query="zebra crossing") as (pilot, screen):
         note = tmp_path / "demo" / "workspace" / "memory" / "projects" / "lantern.md"
         note.write_text(note.read_text() + "\n- a zebra crossing was painted\n")
-        await until(pilot, lambda: "lantern.md changed" in screen.lab.activity.said)
+        await until(pilot, lambda: "lantern.md modified" in screen.search.activity.said)
         await settled(pilot)
-        assert "lantern.md changed" in screen.status_line.text
+        assert "lantern.md modified" in screen.status_line.text
         assert "lantern.md" in screen.hits.text.splitlines()[1]
 
 
@@ -249,8 +249,8 @@ async def test_no_key_asks_for_a_new_layout(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setattr(Widget, "refresh", counting)
         await press(pilot, "b", "escape", "j", "k", "v", "v", "v", "t", "t", "t")
         assert asked == []
-        screen.knob_panel.show(screen.lab.view.knobs, screen.lab.view.defaults)
-        screen.tune(screen.lab.view.knobs.set({"vector_weight": 0.75}))
+        screen.knob_panel.show(screen.search.view.knobs, screen.search.view.defaults)
+        screen.tune(screen.search.view.knobs.set({"vector_weight": 0.75}))
         await settled(pilot)
         assert asked == []
 
@@ -288,8 +288,8 @@ async def test_quit(tmp_path: Path) -> None:
 async def test_the_first_lesson_is_loaded(tmp_path: Path) -> None:
     async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
         assert "lesson 1 of 12" in screen.lesson.text
-        assert screen.lab.view.knobs.decay and screen.lab.view.baseline_name == "lesson"
-        assert "lessons" in screen.keys.text
+        assert screen.search.view.knobs.decay and screen.search.view.baseline_name == "lesson"
+        assert "lessons" in screen.query_one(KeyBar).text
         await press(pilot, "right_square_bracket")
         assert "lesson 2 of 12" in screen.lesson.text
         assert "Nothing passes" in screen.hits.text
@@ -301,8 +301,8 @@ async def test_the_first_lesson_is_loaded(tmp_path: Path) -> None:
 async def test_a_lesson_opens_on_the_row_that_it_lost(tmp_path: Path, size: tuple[int, int]) -> None:
     async with running(tmp_path, size, demo=world.make.demo_guide()) as (_, screen):
         row = screen.hits.selected
-        assert row is not None and screen.lab.view.baseline is not None
-        assert not row.returned and screen.lab.view.baseline.ranks[row.chunk_id] == 1
+        assert row is not None and screen.search.view.baseline is not None
+        assert not row.returned and screen.search.view.baseline.ranks[row.chunk_id] == 1
         assert "not returned" in screen.waterfall.text
         seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
         assert any(line.startswith("▌") for line in seen)
@@ -340,10 +340,10 @@ async def test_lessons_can_be_picked_and_left(tmp_path: Path) -> None:
         assert isinstance(pilot.app.screen, PickScreen)
         await pilot.press("down", "down", "enter")
         await settled(pilot)
-        assert "lesson 3 of 12" in screen.lesson.text and screen.lab.view.knobs.mmr
+        assert "lesson 3 of 12" in screen.lesson.text and screen.search.view.knobs.mmr
         await press(pilot, "slash", "ctrl+u", *"heron")
         assert not screen.lesson.display
-        assert screen.lab.view.knobs == screen.lab.view.defaults and not screen.lab.view.compares
+        assert screen.search.view.knobs == screen.search.view.defaults and not screen.search.view.compares
 
 
 @pytest.mark.parametrize("size", [LARGE, SMALL])
@@ -351,7 +351,7 @@ async def test_every_lesson_shows_hits_or_says_why(tmp_path: Path, size: tuple[i
     async with running(tmp_path, size, demo=world.make.demo_guide()) as (pilot, screen):
         for _ in range(12):
             await press(pilot, "right_square_bracket")
-            view = screen.lab.view
+            view = screen.search.view
             assert view.answers and view.trace is not None
             assert view.compares, view.query
             assert view.trace.returned or "Nothing" in screen.hits.text

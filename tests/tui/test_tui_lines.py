@@ -13,7 +13,7 @@ from openclaw_mem_tui.features.search import state
 from openclaw_mem_tui.features.search.render import funnel, hits, knobs, preview
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.render import spans, status
-from openclaw_mem_tui.render.status import Activity, Place
+from openclaw_mem_tui.render.status import Activity, Header
 from openclaw_mem_tui.render.terms import Marker
 
 EVERYTHING = Knobs().set({"decay": True, "mmr": True, "min_score": 0.3})
@@ -332,7 +332,7 @@ def test_a_fallback_is_said() -> None:
     made = replace(world.pool(), fallback=Fallback("openai", "401"))
     view = state.answered(state.asked(state.View(Knobs(), Knobs()), "router vlan"), made)
     told = texts(status.soundness(view, Activity(), 100))
-    assert "Fallback: keywords answer for openai" in told and "401" in told
+    assert "Fallback: BM25 only for openai" in told and "401" in told
 
 
 def test_status_gives_way_to_what_was_just_said() -> None:
@@ -346,7 +346,7 @@ def test_status_gives_way_to_what_was_just_said() -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 def test_edges_fit(width: int) -> None:
-    place = Place("main", "/home/someone/" + "deep/" * 20, "builtin", "static-minilm", True)
+    place = Header("main", "/home/someone/" + "deep/" * 20, "builtin", "static-minilm", True)
     fresh = Freshness("stale", 41, world.NOW, ("a.md",), 1)
     for phase in ("opening", "syncing", "ready", "failed"):
         activity = Activity(phase=phase, label="memory/x.md", done=3, total=9, freshness=fresh, files=9)

@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
-from openclaw_mem_tui.screens.help import HelpScreen
+from openclaw_mem_tui.widgets.dialogs import HelpScreen
 from support.embed_server import Fault, Server, hang, running_server, unauthorized
 from support.providers import World, make_world
 
@@ -94,19 +94,19 @@ async def test_the_screen_is_built_when_it_is_asked_for_and_the_lab_keeps_its_st
 async def test_the_chain_says_who_serves_and_the_pane_says_all(tmp_path: Path) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
         rows = screen.chain.text.splitlines()
-        assert any("static" in row and "primary" in row and "● serving" in row for row in rows)
+        assert any("static" in row and "primary" in row and "● active" in row for row in rows)
         assert "○ ready" in rows[-1] and "keywords" in rows[-1]
         assert screen.selected is not None and screen.selected.name == "static"
-        told = screen.link_pane.text
-        assert "stays on this machine" in told and "97 of 97 passages" in told and "free" in told
+        drawn = screen.link_pane.text
+        assert "stays on this machine" in drawn and "97 of 97 passages" in drawn and "free" in drawn
         assert "97 entries" in screen.query_one("#cache").text  # type: ignore[attr-defined]
-        assert "vectors of static-minilm-256-int8 and keywords" in " ".join(screen.last.text.split())
+        assert "vectors of static-minilm-256-int8 and BM25" in " ".join(screen.last.text.split())
         await press(pilot, "g")
-        assert "· skipped" in screen.link_pane.text
+        assert "· not selected" in screen.link_pane.text
         await press(pilot, "r")
         assert "is not in use" in screen.query_one("#status").text  # type: ignore[attr-defined]
         await press(pilot, "G", "r")
-        assert "keywords need no provider" in screen.query_one("#status").text  # type: ignore[attr-defined]
+        assert "BM25 needs no provider" in screen.query_one("#status").text  # type: ignore[attr-defined]
 
 
 async def test_without_a_query_the_screen_says_so(tmp_path: Path) -> None:
@@ -123,11 +123,11 @@ async def test_a_provider_is_asked_and_answers(remote: World) -> None:
             asked = len(server.requests)
             await press(pilot, "r")
             assert len(server.requests) == asked + 1
-            told = " ".join(screen.link_pane.text.split())
-            assert "● serving" in told and "answered in" in told
-            assert "stays on this machine" in told and "free" in told
-            assert "config.toml" in told.replace(" ", "") and "hash-bow-256" in told
-            assert "today" in told and "30 days" in told and "token" in told
+            drawn = " ".join(screen.link_pane.text.split())
+            assert "● active" in drawn and "answered in" in drawn
+            assert "stays on this machine" in drawn and "free" in drawn
+            assert "config.toml" in drawn.replace(" ", "") and "hash-bow-256" in drawn
+            assert "today" in drawn and "30 days" in drawn and "token" in drawn
             assert "openai answered in" in screen.query_one("#status").text  # type: ignore[attr-defined]
             assert SECRET not in every_text(screen)
             assert SECRET not in pilot.app.export_screenshot()
@@ -140,20 +140,20 @@ async def test_a_provider_that_refuses_is_shown_with_reason_and_next_try(remote:
         async with opened(app) as (pilot, screen):
             server.forever = unauthorized()
             await press(pilot, "r")
-            told = " ".join(screen.link_pane.text.split())
-            assert "✗ failed since" in told and "next try at" in told and "401" in told
+            drawn = " ".join(screen.link_pane.text.split())
+            assert "✗ circuit open since" in drawn and "; retry at" in drawn and "401" in drawn
             assert "openai did not answer" in screen.query_one("#status").text  # type: ignore[attr-defined]
             keywords = screen.chain.text.splitlines()[-1]
-            assert "● serving" in keywords
+            assert "● active" in keywords
             assert SECRET not in every_text(screen) and SECRET not in app.export_screenshot()
             await press(pilot, "escape", "slash", "x", "enter")
             notes = lab(app).notes.text
-            assert "Fallback since" in notes and "keywords answer for openai" in notes
-            assert "next try" in notes and "keywords answer" in lab(app).status_line.text
+            assert "Fallback since" in notes and "BM25 only for openai" in notes
+            assert "retry at" in notes and "BM25 only" in lab(app).status_line.text
             server.forever = None
             remote.clock.forward(3600)
             await press(pilot, "2", "r")
-            assert "● serving" in screen.link_pane.text
+            assert "● active" in screen.link_pane.text
 
 
 @pytest.mark.parametrize("size", [LARGE, SMALL])
@@ -185,14 +185,14 @@ async def test_asking_blocks_nothing_and_leaving_stops_waiting(remote: World) ->
             start = time.monotonic()
             await pilot.press("r")
             screen = providers(app)
-            await until(pilot, lambda: "◐ asking" in screen.chain.text)
-            assert "◐ asking" in screen.chain.text
-            assert "asking openai" in screen.query_one("#status").text  # type: ignore[attr-defined]
+            await until(pilot, lambda: "◐ probing" in screen.chain.text)
+            assert "◐ probing" in screen.chain.text
+            assert "probing openai" in screen.query_one("#status").text  # type: ignore[attr-defined]
             await pilot.press("r")
             await pilot.pause(0.1)
             assert len([one for one in server.requests if one.body["input"] in ("memory", ["memory"])]) == 1
             await press(pilot, "escape", "slash", *" ghent")
-            assert lab(app).lab.view.query == "red bicycle ghent" and lab(app).lab.view.answers
+            assert lab(app).search.view.query == "red bicycle ghent" and lab(app).search.view.answers
             await press(pilot, "escape", "2")
             assert "asking" not in screen.query_one("#status").text  # type: ignore[attr-defined]
         assert time.monotonic() - start < 19, "less than the provider hangs"
@@ -233,13 +233,13 @@ async def test_help_palette_and_quit(tmp_path: Path) -> None:
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
-        told = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
-        assert "switch all faults off" in told and "Reading the chain" in told
-        assert "knob" not in told.lower()
+        drawn = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
+        assert "stop all simulated faults" in drawn and "Reading the chain" in drawn
+        assert "knob" not in drawn.lower()
         await pilot.press("escape")
         await pilot.pause()
         titles = [command.title for command in pilot.app.get_system_commands(screen)]
-        assert "Ask the selected provider now" in titles and "Search lab" in titles
+        assert "Probe the selected provider now" in titles and "Search lab" in titles
         in_lab = [command.title for command in pilot.app.get_system_commands(lab(pilot.app))]  # type: ignore[arg-type]
         assert "Providers, fallback and faults" in in_lab
         await pilot.press("q")
@@ -291,6 +291,6 @@ async def test_the_fallback_provider_answers_and_is_named(remote: World) -> None
             assert SECRET not in screen.notes.text
             await press(pilot, "2")
             rows = providers(app).chain.text.splitlines()
-            assert any("openai" in row and "✗ failed" in row for row in rows)
-            assert any("static" in row and "fallback" in row and "● serving" in row for row in rows)
+            assert any("openai" in row and "✗ circuit open" in row for row in rows)
+            assert any("static" in row and "fallback" in row and "● active" in row for row in rows)
             assert "401" in providers(app).last.text

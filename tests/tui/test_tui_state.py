@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import lab_world as world
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
+from openclaw_mem_tui.bindings import ACTIONS
+from openclaw_mem_tui.features import SCREENS, ScreenEntry
 from openclaw_mem_tui.features.search import state
 from openclaw_mem_tui.features.search.state import History, View
+from openclaw_mem_tui.service import Service
+from openclaw_mem_tui.sync_controller import SyncController
 
 
 def test_a_free_knob_ranks_at_once() -> None:
@@ -131,10 +137,10 @@ def test_history_walks_and_merges() -> None:
     for query in ("router", "router vlan", "heron", "router vlan"):
         history.add(query)
     assert history.queries == ["heron", "router vlan"]
-    assert history.older() == "heron"
-    assert history.older() is None
-    assert history.newer() == "router vlan"
-    assert history.newer() is None
+    assert history.previous() == "heron"
+    assert history.previous() is None
+    assert history.next() == "router vlan"
+    assert history.next() is None
     history.add("  ")
     assert len(history.queries) == 2
 
@@ -149,3 +155,32 @@ def test_history_is_bounded() -> None:
 def test_fuzzy_finds_letters_in_order_compact_first() -> None:
     found = state.fuzzy("rtvl", ["heron", "router vlan", "r t v l compact", "restore the last"])
     assert "heron" not in found and found[0] == "r t v l compact" and "router vlan" in found
+
+
+def test_a_presenter_publishes_changes_and_only_those() -> None:
+    async def refresh() -> None:
+        pass
+
+    service = Service(world.failing(OpenClawMemError("not opened here")))
+    controller = SyncController(service, False, refresh)
+    published: list[str] = []
+
+    def listener() -> None:
+        published.append(controller.state.said)
+
+    controller.listen(listener)
+    controller.say("one")
+    controller.say("one")
+    controller.update(searching=True, said="two")
+    controller.unlisten(listener)
+    controller.say("three")
+    assert published == ["one", "two"] and controller.state.said == "three"
+
+
+@pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
+def test_every_line_of_the_screen_table_is_a_folder_and_a_key(entry: ScreenEntry) -> None:
+    screen = entry.load()
+    action = next(action for action in ACTIONS if action.id == f"show_{entry.name}")
+    assert entry.name == screen.WHERE and action.id == screen.OPENED_BY
+    assert action.keys == entry.key and action.command == f"app.show('{entry.name}')"
+    assert any(action.where == entry.name for action in ACTIONS)

@@ -55,15 +55,15 @@ async def test_syncs_that_meet_run_once_more_and_esc_stops_them_all(tmp_path: Pa
         assert kind.syncs == before + 1
         kind.held = False
         await settled(pilot)
-        assert kind.syncs == before + 2 and screen.lab.activity.phase == "ready"
+        assert kind.syncs == before + 2 and screen.search.activity.phase == "ready"
         kind.held = True
         await pilot.press("r", "r")
         await until(pilot, lambda: kind.syncs > before + 2)
         await pilot.press("escape")
         await pilot.pause(0.05)
-        assert screen.lab.activity.phase == "syncing"
+        assert screen.search.activity.phase == "syncing"
         await settled(pilot)
-        assert kind.syncs == before + 3 and screen.lab.activity.phase == "ready"
+        assert kind.syncs == before + 3 and screen.search.activity.phase == "ready"
         assert "sync stopped" in screen.status_line.text
 
 
@@ -96,5 +96,5 @@ async def test_what_a_sync_remarks_is_shown(tmp_path: Path) -> None:
     app = Workbench(make.demo_memory(tmp_path, slow_sync(notes=remarks)), initial_query="heron")
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
-        told = lab(app).notes.text
-        assert "! No vectors for 3 chunks." in told and "the index was rebuilt" in told
+        drawn = lab(app).notes.text
+        assert "! No vectors for 3 chunks." in drawn and "the index was rebuilt" in drawn

@@ -19,6 +19,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Excerpt, Fallback, Note
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.service import Service
 
@@ -168,7 +169,7 @@ async def test_a_failing_search_keeps_the_rows_and_says_why(tmp_path: Path, erro
         kind.error = None  # type: ignore[attr-defined]
         await pilot.press("x")
         await settled(pilot)
-        assert screen.lab.view.answers and not screen.lab.view.error
+        assert screen.search.view.answers and not screen.search.view.error
 
 
 async def test_a_refused_read_is_shown(tmp_path: Path) -> None:
@@ -190,7 +191,7 @@ async def test_a_slow_search_never_blocks_typing_and_can_be_cancelled(tmp_path: 
         kind.delay = 30.0  # type: ignore[attr-defined]
         start = time.monotonic()
         await pilot.press("slash", *" router")
-        await until(pilot, lambda: screen.lab.activity.searching and screen.hits.stale)
+        await until(pilot, lambda: screen.search.activity.searching and screen.hits.stale)
         assert time.monotonic() - start < 20, "less than the search takes"
         assert screen.query_line.value == "heron router"
         assert "searching" in screen.status_line.text
@@ -211,18 +212,18 @@ async def test_fast_typing_asks_the_engine_once(tmp_path: Path) -> None:
         screen.query_line.value = "he"
         screen.query_line.value = "heron"
         await settled(pilot)
-        assert screen.lab.view.query == "heron" and kind.calls == 1  # type: ignore[attr-defined]
+        assert screen.search.view.query == "heron" and kind.calls == 1  # type: ignore[attr-defined]
 
 
 async def test_history_and_knobs_answer_from_kept_pools(tmp_path: Path) -> None:
     kind = scripted()
     service = Service(make.demo_memory(tmp_path, kind))
     await service.open()
-    await service.sync(lambda done, total, label: None)
+    await service.sync(lambda done, total, label: None, SyncRequest())
     first = await service.retrieve("heron", Knobs())
     assert await service.retrieve("heron", Knobs().set({"min_score": 0.9})) is first
     assert await service.retrieve("heron", Knobs().set({"lexical_form": "and"})) is not first
-    await service.sync(lambda done, total, label: None)
+    await service.sync(lambda done, total, label: None, SyncRequest())
     assert await service.retrieve("heron", Knobs()) is not first
     await service.close()
     await service.close()
@@ -258,9 +259,9 @@ async def test_degraded_service_has_its_line(tmp_path: Path) -> None:
     app = Workbench(make.demo_memory(tmp_path, Degraded), initial_query="heron")
     async with app.run_test(size=SMALL) as pilot:
         await settled(pilot)
-        told = lab(app).notes.text
-        assert "keywords answer for openai" in told and "HTTP 401" in told
-        assert "3 notes changed since the last sync: ^[[31mx.md." in told
+        drawn = " ".join(lab(app).notes.text.split())
+        assert "BM25 only for openai" in drawn and "HTTP 401" in drawn
+        assert "3 notes changed since the last sync: ^[[31mx.md." in drawn
 
 
 async def test_a_query_without_vectors_says_so(tmp_path: Path) -> None:

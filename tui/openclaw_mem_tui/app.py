@@ -1,4 +1,4 @@
-"""The application: themes, the screens, the palette; ``run`` is what the command line calls."""
+"""The application: themes, screens, palette; ``run`` is what the command line calls."""
 
 from __future__ import annotations
 
@@ -6,38 +6,27 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.screen import Screen
 
 from openclaw_mem_themes import DEFAULT, ThemeError
-from openclaw_mem_tui.bindings import offered
-from openclaw_mem_tui.features.search.guide import DemoGuide
-from openclaw_mem_tui.features.search.presenter import Lab
+from openclaw_mem_tui.bindings import NOT_IN_PALETTE, offered
+from openclaw_mem_tui.features import SCREENS
+from openclaw_mem_tui.features.search.lessons import DemoGuide
+from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.screen import SearchScreen
-from openclaw_mem_tui.screens.palette import Palette
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
 from openclaw_mem_tui.themes import chosen_theme, mixed_variables, our_themes
-
-if TYPE_CHECKING:
-    from openclaw_mem_tui.bindings import Where
-    from openclaw_mem_tui.screens.subscreen import OverScreen
-
-
-#: Actions that the palette leaves out: they are there, or they need a place.
-_NOT_BY_NAME = frozenset(
-    {"palette", "cancel", "leave", "next_list", "pane_down", "pane_up", "next_of_index", "previous_of_index"}
-    | {"detail_down", "detail_up", "leave_index", "text_down", "text_up", "leave_chunks"}
-)
+from openclaw_mem_tui.widgets.dialogs import Palette
 
 
 class Workbench(App[int]):
     """Terminal workbench of openclaw-mem."""
 
     TITLE = "openclaw-mem"
-    CSS_PATH = ["styles/base.tcss", "styles/search.tcss", "styles/providers.tcss", "styles/index.tcss"]  # noqa: RUF012 - Textual reads it from the class
+    CSS_PATH = ["base.tcss", *(f"features/{entry.name}/styles.tcss" for entry in SCREENS)]  # noqa: RUF012
     BINDINGS = [  # noqa: RUF012
         Binding("ctrl+q", "quit", show=False, priority=True),
         Binding("f1", "screen.help", show=False),
@@ -54,29 +43,26 @@ class Workbench(App[int]):
         faults: frozenset[str] = NO_FAULTS,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """Arguments as for ``run``; ``clock`` gives epoch seconds."""
         super().__init__()
         self.service = Service(memory_factory, clock)
-        self.lab = Lab(self.service, demo is not None, faults)
-        self.guide = demo
-        self.initial_query = initial_query
-        self.search_screen = SearchScreen(self.lab, demo, initial_query)
+        self.search = SearchPresenter(self.service, demo, faults)
+        self.search_screen = SearchScreen(self.search, initial_query)
         self.theme_trouble = ""
         for own in our_themes():
             self.register_theme(own)
         self._choose_theme(theme or os.environ.get("TEXTUAL_THEME") or DEFAULT, theme_folder)
 
     def _choose_theme(self, name: str, folder: Path | None) -> None:
-        if name in self.available_themes and not (folder and (folder / f"{name}.toml").is_file()):
-            self.theme = name
-            return
-        try:
-            chosen = chosen_theme(name, folder)
-        except ThemeError as error:
-            self.theme_trouble = str(error)
-            self.theme = DEFAULT
-            return
-        self.register_theme(chosen)
-        self.theme = chosen.name
+        if name not in self.available_themes or (folder and (folder / f"{name}.toml").is_file()):
+            try:
+                chosen = chosen_theme(name, folder)
+            except ThemeError as error:
+                self.theme_trouble, name = str(error), DEFAULT
+            else:
+                self.register_theme(chosen)
+                name = chosen.name
+        self.theme = name
 
     def get_css_variables(self) -> dict[str, str]:
         variables = super().get_css_variables()
@@ -87,57 +73,40 @@ class Workbench(App[int]):
 
     def on_mount(self) -> None:
         if self.theme_trouble:
-            self.lab.say(self.theme_trouble)
+            self.search.say(self.theme_trouble)
 
     async def on_unmount(self) -> None:
         await self.service.close()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every action of the screen by name, then the themes."""
-        where: Where = getattr(screen, "WHERE", "lab")
+        where = getattr(screen, "WHERE", "search")
         for action in offered(where):
-            if (action.group == "Hits" and not action.rank) or action.id in _NOT_BY_NAME:
-                continue
-            if screen.check_action(action.id, ()):
+            if action.id not in NOT_IN_PALETTE and screen.check_action(action.id, ()):
                 yield SystemCommand(
                     action.help[:1].upper() + action.help[1:],
                     f"key {action.shown}",
-                    lambda name=action.id: self.call_later(self.run_action, f"screen.{name}"),
+                    lambda command=action.command: self.call_later(self.run_action, command),
                 )
-        if where == "lab" and self.lab.view.shown_faults:
-            yield SystemCommand("Switch all faults off", "healthy answers again", self.action_clear_faults)
+        if where == "search" and self.search.view.shown_faults:
+            yield SystemCommand("Stop all simulated faults", "the baseline again", self.action_clear_faults)
         yield SystemCommand("Theme", "change the colours", self.action_change_theme)
 
-    # -- screens ------------------------------------------------------------------------------------------
-
-    def action_show_search(self) -> None:
-        """Down to the lab."""
+    def action_show(self, name: str) -> None:
+        """Show a screen of the table over the search lab, which keeps its state; built when first asked
+        for."""
+        if self.is_screen_installed(name) and self.screen is self.get_screen(name):
+            return
+        if name == SCREENS[0].name and self.screen is self.search_screen:
+            self.search_screen.hits.focus()
         while len(self.screen_stack) > 1:
             self.pop_screen()
-
-    def action_show_providers(self) -> None:
-        self._show("providers", self._make_providers)
-
-    def action_show_index(self) -> None:
-        self._show("index", self._make_index)
-
-    def _show(self, name: str, make: Callable[[], OverScreen]) -> None:
-        """One screen over the lab, which keeps its state; built when it is first asked for."""
+        if name == SCREENS[0].name:
+            return
         if not self.is_screen_installed(name):
-            self.install_screen(make(), name)
-        if self.screen is not self.get_screen(name):
-            self.action_show_search()
-            self.push_screen(name)
-
-    def _make_providers(self) -> OverScreen:
-        from openclaw_mem_tui.features.providers.screen import ProvidersScreen
-
-        return ProvidersScreen(self.lab, self.search_screen.switch_faults)
-
-    def _make_index(self) -> OverScreen:
-        from openclaw_mem_tui.features.index.screen import IndexScreen
-
-        return IndexScreen(self.lab, self.search_screen.resync)
+            entry = next(entry for entry in SCREENS if entry.name == name)
+            self.install_screen(entry.load()(self.search, self.search_screen), name)  # type: ignore[call-arg]
+        self.push_screen(name)
 
     def action_clear_faults(self) -> None:
         self.search_screen.switch_faults(NO_FAULTS)
@@ -156,11 +125,11 @@ def run(
     theme_folder: Path | None = None,
     faults: frozenset[str] = NO_FAULTS,
 ) -> int:
-    """Open the workbench and stay until the user quits; returns the exit code.
+    """Open the workbench until the user quits; returns the exit code. Blocks.
 
     ``memory_factory`` is called in a worker thread after the first frame, with the faults that the memory is
-    to have; what it raises (``OpenClawMemError``) is shown on the screen. ``faults`` are on from the start.
-    ``theme`` is a name or a path to a TOML file; ``theme_folder`` is where the user's own themes lie.
+    to simulate; an ``OpenClawMemError`` that it raises is shown on the screen. ``faults`` are simulated from
+    the start. ``theme`` is a name or a path to a TOML file; ``theme_folder`` holds the user's own themes.
     """
     app = Workbench(
         memory_factory,

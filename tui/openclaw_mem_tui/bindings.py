@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from textual.binding import Binding
 
-#: Where a key works: in the search lab (outside of the query line), in its query line, in its knob panel, on
-#: another screen; or on every screen.
-Where = Literal["lab", "query", "knobs", "providers", "index", "chunks", "everywhere"]
-SCREENS: tuple[Where, ...] = ("lab", "providers", "index", "chunks")
+from openclaw_mem_tui.features import SCREENS
+
+#: Parts of the search lab with keys of their own: every other value of ``Action.where`` is a screen.
+_PARTS = frozenset({"query", "knobs"})
 
 
 class Action(NamedTuple):
-    """``keys`` as Textual names them, comma separated; ``shown`` is what people read. ``footer`` is the short
-    text of the bottom line and ``rank`` its importance there (0: not shown; small numbers stay longest)."""
+    """``keys`` as Textual names them, comma separated; ``shown`` is how they are displayed. ``where`` is the
+    screen on which they work ("search": outside of its query line), a part of the search lab, or
+    "everywhere". ``footer`` is the short text of the bottom line and ``rank`` its importance there (0: not
+    shown; small numbers stay longest)."""
 
     id: str
     keys: str
     shown: str
     help: str
     group: str
-    where: Where = "lab"
+    where: str = "search"
     footer: str = ""
     rank: int = 0
 
+    @property
+    def command(self) -> str:
+        """The Textual action that a key or a click runs."""
+        if self.group == "Screens":
+            return f"app.show('{self.id.removeprefix('show_')}')"
+        return self.id if self.where == "knobs" else f"screen.{self.id}"
 
-_TOGGLE = "switch a fault on or off; on: compare with the healthy run"
+
+_TOGGLE = "simulate a fault, or stop; then compare with the baseline"
 _NEXT_LIST = "from the chain to the faults and back"
 _REBUILD = "build a new index, after showing what that takes"
 _VERIFY = "read every file again, whatever its date says, and sync"
 _DEEP = "deep check: cut every file again and compare with the index"
-_MEND = "fix what the doctor can, after showing what that is"
+_REPAIR = "repair what the doctor can, after showing what that is"
 _NEXT_OF_INDEX = "next list: files, doctor, events"
 
 ACTIONS: tuple[Action, ...] = (
     Action("focus_query", "slash,i", "/ i", "edit the query", "Search", footer="search", rank=1),
-    Action("older", "n", "n", "older query of the history", "Search", footer="history", rank=14),
-    Action("newer", "N", "N", "newer query of the history", "Search"),
+    Action("previous_query", "n", "n", "previous query of the history", "Search", footer="history", rank=14),
+    Action("next_query", "N", "N", "next query of the history", "Search"),
     Action("history", "ctrl+r,R", "ctrl+r R", "find a query of the history", "Search"),
-    Action("mode", "s", "s", "mode: hybrid, bm25, vector", "Search", footer="mode", rank=13),
+    Action("mode", "s", "s", "mode: hybrid, BM25 only, vectors only", "Search", footer="mode", rank=13),
     Action("cancel", "escape", "esc", "cancel the search, close what is open", "Search"),
     Action("down", "j,down", "j ↓", "next hit", "Hits"),
     Action("up", "k,up", "k ↑", "previous hit", "Hits"),
@@ -51,18 +60,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("dropped", "d", "d", "show or hide what was not returned", "Hits", footer="dropped", rank=10),
     Action("baseline", "b", "b", "pin this run as the baseline", "Hits", footer="baseline", rank=9),
     Action("clear_baseline", "B", "B", "back to the configured baseline", "Hits"),
-    Action(
-        "get",
-        "enter",
-        "enter",
-        "the lines around the chunk (memory_get)",
-        "Note",
-        footer="note",
-        rank=3,
-    ),
+    Action("get", "enter", "enter", "the lines around the chunk (memory_get)", "Note", footer="note", rank=3),
     Action("render", "m", "m", "render the Markdown of the chunk", "Note", footer="render", rank=12),
     Action("edit", "e", "e", "open the note in your editor, at the line", "Note", footer="edit", rank=9),
-    Action("copy_place", "y", "y", "copy path:line", "Note"),
+    Action("copy_location", "y", "y", "copy path:line", "Note"),
     Action("copy_snippet", "Y", "Y", "copy the snippet as the agent receives it", "Note"),
     Action("citations", "t", "t", "citations: auto, on, off", "Note"),
     Action("scroll_down", "J", "J", "scroll the lower pane down", "Note"),
@@ -94,9 +95,9 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("reset_all", "U", "U", "all knobs as configured", "Knobs", footer="", rank=0),
     Action("toggle_fault", "space", "space", _TOGGLE, "Providers", "providers", "fault", 1),
-    Action("clear_faults", "u", "u", "switch all faults off", "Providers", "providers", "clear", 4),
+    Action("clear_faults", "u", "u", "stop all simulated faults", "Providers", "providers", "clear", 4),
     Action("compare", "enter", "enter", "the last query in the lab", "Providers", "providers", "compare", 3),
-    Action("probe", "r", "r", "ask the selected provider now", "Providers", "providers", "ask", 5),
+    Action("probe", "r", "r", "probe the selected provider now", "Providers", "providers", "probe", 5),
     Action("next_list", "tab,shift+tab", "tab", _NEXT_LIST, "Providers", "providers", "chain, faults", 2),
     Action("pane_down", "J", "J", "scroll the pane below the list down", "Providers", "providers"),
     Action("pane_up", "K", "K", "scroll the pane below the list up", "Providers", "providers"),
@@ -105,14 +106,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("rebuild", "Y", "Y", _REBUILD, "Index", "index", "rebuild", 6),
     Action("verify", "v", "v", _VERIFY, "Index", "index", "verify", 7),
     Action("chunks", "enter", "enter", "the file with its chunks drawn on it", "Index", "index", "chunks", 1),
-    Action("examine", "d", "d", "the doctor looks again", "Index", "index", "check again", 5),
+    Action("examine", "d", "d", "run all checks again", "Index", "index", "check again", 5),
     Action("examine_deep", "D", "D", _DEEP, "Index", "index", "deep check", 10),
-    Action("mend", "f", "f", _MEND, "Index", "index", "fix", 2),
+    Action("repair", "f", "f", _REPAIR, "Index", "index", "repair", 2),
     Action("order", "o", "o", "files by state, path, size, chunks, time", "Index", "index", "order", 9),
     Action("find_file", "slash", "/", "find a file", "Index", "index", "find", 11),
     Action("edit_file", "e", "e", "open the file in your editor", "Index", "index", "edit", 12),
     Action("next_of_index", "tab", "tab", _NEXT_OF_INDEX, "Index", "index", "next list", 4),
-    Action("previous_of_index", "shift+tab", "shift+tab", "the list before", "Index", "index"),
+    Action("previous_of_index", "shift+tab", "shift+tab", "previous list", "Index", "index"),
     Action("detail_down", "J", "J", "scroll the lower pane down", "Index", "index"),
     Action("detail_up", "K", "K", "scroll the lower pane up", "Index", "index"),
     Action("leave_index", "escape", "esc", "stop what runs, else back to the search lab", "Index", "index"),
@@ -122,19 +123,18 @@ ACTIONS: tuple[Action, ...] = (
         "edit_chunk", "e", "e", "open the file in your editor, at the chunk", "Chunks", "chunks", "edit", 2
     ),
     Action("leave_chunks", "escape,enter", "esc", "back to the index", "Chunks", "chunks", "back", 3),
-    Action("show_search", "1", "1", "search lab", "Screens", "everywhere", "lab", 6),
-    Action(
-        "show_providers", "2", "2", "providers, fallback and faults", "Screens", "everywhere", "providers", 7
-    ),
-    Action(
-        "show_index",
-        "3",
-        "3",
-        "index health: files, doctor, events",
-        "Screens",
-        "everywhere",
-        "index",
-        8,
+    *(
+        Action(
+            f"show_{entry.name}",
+            entry.key,
+            entry.key,
+            entry.help,
+            "Screens",
+            "everywhere",
+            entry.footer,
+            entry.rank,
+        )
+        for entry in SCREENS
     ),
     Action("guide", "g", "g", "the lessons of the demo", "More", footer="lessons", rank=5),
     Action(
@@ -154,37 +154,43 @@ ACTIONS: tuple[Action, ...] = (
     Action("quit", "q", "q ctrl+q", "quit", "More", "everywhere", footer="quit", rank=5),
 )
 
+#: Actions that the palette does not offer: they are there under another name, or only move within a screen.
+NOT_IN_PALETTE = frozenset(
+    {"palette", "cancel", "leave", "next_list", "pane_down", "pane_up", "next_of_index", "previous_of_index"}
+    | {"detail_down", "detail_up", "leave_index", "text_down", "text_up", "leave_chunks"}
+    | {action.id for action in ACTIONS if action.group == "Hits" and not action.rank}
+)
+
 BY_ID = {action.id: action for action in ACTIONS}
 GROUPS: tuple[str, ...] = tuple(dict.fromkeys(action.group for action in ACTIONS))
 
 
-def offered(where: Where) -> tuple[Action, ...]:
-    """The actions of a place, with those that work on every screen."""
-    return tuple(a for a in ACTIONS if a.where == where or (where in SCREENS and a.where == "everywhere"))
+def offered(where: str) -> tuple[Action, ...]:
+    """The actions of a screen with those that work on every screen, or those of a part of the search lab."""
+    return tuple(a for a in ACTIONS if a.where == where or (where not in _PARTS and a.where == "everywhere"))
 
 
-def elsewhere(where: Where) -> frozenset[str]:
+def elsewhere(where: str) -> frozenset[str]:
     """Ids of the actions that do not belong to a screen: the help leaves them out. The query line and the
-    knobs belong to the lab."""
-    here = {where, "everywhere", *(("query", "knobs") if where == "lab" else ())}
+    knobs belong to the search lab."""
+    here = {where, "everywhere", *(_PARTS if where == "search" else ())}
     return frozenset(a.id for a in ACTIONS if a.where not in here)
 
 
-def bindings(where: Where) -> list[Binding]:
-    """The Textual bindings of a place; their ids let users rebind them.
+def bindings(where: str) -> list[Binding]:
+    """The Textual bindings of a screen or a part of the search lab; their ids let users rebind them.
 
     A key that two actions share does the later one of the table when that is offered (``g`` opens the lessons
     of the demo, and goes to the first hit otherwise).
     """
-    prefix = "" if where == "knobs" else "screen."
     return [
         Binding(
             action.keys,
-            prefix + action.id,
+            action.command,
             action.help,
             show=False,
             id=action.id,
-            # The app itself handles it, before the keys behind it are sent to whatever has the focus: what is
+            # The app itself handles it, before the keys behind it are sent to the focused widget: what is
             # typed right after "/" must reach the query line, also over a slow line.
             priority=action.id == "focus_query",
         )

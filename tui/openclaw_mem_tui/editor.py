@@ -1,10 +1,19 @@
-"""How to open an editor at a line."""
+"""The user's editor: its command for a line, and handing the terminal to it."""
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 from collections.abc import Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.api import Settings
+from openclaw_mem_tui.render import format as fmt
+
+if TYPE_CHECKING:
+    from textual.app import App
 
 _PLUS_LINE = frozenset(
     "vi vim nvim view nano pico emacs emacsclient micro kak joe jed ne mg mcedit kate gedit less".split()
@@ -32,3 +41,22 @@ def editor_command(configured: str | None, environ: Mapping[str, str], path: str
         wait = [] if "--wait" in command or "-w" in command else ["--wait"]
         return [*command, *wait, "--goto", f"{path}:{line}"]
     return [*command, path]
+
+
+def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, bool]:
+    """Open a file of the index (its path there) at a line. Returns the outcome as a sentence, and whether the
+    editor ran. Blocks until the editor ends."""
+    from textual.app import SuspendNotSupported
+
+    on_disk = Path(settings.workspace) / path
+    if not on_disk.is_file():
+        return f"{fmt.inert(path)} is not a file in the workspace", False
+    try:
+        command = editor_command(settings.editor, os.environ, str(on_disk), line)
+        with app.suspend():
+            code = subprocess.run(command, check=False).returncode
+    except SuspendNotSupported:
+        return "this terminal cannot be handed to an editor", False
+    except (OSError, ValueError) as error:
+        return f"the editor did not start: {error}", False
+    return f"back from {Path(command[0]).name}" + (f", which returned {code}" if code else ""), True

@@ -1,4 +1,4 @@
-"""One open memory with its threads and the pools that it has answered."""
+"""Threads behind the event loop: one open memory with its queries, long calls, calls that may never end."""
 
 from __future__ import annotations
 
@@ -6,37 +6,35 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
-from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.api import Cancelled, Knobs, OpenClawMemError, Pool
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.memory import Memory
+    from openclaw_mem_engine.api import Memory
 
 T = TypeVar("T")
 
-#: Pools kept, so that walking the history and flipping a knob back cost nothing.
+#: Pools kept, so that walking the history and turning a knob back cost nothing.
 _POOLS_KEPT = 8
 
-#: Notes of a pool whose service was worse than configured for a reason that may pass: asked again next time.
+#: Notes of a pool that was answered worse than configured for a reason that may pass: asked again next time.
 _PASSING = frozenset({"embedding-failed", "fallback-vectors", "other-vectors", "beside-failed"})
 
-#: Seconds that closing waits for a search to notice that nobody wants it any more.
-_PATIENCE = 2.0
+#: Seconds that closing waits for a cancelled search to end.
+_CLOSE_TIMEOUT = 2.0
 
 
 class Unexpected(OpenClawMemError):
-    """Something that nobody raised on purpose: a defect of ours, told with its type."""
+    """An exception that the engine does not declare: a defect, named with its type."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(f"Unexpected {type(error).__name__}: {error}. This is a defect of openclaw-mem.")
 
 
 async def call(executor: Executor, work: Callable[[], T]) -> T:
-    """Run in a thread; what the engine did not raise on purpose comes out as ``Unexpected``."""
+    """Run in a thread; an exception that is no OpenClawMemError is raised as ``Unexpected``."""
     try:
         return await asyncio.get_running_loop().run_in_executor(executor, work)
     except (asyncio.CancelledError, OpenClawMemError):
@@ -45,15 +43,62 @@ async def call(executor: Executor, work: Callable[[], T]) -> T:
         raise Unexpected(error) from error
 
 
-class Side:
-    """Queries run on one thread, short looks (sizes, the chain, a note) on another, so that a search that
-    waits for a provider delays neither. All methods belong to the event loop's thread."""
+def call_detached(work: Callable[[], T], name: str) -> asyncio.Future[T]:
+    """Run in a daemon thread, which the interpreter does not wait for at exit. Errors as for ``call``."""
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except OpenClawMemError as error:
+            done.set_exception(error)
+        except Exception as error:  # noqa: BLE001 - a defect, reported as one
+            done.set_exception(Unexpected(error))
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return asyncio.wrap_future(done)
+
+
+class LongCalls:
+    """One thread for calls that take seconds, one after the other; each gets a token that stops it."""
+
+    def __init__(self, name: str) -> None:
+        self._executor = ThreadPoolExecutor(1, name)
+        self._tokens: set[threading.Event] = set()
+
+    async def run(self, work: Callable[[threading.Event], T]) -> T:
+        """Run in the thread. Cancelling the coroutine sets the token."""
+        token = threading.Event()
+        self._tokens.add(token)
+        try:
+            return await call(self._executor, lambda: work(token))
+        except asyncio.CancelledError:
+            token.set()
+            raise
+        finally:
+            self._tokens.discard(token)
+
+    def cancel(self) -> None:
+        """Stop the call that runs and those that wait."""
+        for token in self._tokens:
+            token.set()
+
+    async def close(self) -> None:
+        """Wait until the cancelled calls have ended."""
+        self.cancel()
+        await asyncio.to_thread(self._executor.shutdown, cancel_futures=True)
+
+
+class MemoryThread:
+    """One open memory. Queries run on one thread, short reads (sizes, the chain, a note) on another, so that
+    a search that waits for a provider delays neither. All methods belong to the event loop's thread."""
 
     def __init__(self, factory: Callable[[], Memory], name: str) -> None:
         self._factory = factory
         self.memory: Memory | None = None
         self._queries = ThreadPoolExecutor(1, f"{name}-query")
-        self._looks = ThreadPoolExecutor(1, f"{name}-look")
+        self._reads = ThreadPoolExecutor(1, f"{name}-read")
         self._running: threading.Event | None = None
         self._pools: OrderedDict[tuple[object, ...], Pool] = OrderedDict()
         self._epoch = 0  # of the index: a pool that was asked for in an older one is not kept
@@ -69,10 +114,10 @@ class Side:
         if self.memory is None:
             self.memory = await call(self._queries, self._factory)
 
-    async def look(self, work: Callable[[Memory], T]) -> T:
-        """Something short that reads."""
+    async def read(self, work: Callable[[Memory], T]) -> T:
+        """A short call that changes nothing."""
         memory = self.opened
-        return await call(self._looks, lambda: work(memory))
+        return await call(self._reads, lambda: work(memory))
 
     async def retrieve(self, query: str, knobs: Knobs) -> Pool:
         """The pool for a query. Cancelling the coroutine aborts the search in its thread."""
@@ -107,33 +152,26 @@ class Side:
         return pool
 
     def forget_pools(self) -> None:
-        """Called when the index has changed: kept pools, and those on their way, answer from the past."""
+        """The index has changed: pools that are kept or on their way answer from the old one."""
         self._epoch += 1
         self._pools.clear()
 
     async def close(self) -> None:
-        """Stop what runs and let go of the index."""
+        """Stop what runs and close the memory. Waits behind the query that runs, so that its thread does not
+        lose its connection, but only ``_CLOSE_TIMEOUT``: a provider may never answer, and closing its
+        connection is what ends that wait."""
         memory, self.memory = self.memory, None
         if memory is not None:
             if self._running is not None:
                 self._running.set()
                 memory.interrupt()
-            await self._turns()
-            await call(self._looks, memory.close)
+            loop = asyncio.get_running_loop()
+            await asyncio.wait([loop.run_in_executor(self._queries, int)], timeout=_CLOSE_TIMEOUT)
+            await call(self._reads, memory.close)
         self._queries.shutdown(wait=False, cancel_futures=True)
-        self._looks.shutdown(wait=False, cancel_futures=True)
-
-    async def _turns(self) -> None:
-        """Wait behind whatever still runs, so that no thread loses its connection; but not for a provider
-        that may never answer: closing its connection is what ends that wait."""
-        loop = asyncio.get_running_loop()
-        await asyncio.wait([loop.run_in_executor(self._queries, _nothing)], timeout=_PATIENCE)
-
-
-def _nothing() -> None:
-    pass
+        self._reads.shutdown(wait=False, cancel_futures=True)
 
 
 def _lasts(pool: Pool) -> bool:
-    """Whether asking again would give the same while the index stays as it is."""
+    """Whether asking again gives the same while the index stays as it is."""
     return pool.fallback is None and not any(note.code in _PASSING for note in pool.notes)

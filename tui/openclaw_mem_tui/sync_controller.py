@@ -1,4 +1,4 @@
-"""Keeping the index up to date behind the screens: syncs, what they say, and following the files.
+"""Keeping the index up to date behind the screens: syncs, their reports as text, and following the files.
 
 Errors never leave here: they become ``Activity.trouble``.
 """
@@ -7,27 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
-from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
-from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
+from openclaw_mem_engine.api import (
+    Cancelled,
+    FollowEvent,
+    OpenClawMemError,
+    SyncReport,
+    SyncRequest,
+    SyncTrigger,
+)
+from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.status import Activity, Place, Task
+from openclaw_mem_tui.render.status import Activity, Header, Task
 from openclaw_mem_tui.service import Service
 
-if TYPE_CHECKING:
-    from openclaw_mem_engine.sync.follow import FollowEvent, SyncTrigger
 
-_POLL_S = 0.02
-_UP_TO_DATE = "the index is up to date"
-
-
-class Job(NamedTuple):
-    """A sync that was asked for. ``force`` rebuilds, ``verify`` reads every file, ``tails`` takes in the ends
-    of transcripts (see ``Memory.sync``)."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A sync that was asked for. ``hint`` is what it is about; ``force`` rebuilds, ``verify`` reads every
+    file, ``tails`` includes the ends of transcripts (see ``Memory.sync``)."""
 
     hint: str = ""
     force: bool = False
@@ -38,77 +39,61 @@ class Job(NamedTuple):
     def task(self) -> Task:
         return "rebuild" if self.force else "verify" if self.verify else "sync"
 
-    def after(self, other: Job | None) -> Job:
+    def joined(self, other: Job | None) -> Job:
         """One job that does what both ask for."""
         if other is None:
             return self
-        return Job(
-            self.hint, self.force or other.force, self.verify or other.verify, self.tails or other.tails
+        force, verify, tails = (
+            other.force or self.force,
+            other.verify or self.verify,
+            other.tails or self.tails,
         )
+        return Job(self.hint, force, verify, tails)
 
 
-class Keeper:
-    """Holds the present ``activity``; those who ``listen`` are called after each change of it."""
+class SyncController(Presenter[Activity]):
+    """Holds what goes on behind the screens, and the ``header`` that every screen shows."""
 
-    def __init__(self, service: Service, demo: bool = False) -> None:
-        self.service = service
-        self._listeners: list[Callable[[], None]] = []
-        self.activity = Activity()
-        self.place = Place(demo=demo)
+    def __init__(self, service: Service, demo: bool, refresh: Callable[[], Awaitable[None]]) -> None:
+        """``refresh`` answers again what was answered from the index as it was before a sync."""
+        super().__init__(service, Activity())
+        self.header = Header(demo=demo)
+        self._refresh = refresh
         self._progress: tuple[int, int, str] = (0, 0, "")
         self._began = 0.0  # when the progress of files began, on the monotonic clock
-        self._syncing = False
-        self._again: Job | None = None  # asked for while another ran
+        #: Set while no sync runs.
+        self._idle = asyncio.Event()
+        self._idle.set()
         #: The report of the last sync, or its error.
         self._outcome: SyncReport | OpenClawMemError | None = None
+        self._again: Job | None = None  # asked for while another ran
         self._synced_at_start = False
-        #: Changes on disk are noticed from now on, or nobody wants that.
+        #: Whether changes on disk are noticed by now, or watching is switched off.
         self.follows = False
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        self._listeners.append(listener)
-
-    def unlisten(self, listener: Callable[[], None]) -> None:
-        self._listeners.remove(listener)
-
-    def publish(self) -> None:
-        for listener in tuple(self._listeners):
-            listener()
-
-    def say(self, text: str) -> None:
-        """A short message in the status line, until something else happens."""
-        self._activity(said=text)
 
     def trouble(self, text: str) -> None:
         """Something that stays true until the next sync: shown in a line of its own."""
-        self._activity(trouble=text)
-
-    def _activity(self, **changes: object) -> None:
-        activity = replace(self.activity, **changes)  # type: ignore[arg-type]
-        if activity != self.activity:
-            self.activity = activity
-            self.publish()
-
-    async def refresh(self) -> None:
-        """The index has changed: whatever was answered from it is answered again."""
+        self.update(trouble=text)
 
     # -- syncing ------------------------------------------------------------------------------------------
 
-    async def look(self) -> None:
+    async def read_status(self) -> None:
         """Read sizes, provider and freshness for the edges of the screen."""
         try:
-            status = await self.service.status()
+            status = await self.service.read(lambda memory: memory.status())
         except OpenClawMemError as error:
-            self._activity(trouble=str(error), freshness=None)
+            self.update(trouble=str(error), freshness=None)
             return
-        provider = (
-            fmt.join((status.provider, status.model), " ") if status.provider != "none" else "keywords only"
-        )
-        self.place = replace(
-            self.place, workspace=status.workspace, backend=status.backend, provider=_short(provider)
+        # "static static-minilm" is shown as its second half.
+        model = status.model if status.model.startswith(status.provider) else ""
+        provider = model or fmt.join((status.provider, status.model), " ")
+        if status.provider == "none":
+            provider = "BM25 only"
+        self.header = replace(
+            self.header, workspace=status.workspace, backend=status.backend, provider=provider
         )
         warnings = [note.text for note in status.notes if note.level == "warning"]
-        self._activity(
+        self.update(
             freshness=status.freshness,
             files=status.files,
             chunks=status.chunks,
@@ -116,15 +101,7 @@ class Keeper:
         )
         self.publish()
 
-    async def sync(
-        self,
-        hint: str = "",
-        *,
-        force: bool = False,
-        verify: bool = False,
-        tails: bool = False,
-        quietly: bool = False,
-    ) -> None:
+    async def sync(self, job: Job, *, quietly: bool = False) -> None:
         """Bring the index up to date and say what changed; the shown results are then out of date.
         ``quietly`` says nothing when nothing did.
 
@@ -132,55 +109,54 @@ class Keeper:
         """
         if not self.service.is_open:
             return
-        job = Job(hint, force, verify, tails)
-        if self._syncing:
-            self._again = job.after(self._again)
+        if not self._idle.is_set():
+            self._again = job.joined(self._again)
             return
-        self._syncing = True
-        told, before = "", self.activity.said
+        self._idle.clear()
+        outcome, before, following = "", self.state.said, job
         try:
             while True:
                 self._again = None
-                told = await self._sync_once(job) or told
+                outcome = await self._sync_once(following) or outcome
                 if self._again is None:
                     break
-                job = self._again
+                following = self._again
         finally:
-            self._syncing = False
-            self._activity(phase="ready", label="", left=None)
-        self.say(told or (before if quietly else _UP_TO_DATE))
+            self._idle.set()
+            self.update(phase="ready", label="", left=None)
+        self.say(outcome or (before if quietly else "the index is up to date"))
 
     async def _sync_once(self, job: Job) -> str:
         """What changed, as a sentence; empty when nothing did."""
         self._progress, self._began = (0, 0, job.hint), time.monotonic()
-        before = self.activity.freshness
+        before = self.state.freshness
         first = before is not None and before.state == "empty"
-        self._activity(
+        self.update(
             phase="syncing", task=job.task, label=job.hint, done=0, total=0, left=None, said="", noted=""
         )
         try:
-            report = await self.service.sync(self._on_progress, SyncRequest(job.force, job.verify, job.tails))
-            self._outcome = report
+            request = SyncRequest(force=job.force, verify=job.verify, tails=job.tails)
+            report = self._outcome = await self.service.sync(self._on_progress, request)
         except Cancelled as error:
             self._outcome = error
-            await self.look()
+            await self.read_status()
             kept = "the index is as it was" if job.force else "what was finished stays"
             return f"{job.task} stopped; {kept}"
         except OpenClawMemError as error:
             self._outcome = error
-            await self.look()
+            await self.read_status()
             self.trouble(str(error))
             return f"the {job.task} failed"
-        await self.look()
+        await self.read_status()
         warnings = [note.text for note in report.notes if note.level == "warning"]
         if warnings:
-            self.trouble(fmt.join([*warnings[:2], self.activity.trouble], " "))
-        self._activity(noted=fmt.join(note.text for note in report.notes if note.level != "warning"))
+            self.trouble(fmt.join([*warnings[:2], self.state.trouble], " "))
+        self.update(noted=fmt.join(note.text for note in report.notes if note.level != "warning"))
         if job.force:
             return f"rebuilt with {fmt.count(report.files, 'file')} in {report.seconds:.1f} s"
         if first and report.changed:
             return f"{fmt.count(report.files, 'file')} indexed in {report.seconds:.1f} s"
-        return _told(report) or (_verified(report) if job.verify else "")
+        return _outcome(report) or (_verified(report) if job.verify else "")
 
     def stop_sync(self) -> None:
         """Stop the sync that runs and the one that waits for it; it is shown until it has ended."""
@@ -190,31 +166,33 @@ class Keeper:
         self._progress = (done, total, "stopping")
 
     def _on_progress(self, done: int, total: int, label: str) -> None:
-        # Called in the sync thread, often: the screen's clock picks up the last one.
+        # Called in the sync thread, often: the screen's clock reads the last one.
         self._progress = (done, total, label)
 
     def tick(self) -> None:
-        """Take over the progress of a running sync (called by the screen's clock)."""
-        if self.activity.phase == "syncing":
+        """Show the progress of a running sync (called by the screen's clock)."""
+        if self.state.phase == "syncing":
             done, total, label = self._progress
             if not done:
                 self._began = time.monotonic()
             spent = time.monotonic() - self._began
-            # An embedder at work tells its own pace.
+            # An embedder at work reports its own pace.
             known = 0 < done < total and spent > 1 and "  embedded " not in label
             left = spent / done * (total - done) if known else None
-            self._activity(done=done, total=total, left=left, label=label or self.activity.label)
+            self.update(done=done, total=total, left=left, label=label or self.state.label)
+
+    # -- following the files ------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """The sync at the start, where that is wanted."""
-        fresh = self.activity.freshness
+        """The sync at the start, where that is configured or there is no index yet."""
+        fresh = self.state.freshness
         if self.service.settings.sync.on_session_start or (fresh is not None and fresh.state == "empty"):
             self._synced_at_start = True
-            await self._sync_and_refresh()
+            await self.sync_and_refresh(Job())
 
     async def watch(self) -> None:
         """Follow the notes on disk: each group of changes is synced and searched again. What changes before
-        the watcher can see is found by one more sync."""
+        the watcher begins is found by one more sync."""
         settings = self.service.settings
         if not settings.sync.watch:
             self.follows = True
@@ -222,64 +200,57 @@ class Keeper:
         try:
             await self.service.follow(self._on_follow_event, self._sync_for, at_start=self._synced_at_start)
         except OpenClawMemError as error:
-            self._activity(trouble=str(error))
+            self.trouble(str(error))
 
     def _on_follow_event(self, event: FollowEvent) -> None:
         if event.note is not None and event.note.code.startswith("watch"):
-            self._activity(noted=event.note.text)
+            self.update(noted=event.note.text)
         if event.event == "sync" or (event.event == "watching" and not self._synced_at_start):
             self.follows = True
 
     async def _sync_for(self, trigger: SyncTrigger) -> SyncReport:
-        """The sync of the follower: its outcome, with an error raised."""
+        """The sync of the follower: its report, or its error raised."""
         hint = _names(trigger.paths, self.service.settings.workspace) if trigger.paths else ""
-        while self._syncing:  # it would only be queued
-            await asyncio.sleep(_POLL_S)
-        await self._sync_and_refresh(hint, quietly=trigger.reason != "changes")
+        while not self._idle.is_set():  # it would only be queued
+            await self._idle.wait()
+        await self.sync_and_refresh(Job(hint), quietly=trigger.reason != "changes")
         if isinstance(self._outcome, SyncReport):
             return self._outcome
         raise self._outcome or Cancelled("The index is closed.")
 
-    async def _sync_and_refresh(self, hint: str = "", *, quietly: bool = False) -> None:
-        await self.sync(hint, quietly=quietly)
-        await self.refresh()
-
-
-def _short(provider: str) -> str:
-    """``static static-minilm`` reads better as its second half."""
-    first, _, rest = provider.partition(" ")
-    return rest if rest.startswith(first) else provider
+    async def sync_and_refresh(self, job: Job, *, quietly: bool = False) -> None:
+        await self.sync(job, quietly=quietly)
+        await self._refresh()
 
 
 def _names(paths: frozenset[str], workspace: Path) -> str:
-    first = min(paths, default="")
-    try:
-        first = Path(first).relative_to(workspace).as_posix()
-    except ValueError:
-        first = Path(first).name
-    return first if len(paths) < 2 else f"{first} and {len(paths) - 1} more"
+    first = Path(min(paths))
+    name = first.relative_to(workspace).as_posix() if first.is_relative_to(workspace) else first.name
+    return name if len(paths) < 2 else f"{name} and {len(paths) - 1} more"
 
 
-def _told(report: SyncReport) -> str:
+def _outcome(report: SyncReport) -> str:
     """What a sync did, as a sentence; empty when it did nothing."""
     changed, gone, left_out = report.changed, report.gone, report.left_out
-    if len(changed) == 1 and not gone and not left_out:
-        return f"{changed[0]} changed"
-    if len(gone) == 1 and not changed and not left_out:
-        return f"{gone[0]} is gone"
-    if len(left_out) == 1 and not changed and not gone:
-        return f"left out: {left_out[0].path}, {left_out[0].reason}"
-    parts = [
-        fmt.count(len(changed), "file") + " changed" if changed else "",
-        f"{len(gone)} gone" if gone else "",
-        f"{len(left_out)} left out" if left_out else "",
-    ]
-    told = fmt.join(parts, ", ")
-    return f"{told} in {report.seconds:.1f} s" if told else ""
+    match len(changed), len(gone), len(left_out):
+        case 0, 0, 0:
+            return ""
+        case 1, 0, 0:
+            return f"{changed[0]} modified"
+        case 0, 1, 0:
+            return f"{gone[0]} deleted"
+        case 0, 0, 1:
+            return f"excluded: {left_out[0].path}, {left_out[0].reason}"
+    parts = (
+        fmt.count(len(changed), "file") + " modified" if changed else "",
+        f"{len(gone)} deleted" if gone else "",
+        f"{len(left_out)} excluded" if left_out else "",
+    )
+    return f"{fmt.join(parts, ', ')} in {report.seconds:.1f} s"
 
 
 def _verified(report: SyncReport) -> str:
     """What a sync that read every file and found nothing to do has shown."""
     out = sum(not skipped.by_rule for skipped in report.skipped)
-    told = f"{fmt.count(report.verified, 'file')} read: the index is as they are"
-    return f"{told}; {fmt.count(out, 'file')} left out" if out else told
+    outcome = f"{fmt.count(report.verified, 'file')} read: the index is as they are"
+    return f"{outcome}; {fmt.count(out, 'file')} excluded" if out else outcome

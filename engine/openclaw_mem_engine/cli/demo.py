@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     #: Settings as ``--set`` takes them, and the answer with these.
     _Run = tuple[Sequence[str], Answer]
 
-#: Variables that say how things look, not what is searched: the only ones that the demo reads.
-_READ = ("OPENCLAW_MEM_EDITOR", "OPENCLAW_MEM_THEME", "VISUAL", "EDITOR")
+#: Variables of appearance, not of what is searched: the only ones that the demo reads.
+_ENVIRONMENT = ("OPENCLAW_MEM_EDITOR", "OPENCLAW_MEM_THEME", "VISUAL", "EDITOR")
 _TOP_HITS = 3
 
 
@@ -83,13 +83,13 @@ def _data_folder() -> Path:
 
 def demo_settings(workspace: Path, data_dir: Path) -> Settings:
     """Settings of the demo: built-in embedder, no network, nothing of the user's configuration. The demo's
-    folder stands for home and for OpenClaw's state, so that its sessions are found and nothing else is."""
+    folder is used as home and as OpenClaw's state, so that its sessions are found and nothing else is."""
     from openclaw_mem_engine.config.load import load_settings
     from openclaw_mem_engine.config.settings import Origin
     from openclaw_mem_engine.config.sources import UserFolders
 
     target = workspace.parent
-    environ = {name: value for name in _READ if (value := os.environ.get(name))}
+    environ = {name: value for name in _ENVIRONMENT if (value := os.environ.get(name))}
     environ |= {"OPENCLAW_MEM_HOME": str(data_dir), "OPENCLAW_STATE_DIR": str(target)}
     settings = load_settings(
         workspace=workspace,
@@ -100,7 +100,7 @@ def demo_settings(workspace: Path, data_dir: Path) -> Settings:
         cwd=target,
         folders=UserFolders(data_dir, target),
     )
-    # The flag is not the user's: the screens must not say so.
+    # The user gave no flag: the screens must not say so.
     return replace(settings, origins={**settings.origins, "provider.name": Origin("flag", "the demo")})
 
 
@@ -170,7 +170,7 @@ def _lesson_lines(number: str, lesson: SuggestedQuery, runs: Sequence[_Run]) -> 
 
 
 def _trouble(answer: Answer, style: Style) -> Iterator[str]:
-    """What a fault has done to an answer, and what answered instead."""
+    """What a fault has done to an answer, and which fallback answered."""
     if answer.pool.fallback is not None:
         words = fallback_words(answer.pool.fallback, answer.pool.now)
         yield style.mark(f"fallback: {words}")

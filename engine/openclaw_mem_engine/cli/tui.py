@@ -1,4 +1,4 @@
-"""``openclaw-mem tui``: the only module of the engine that knows the workbench."""
+"""``openclaw-mem tui``: the only module of the engine that imports the workbench."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def run(arguments: Namespace) -> int:
     from openclaw_mem_engine.workspace.rules import open_workspace
 
     settings, query = settings_of(arguments), " ".join(arguments.words)
-    open_workspace(settings.workspace)  # before the screen is taken: its absence is said in plain text
+    # Before the screen is drawn: a missing folder is reported in plain text.
+    open_workspace(settings.workspace)
     return open_workbench(settings, query=query, theme=arguments.theme, faults=faults)
 
 
@@ -41,10 +42,10 @@ def open_workbench(
     theme: str | None = None,
     faults: frozenset[str] = frozenset(),
 ) -> int:
-    """Run the workbench on these settings until the user leaves it; returns its exit code. ``faults`` (see
-    ``providers.faults``) are on from the start."""
+    """Run the workbench on these settings until the user quits; returns its exit code. Blocks. ``faults``
+    (see ``providers.faults``) are simulated from the start."""
     from openclaw_mem_tui.app import run
-    from openclaw_mem_tui.features.search.guide import DemoGuide
+    from openclaw_mem_tui.features.search.lessons import DemoGuide
 
     def memory(with_faults: frozenset[str]) -> Memory:
         from openclaw_mem_engine.memory import Memory

@@ -1,1 +1,36 @@
-"""The workbench's screens, one folder each."""
+"""The table of screens. A new screen is one folder under ``features`` (``screen.py``, ``presenter.py``, its
+text, ``styles.tcss``), one line here, and its keys in ``bindings.py``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from openclaw_mem_tui.screen import WorkbenchScreen
+
+
+class ScreenEntry(NamedTuple):
+    """``name`` is the folder under ``features``; ``key`` opens the screen; ``help`` is its text in the
+    palette, the help and README, ``footer`` that of the bottom line, ``rank`` its importance there."""
+
+    name: str
+    key: str
+    class_name: str
+    help: str
+    footer: str
+    rank: int
+
+    def load(self) -> type[WorkbenchScreen]:
+        """The screen's class; its module is imported when it is first shown."""
+        module = import_module(f"openclaw_mem_tui.features.{self.name}.screen")
+        loaded: type[WorkbenchScreen] = getattr(module, self.class_name)
+        return loaded
+
+
+#: The first is the search lab, over which the others open.
+SCREENS: tuple[ScreenEntry, ...] = (
+    ScreenEntry("search", "1", "SearchScreen", "search lab", "lab", 6),
+    ScreenEntry("providers", "2", "ProvidersScreen", "providers, fallback and faults", "providers", 7),
+    ScreenEntry("index", "3", "IndexScreen", "index health: files, doctor, events", "index", 8),
+)

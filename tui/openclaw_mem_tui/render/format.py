@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.api import visible
 
 #: No more characters than this of one line are ever looked at for display.
 LINE_LIMIT = 4_000
@@ -32,7 +32,7 @@ def inert(text: str, limit: int = LINE_LIMIT) -> str:
     """One line in which every character is seen and none acts.
 
     Control characters (escape sequences, C1), bidirectional and zero-width controls, lone surrogates and
-    unassigned code points become visible notation (``^[``, ``<U+202E>``); a newline becomes ``⏎``; what lies
+    unassigned code points become visible notation (``^[``, ``<U+202E>``); a newline becomes ``⏎``; what is
     past ``limit`` characters is replaced by a count.
     """
     cut = len(text) - limit
@@ -78,7 +78,7 @@ def crop(text: str, width: int) -> str:
 
 
 def crop_left(text: str, width: int) -> str:
-    """The text, or its end after an ellipsis, in at most ``width`` cells (paths: the end tells most)."""
+    """The text, or its end after an ellipsis, in at most ``width`` cells (paths: the end says most)."""
     if cell_len(text) <= width:
         return text
     if width <= 0:
@@ -160,7 +160,7 @@ def signed(value: float, digits: int = 3) -> str:
     return f"{'−' if value < 0 else '+'}{text}"
 
 
-def place(rank: int | None) -> str:
+def ranked(rank: int | None) -> str:
     """``#3``, or a middle dot."""
     return "·" if rank is None else f"#{rank}"
 
@@ -202,8 +202,8 @@ def age(seconds: float) -> str:
 def clock(at: float, now: float, seconds: bool = False) -> str:
     """A moment (epoch seconds) in local time: ``14:02``, ``14:02:20``; with its date when not today."""
     moment = time.localtime(at)
-    told = time.strftime("%H:%M:%S" if seconds else "%H:%M", moment)
-    return told if moment[:3] == time.localtime(now)[:3] else f"{time.strftime('%Y-%m-%d', moment)} {told}"
+    text = time.strftime("%H:%M:%S" if seconds else "%H:%M", moment)
+    return text if moment[:3] == time.localtime(now)[:3] else f"{time.strftime('%Y-%m-%d', moment)} {text}"
 
 
 def day(at: float, now: float) -> str:
@@ -237,6 +237,13 @@ def megabytes(count: int) -> str:
     if count < 50_000:
         return f"{count / 1000:.0f} KB"
     return f"{count / 1e6:.1f} MB" if count < 9_950_000 else f"{count / 1e6:,.0f} MB"
+
+
+def dollars(amount: float) -> str:
+    """``$0.13``; small amounts with as many digits as say something."""
+    if amount >= 0.1:
+        return f"${amount:,.2f}"
+    return f"${amount:.4f}" if amount >= 0.0001 else "less than $0.0001"
 
 
 def days(value: float) -> str:

@@ -100,6 +100,18 @@ def labelled(label: str, spans: Sequence[Span], cells: int, wide: int) -> list[L
     return [(head, *piece) for head, piece in zip(heads, made, strict=True)]
 
 
+class Details:
+    """All about one thing: lines of a label and a text that is wrapped beside it."""
+
+    def __init__(self, cells: int, label_cells: int = 9) -> None:
+        self.lines: list[Line] = []
+        self._cells = cells - 1  # the scroll bar touches no text
+        self._label_cells = label_cells
+
+    def say(self, label: str, *parts: Span | tuple[str, str] | str) -> None:
+        self.lines.extend(labelled(label, line(*parts), self._cells, self._label_cells))
+
+
 def slice_of(spans: Sequence[Span], start: int, stop: int) -> Line:
     """The characters ``start`` to ``stop`` of a line, roles kept."""
     kept: list[Span] = []

@@ -1,12 +1,13 @@
-"""The lines at the edges: who serves (top), how sound the answer is (notes), what is going on (status)."""
+"""The lines at the edges: agent and provider (top), faults, soundness of the answer (notes), what runs
+(status)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from openclaw_mem_engine.model import Freshness, Note
-from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.api import FAULTS, Freshness, Note, Pool
 from openclaw_mem_tui.features.search.state import View, timings
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped
@@ -20,8 +21,8 @@ _OF_FALLBACK = frozenset({"embedding-failed", "fallback-vectors"})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where we are: shown at the top. Filled in as it becomes known."""
+class Header:
+    """What the top of every screen shows. Filled in as it becomes known."""
 
     agent: str = ""
     workspace: str = ""
@@ -32,9 +33,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What goes on behind the screen. ``done``/``total`` count what ``label`` says (0: not known) of a task
-    that runs, ``left`` are the seconds that it still takes (None: nobody knows); ``said`` is the last thing
-    that happened, until something else does; ``noted`` is what the last sync remarked, until the next
+    """What runs behind the screen. ``done``/``total`` count what ``label`` says (0: not known) of a task
+    that runs, ``left`` are the seconds that it still takes (None: unknown); ``said`` is the last thing
+    that happened, until something else does; ``noted`` are the notes of the last sync, until the next
     query."""
 
     phase: Phase = "opening"
@@ -56,22 +57,44 @@ class Activity:
         return self.searching or self.phase in ("opening", "syncing")
 
 
-def top(place: Place, cells: int, screen: str = "search lab") -> Line:
-    """Name at the left, agent and server at the right; the workspace in between when there is room."""
+def top(header: Header, cells: int, screen: str = "search lab") -> Line:
+    """Name at the left, agent and provider at the right; the workspace in between when there is room."""
     start = line(
-        (" openclaw-mem", "strong accent"), (f"  {screen}", "dim"), ("  demo" if place.demo else "", "warn")
+        (" openclaw-mem", "strong accent"), (f"  {screen}", "dim"), ("  demo" if header.demo else "", "warn")
     )
-    agent = line(("agent ", "dim"), fmt.inert(place.agent)) if place.agent else ()
-    served = fmt.join((fmt.inert(place.backend) if cells >= 70 else "", fmt.inert(place.provider)))
+    agent = line(("agent ", "dim"), fmt.inert(header.agent)) if header.agent else ()
+    provider = fmt.join((fmt.inert(header.backend) if cells >= 70 else "", fmt.inert(header.provider)))
     if cells < 70:
-        start, agent = line((" openclaw-mem", "strong accent"), ("  demo" if place.demo else "", "warn")), ()
-    tail = line((" · " if agent and served else "", "faint"), (served, "dim"), " ")
+        start, agent = line((" openclaw-mem", "strong accent"), ("  demo" if header.demo else "", "warn")), ()
+    tail = line((" · " if agent and provider else "", "faint"), (provider, "dim"), " ")
     end: Line = (*agent, *tail)
     room = cells - width(start) - width(end) - 6
-    if place.workspace and room > 14:
-        shown = fmt.crop_left(fmt.inert(place.workspace), room)
+    if header.workspace and room > 14:
+        shown = fmt.crop_left(fmt.inert(header.workspace), room)
         end = (Span(shown + "   ", "faint"), *end)
     return spread(start, end, cells)
+
+
+def _in_order(faults: Iterable[str]) -> list[str]:
+    """Known faults in the order in which they are offered, then others."""
+    names = frozenset(faults)
+    return [*(name for name in FAULTS if name in names), *sorted(names - FAULTS.keys())]
+
+
+def fault_banner(faults: frozenset[str], cells: int, here: bool = False) -> Line:
+    """``here``: on the screen that has the switch."""
+    if not faults:
+        return ()
+    names = _in_order(faults)
+    head = f" ✗ SIMULATED FAULT{'S' * (len(names) > 1)}: "
+    off = "u clears" if here else "2 then u clears"
+    for end in (f"{off} ", ""):
+        for count in range(len(names), 0, -1):
+            more = f" +{len(names) - count}" if count < len(names) else ""
+            text = head + ", ".join(names[:count]) + more
+            if fmt.width_of(text) + 3 + fmt.width_of(end) <= cells:
+                return fit((Span(text + (f" · {end}" if end else "")),), cells)
+    return fit((Span(head + ", ".join(names)),), cells)
 
 
 def soundness(view: View, activity: Activity, cells: int) -> list[Line]:
@@ -85,21 +108,22 @@ def soundness(view: View, activity: Activity, cells: int) -> list[Line]:
         made.extend(wrapped(line((" i ", "accent"), (fmt.inert(activity.noted), "dim")), cells, 3))
     if view.trace is None:
         return made
-    # The banner tells of a fault; that nothing is written down under one goes without saying.
+    # The banner names the faults; that no provider records are kept under one is expected.
     elsewhere = {"fault", *(["provider-records"] if view.pool_faults else [])}
     if view.pool is not None and view.pool.fallback is not None:
         made.extend(_at_most(2, wrapped(fallback(view.pool), cells - 1, 3), cells))
         elsewhere |= _OF_FALLBACK
     notes: dict[str, Note] = {note.text: note for note in view.trace.notes if note.code not in elsewhere}
     warnings = [note.text for note in notes.values() if note.level == "warning"]
-    told = [note.text for note in notes.values() if note.level != "warning"]
+    informative = [note.text for note in notes.values() if note.level != "warning"]
     for text in warnings[:3]:
         made.append(spread(line((" ! ", "warn"), fmt.inert(text)), (), cells))
-    if told:
-        joined = fmt.inert(" · ".join(told))
+    if informative:
+        joined = fmt.inert(" · ".join(informative))
         if fmt.width_of(joined) + 4 > cells:
             made.extend(
-                spread(line((" i ", "accent"), (fmt.inert(text), "dim")), (), cells) for text in told[:2]
+                spread(line((" i ", "accent"), (fmt.inert(text), "dim")), (), cells)
+                for text in informative[:2]
             )
         else:
             made.append(spread(line((" i ", "accent"), (joined, "dim")), (), cells))
@@ -107,15 +131,16 @@ def soundness(view: View, activity: Activity, cells: int) -> list[Line]:
 
 
 def fallback(pool: Pool) -> Line:
-    """That something else answered: who for whom, since when, until when, and why (which may be long)."""
+    """That a fallback answered: which for which provider, since when, the next retry, and why (may be
+    long)."""
     assert pool.fallback is not None
     why = pool.fallback
     since = f" since {fmt.clock(why.since, pool.now)}" if why.since is not None else ""
-    retry = "not asked again by itself"
+    retry = "no automatic retry"
     if why.next_retry is not None:
         later = why.next_retry > pool.now
         retry = (
-            f"next try {fmt.clock(why.next_retry, pool.now, True)}" if later else "next try with a new search"
+            f"retry at {fmt.clock(why.next_retry, pool.now, True)}" if later else "retry with the next search"
         )
     return line(
         (" ! ", "warn"),
@@ -123,20 +148,23 @@ def fallback(pool: Pool) -> Line:
         f"{fmt.inert(served(pool))} for {fmt.inert(why.origin)}",
         (f" · {retry} · ", "dim"),
         ("2", "key"),
-        (" tells all · ", "dim"),
+        (" for details · ", "dim"),
         (fmt.inert(reason(pool)), "dim"),
     )
 
 
 def served(pool: Pool) -> str:
-    """``keywords answer``, ``vectors of static-minilm answer``."""
+    """What answers: ``BM25 only``, ``vectors of static-minilm answer``."""
     if pool.fallback is not None:
-        return pool.fallback.who
-    return "keywords answer" if pool.first("lexical") is not None else "nobody answers"
+        source = pool.fallback.served
+        if source not in ("keywords", "nobody"):
+            return f"vectors of {source} answer"
+        return "BM25 only" if source == "keywords" else "no retriever answers"
+    return "BM25 only" if pool.first("lexical") is not None else "no retriever answers"
 
 
 def reason(pool: Pool) -> str:
-    """Why something else answered, as fully as it is known."""
+    """Why a fallback answered, as fully as it is known."""
     if pool.fallback is None:
         return ""
     for note in pool.notes:
@@ -146,7 +174,7 @@ def reason(pool: Pool) -> str:
 
 
 def _at_most(count: int, lines: list[Line], cells: int) -> list[Line]:
-    """The first lines; the last one ends with an ellipsis when something was left out."""
+    """The first lines; the last one ends with an ellipsis when there were more."""
     if len(lines) <= count:
         return lines
     return [*lines[: count - 1], fit((*lines[count - 1], Span(" …", "dim")), cells)]
@@ -197,11 +225,11 @@ def _answered(view: View, activity: Activity, frame: int) -> Line:
         parts.append(Span(f"{fmt.inert(served(view.pool))}  ", "warn"))
     shown = timings(view)
     for index, (name, value) in enumerate(shown):
-        told = fmt.milliseconds(value)
+        duration = fmt.milliseconds(value)
         parts.append(Span(" · " if index else "", "faint"))
         parts.append(Span(f"{name} ", "dim"))
-        # The unit stands once, at the end.
-        parts.append(Span(told if index == len(shown) - 1 else told.removesuffix(" ms")))
+        # The unit is shown once, at the end.
+        parts.append(Span(duration if index == len(shown) - 1 else duration.removesuffix(" ms")))
     return tuple(p for p in parts if p.text)
 
 
@@ -212,9 +240,9 @@ def _index(activity: Activity, short: bool = False) -> Line:
     role = "good" if fresh.state == "fresh" else "warn"
     state: str = fresh.state
     if fresh.state == "stale" and fresh.changed_count:
-        state = f"stale, {fmt.count(fresh.changed_count, 'file')} changed"
+        state = f"stale, {fmt.count(fresh.changed_count, 'file')} modified"
     elif fresh.state == "partial" and fresh.skipped:
-        state = f"{fmt.count(len(fresh.skipped), 'file')} skipped"
+        state = f"{fmt.count(len(fresh.skipped), 'file')} excluded"
     size = ""
     if activity.files and not short:
         size = f"{fmt.count(activity.files, 'file')} · {fmt.count(activity.chunks, 'chunk')} · "

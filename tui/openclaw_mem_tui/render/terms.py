@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openclaw_mem_engine.matches import Matches
-from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.api import Matches, Pool
 from openclaw_mem_tui.render.format import crop, inert_lines
 from openclaw_mem_tui.render.spans import Line, Span, slice_of
 
@@ -38,7 +37,7 @@ class Marker:
         return tuple(parts)
 
     def count(self, text: str) -> int:
-        """How many places of a text are marked."""
+        """How many matches of a text are marked."""
         return sum(len(self.matches.ranges(line)) for line in inert_lines(text))
 
     def best_line(self, text: str, room: int) -> Line:

@@ -1,8 +1,8 @@
-"""The base of every drawn widget: lines of spans through the Line API, painted once and kept."""
+"""The base of every drawn widget: lines of spans through the Line API, painted once and kept; and panes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -28,9 +28,9 @@ class Lines(ScrollView, can_focus=False):
         self._painted: dict[tuple[int, int], Strip] = {}
         self._styles_of: dict[str, Style] = {}
 
-    def draw(self, cells: int) -> Sequence[Line]:
-        """The lines for a width. Pure work on state that the widget was given."""
-        raise NotImplementedError
+    def draw(self, cells: int) -> Sequence[Line]:  # noqa: ARG002 - for subclasses
+        """The lines for a width. Pure work on state that the widget was given; no lines here."""
+        return ()
 
     def changed(self) -> None:
         """The state behind ``draw`` is new: repaint the lines that differ, and nothing when none does."""
@@ -89,6 +89,15 @@ class Lines(ScrollView, can_focus=False):
             self.vertical_scrollbar.refresh()
         self.scroll_y = self.validate_scroll_y(self.scroll_y)
 
+    def bring_into_sight(self, first: int, stop: int, height: int | None = None) -> None:
+        """Scroll as little as needed for the lines ``first`` to ``stop`` (exclusive) to be seen in ``height``
+        lines (of the widget, when not given)."""
+        height = self.size.height if height is None else height
+        if first < self.scroll_offset.y:
+            self.scroll_to(y=first, animate=False)
+        elif height > 0 and stop > self.scroll_offset.y + height:
+            self.scroll_to(y=stop - height, animate=False)
+
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
         return len(self.draw(width))
 
@@ -132,3 +141,30 @@ class Lines(ScrollView, can_focus=False):
     def text(self) -> str:
         """What is drawn, as plain text (tests and exports)."""
         return "\n".join("".join(span.text for span in spans).rstrip() for spans in self.drawn)
+
+
+#: Lines for a width in cells.
+Drawer = Callable[[int], Sequence[Line]]
+
+
+def nothing(cells: int) -> Sequence[Line]:  # noqa: ARG001 - the shape of every drawer
+    """An empty pane."""
+    return ()
+
+
+class Pane(Lines):
+    """Draws whatever function it was given last."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._drawer: Drawer = nothing
+
+    def show(self, drawer: Drawer) -> None:
+        """Draw with another function from now on (and scroll to its top)."""
+        self._drawer = drawer
+        self.changed()
+        if self.scroll_offset.y:
+            self.scroll_to(y=0, animate=False, immediate=True)
+
+    def draw(self, cells: int) -> Sequence[Line]:
+        return self._drawer(cells)

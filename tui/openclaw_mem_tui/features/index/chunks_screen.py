@@ -2,47 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
-from openclaw_mem_engine.errors import OpenClawMemError
+from openclaw_mem_engine.api import Anatomy, OpenClawMemError
 from openclaw_mem_tui.bindings import bindings
-from openclaw_mem_tui.features.index.render import chunks as anatomy_lines
-from openclaw_mem_tui.features.search.presenter import Lab
+from openclaw_mem_tui.editor import edit
+from openclaw_mem_tui.features.index.render import chunks as render
+from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import line, wrapped
-from openclaw_mem_tui.screens.editing import edit
-from openclaw_mem_tui.screens.help import READING_CHUNKS
-from openclaw_mem_tui.screens.subscreen import OverScreen, inert_title
-from openclaw_mem_tui.widgets.banner import Banner
-from openclaw_mem_tui.widgets.cursor_list import CursorList
-from openclaw_mem_tui.widgets.key_bar import KeyBar
-from openclaw_mem_tui.widgets.panes import Pane, nothing
-from openclaw_mem_tui.widgets.table import Table
+from openclaw_mem_tui.screen import WorkbenchScreen, title_of
+from openclaw_mem_tui.sync_controller import Job
+from openclaw_mem_tui.widgets.dialogs import Reading
+from openclaw_mem_tui.widgets.edges import Banner, KeyBar
+from openclaw_mem_tui.widgets.line_view import Pane, nothing
+from openclaw_mem_tui.widgets.lists import CursorList, Table
 
-if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_chunks import Anatomy
+READING: Reading = (
+    "Reading the chunks",
+    (
+        ("↑ ↓ j k", "previous and next chunk"),
+        ("┃ │", "lines of the selected chunk; of a neighbour"),
+        ("╋", "lines that two chunks share"),
+        ("tokens", "the estimate that chunks are cut by"),
+        ("overlap", "tokens repeated from the previous chunk"),
+        ("keyword", "whether BM25 can find it"),
+        ("vector", "whether its text has an embedding"),
+    ),
+)
 
 
 class PieceTable(Table):
     HELP = "The chunks of the file in reading order."
 
 
-class ChunksScreen(OverScreen):
+class ChunksScreen(WorkbenchScreen):
     """The list of chunks, and the text of the selected one between its neighbours. The file is read again
     when the index has changed."""
 
-    WHERE, READING = "chunks", READING_CHUNKS
-    NAMES = "chunks", "chunks of a file"
+    WHERE, READING = "chunks", READING
+    TITLES = "chunks", "chunks of a file"
     BINDINGS = bindings("chunks")  # type: ignore[assignment]
     HELP = "Where the file is cut. A search finds chunks, never files: what is cut apart is found apart."
 
-    def __init__(self, lab: Lab, path: str) -> None:
-        super().__init__(lab)
+    def __init__(self, search: SearchPresenter, path: str) -> None:
+        super().__init__(search)
         self.path = path
+        self.pieces, self.text = PieceTable(id="pieces"), Pane(id="text", classes="pane")
         self.anatomy: Anatomy | None = None
         self.trouble = ""
         self._generation: int | None = None
@@ -54,44 +64,36 @@ class ChunksScreen(OverScreen):
         with Container(id="chunks-body"):
             with Vertical(id="pieces-box", classes="listed"):
                 yield Pane(id="pieces-head")
-                yield PieceTable(id="pieces")
-            yield Pane(id="text", classes="pane")
+                yield self.pieces
+            yield self.text
         yield Pane(id="status")
         yield KeyBar(id="keys")
-
-    @property
-    def pieces(self) -> PieceTable:
-        return self.query_one(PieceTable)
-
-    @property
-    def text(self) -> Pane:
-        return self.query_one("#text", Pane)
 
     # -- life ---------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
         self.pieces.focus()
-        self.heard()
+        self.search_changed()
 
     def on_screen_resume(self) -> None:
-        self.heard()
+        self.search_changed()
 
-    def heard(self) -> None:
+    def search_changed(self) -> None:
         if not self.is_mounted or not self.is_current:
             return
-        fresh = self.lab.activity.freshness
+        fresh = self.search.activity.freshness
         generation = fresh.generation if fresh is not None else -1
-        if generation != self._generation and self.lab.service.is_open:
+        if generation != self._generation and self.search.service.is_open:
             self._generation = generation
             self.run_in(self._read, "read")
         self.draw()
 
     async def _read(self) -> None:
         try:
-            self.anatomy = await self.lab.service.anatomy(self.path)
+            self.anatomy = await self.search.service.read(lambda memory: memory.health.anatomy(self.path))
             self.trouble = ""
         except OpenClawMemError as error:
-            # What was drawn before is of a file that is not like that any more.
+            # What was drawn before does not show the file as it is now.
             self.anatomy, self.trouble = None, str(error)
         self.draw()
 
@@ -100,42 +102,41 @@ class ChunksScreen(OverScreen):
     def draw(self) -> None:
         if not self.is_mounted:
             return
-        self.draw_edges()
+        super().draw()
         anatomy, trouble = self.anatomy, self.trouble
         cut, status = self.query_one("#cut", Pane), self.query_one("#status", Pane)
         box = self.query_one("#pieces-box")
-        box.border_title = inert_title(f"chunks of {fmt.crop_left(fmt.inert(self.path), 28)}")
+        box.border_title = title_of(f"chunks of {fmt.crop_left(fmt.inert(self.path), 28)}")
         box.border_subtitle = "↑ ↓ chunk"
         if anatomy is None:
-            told = trouble or "The file is being read."
+            text = trouble or "The file is being read."
             self.pieces.show_rows(0, lambda *_: ())
             self.text.show(nothing)
             status.show(nothing)
             cut.show(
-                lambda cells: wrapped(line((" ✗ " if trouble else " ◐ ", "bad"), fmt.inert(told)), cells, 3)
+                lambda cells: wrapped(line((" ✗ " if trouble else " ◐ ", "bad"), fmt.inert(text)), cells, 3)
             )
             return
-        self.query_one("#pieces-head", Pane).show(lambda cells: [anatomy_lines.header(cells)])
-        cut.show(lambda cells: anatomy_lines.summary(anatomy, cells))
+        self.query_one("#pieces-head", Pane).show(lambda cells: [render.header(cells)])
+        cut.show(lambda cells: render.summary(anatomy, cells))
         self.pieces.show_rows(
-            len(anatomy.pieces),
-            lambda at, cells, chosen: anatomy_lines.piece_row(anatomy, at, cells, chosen),
+            len(anatomy.pieces), lambda at, cells, chosen: render.piece_row(anatomy, at, cells, chosen)
         )
-        status.show(lambda cells: [anatomy_lines.status(anatomy, self.pieces.cursor, trouble, cells)])
+        status.show(lambda cells: [render.status(anatomy, self.pieces.cursor, trouble, cells)])
         self._draw_text()
 
     def _draw_text(self) -> None:
-        anatomy, place = self.anatomy, self.pieces.cursor
+        anatomy, at = self.anatomy, self.pieces.cursor
         if anatomy is None:
             return
         self.text.border_title, self.text.border_subtitle = "text", "J K scroll"
-        self.text.show(lambda cells: anatomy_lines.text(anatomy, place, cells))
+        self.text.show(lambda cells: render.text(anatomy, at, cells))
         self.call_after_refresh(self._bring_into_sight)
 
     def _bring_into_sight(self) -> None:
-        # Where there is room, a little of what stands before it.
+        # Where there is room, two lines of what is before it.
         before = 2 if self.text.size.height >= 15 else 0
-        at = anatomy_lines.first_of(self.text.drawn)
+        at = render.first_of(self.text.drawn)
         self.text.scroll_to(y=max(0, at - before), animate=False, immediate=True)
 
     # -- events and actions -------------------------------------------------------------------------------
@@ -155,10 +156,10 @@ class ChunksScreen(OverScreen):
             return
         at = self.pieces.cursor
         start = self.anatomy.pieces[at].start_line if at < len(self.anatomy.pieces) else 1
-        said, ran = edit(self.app, self.lab.service.settings, self.path, start)
-        self.lab.say(said)
-        if ran and not self.lab.service.settings.sync.watch:
-            self.run_in(self.lab.sync, "sync", exclusive=False)
+        said, ran = edit(self.app, self.search.service.settings, self.path, start)
+        self.search.say(said)
+        if ran and not self.search.service.settings.sync.watch:
+            self.run_in(partial(self.search.sync.sync, Job()), "sync", exclusive=False)
 
     def action_leave_chunks(self) -> None:
         self.app.pop_screen()

@@ -1,4 +1,4 @@
-"""What the index screen knows and does, without a screen: it reads the index and lets the doctor look."""
+"""The presenter of the index screen: reads the index and its events, runs the checks and repairs."""
 
 from __future__ import annotations
 
@@ -8,40 +8,46 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
-from openclaw_mem_engine.inspection.file_list import FILE_STATES, FileRow
-from openclaw_mem_tui.presenter import Desk
+from openclaw_mem_engine.api import (
+    FILE_STATES,
+    Cancelled,
+    Check,
+    DoctorReport,
+    FileRow,
+    Finding,
+    OpenClawMemError,
+    Overview,
+    Plan,
+    SyncRequest,
+)
+from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_list import Overview
-    from openclaw_mem_engine.state.events import Event
-    from openclaw_mem_engine.stores.findings import Check, Finding
-    from openclaw_mem_engine.stores.findings import DoctorReport as Report
-    from openclaw_mem_engine.sync.plan import Plan
+    from openclaw_mem_engine.api import Event
 
 Order = Literal["state", "path", "size", "chunks", "newest"]
 ORDERS: tuple[Order, ...] = ("state", "path", "size", "chunks", "newest")
-#: How many events are read: more than anybody scrolls through.
+#: Events that are read at most.
 EVENTS = 500
-#: The doctor looks by itself when the last look took less, in seconds, or the index is small enough.
+#: Checks run without being asked for when the last run took less, in seconds, or the index is small enough.
 QUICK_S = 1.0
 FEW_FILES = 2_000
-#: What goes on while an index is repaired: one transaction, which is not stopped half way.
-FIXING = "fixing"
+#: What runs while an index is repaired: one transaction, which is not stopped half way.
+REPAIRING = "repairing"
 
 
 @dataclass(frozen=True, slots=True)
-class HealthLook:
+class IndexState:
     """The index as it was at ``at`` (epoch seconds). ``report`` is the doctor's, of ``examined_at``, which
-    took ``seconds``; ``stale`` when the index has changed since. ``doing`` is what goes on just now."""
+    took ``seconds``; ``stale`` when the index has changed since. ``doing`` is what runs just now."""
 
     overview: Overview | None = None
     files: tuple[FileRow, ...] = ()
     order: Order = "state"
     events: tuple[Event, ...] = ()
-    report: Report | None = None
+    report: DoctorReport | None = None
     examined_at: float = 0.0
     seconds: float = 0.0
     stale: bool = False
@@ -52,124 +58,127 @@ class HealthLook:
 
     @property
     def findings(self) -> tuple[Finding | Check, ...]:
-        """What the doctor found, the worst first, then everything that it looked at."""
+        """The findings of the doctor, the worst first, then its checks."""
         return (*self.report.findings, *self.report.checks) if self.report is not None else ()
 
 
-class HealthDesk(Desk[HealthLook]):
-    """The desk of the index screen. Errors become ``trouble``."""
+class IndexPresenter(Presenter[IndexState]):
+    """Errors become ``trouble``."""
 
-    def __init__(self, service: Service, publish: Callable[[], None]) -> None:
-        super().__init__(HealthLook(), publish)
-        self.service = service
-        self._told = ""  # what the doctor does just now, as its thread says
+    def __init__(self, service: Service) -> None:
+        super().__init__(service, IndexState())
+        #: How far the running check is, as its thread reports it.
+        self.progress = ""
 
     # -- reading ------------------------------------------------------------------------------------------
 
     async def read(self, *, examine: bool = True) -> None:
-        """Read the index and what happened anew; with ``examine`` the doctor looks too where that takes no
-        time."""
+        """Read the index and its events anew; with ``examine`` run the checks too where that is quick."""
         if not self.service.is_open or not await self._reread():
             return
-        look = self.look
-        if examine and not look.doing and (look.report is None or look.stale) and self._is_quick():
-            await self._with_doctor("the doctor looks", partial(self._examine, False))
+        state = self.state
+        if examine and not state.doing and (state.report is None or state.stale) and self._is_quick():
+            await self._with_doctor("checking", partial(self._examine, False))
 
     async def _reread(self) -> bool:
         """Whether the index and the log could be read."""
-        before = self.look.overview
+        before = self.state.overview
         try:
-            overview = await self.service.overview()
-            events = await self.service.events(EVENTS)
+            overview = await self.service.read(lambda memory: memory.health.overview())
+            events = await self.service.read(lambda memory: memory.health.events(EVENTS))
         except OpenClawMemError as error:
-            self._set(trouble=str(error))
+            self.update(trouble=str(error))
             return False
         changed = before is None or before.freshness.generation != overview.freshness.generation
-        self._set(
+        self.update(
             overview=overview,
-            files=_ordered(overview.files, self.look.order),
+            files=_ordered(overview.files, self.state.order),
             events=tuple(events),
             at=self.service.clock(),
-            stale=self.look.stale or (changed and self.look.report is not None),
+            stale=self.state.stale or (changed and self.state.report is not None),
             trouble="",
         )
         return True
 
     def _is_quick(self) -> bool:
-        if self.look.report is None:
-            return len(self.look.files) <= FEW_FILES
-        return self.look.seconds < QUICK_S and not self.look.report.deep
+        if self.state.report is None:
+            return len(self.state.files) <= FEW_FILES
+        return self.state.seconds < QUICK_S and not self.state.report.deep
 
     def turn_order(self) -> None:
         """The next order of the files."""
-        order = ORDERS[(ORDERS.index(self.look.order) + 1) % len(ORDERS)]
-        self._set(order=order, files=_ordered(self.look.files, order))
+        order = ORDERS[(ORDERS.index(self.state.order) + 1) % len(ORDERS)]
+        self.update(order=order, files=_ordered(self.state.files, order))
 
     # -- the doctor ---------------------------------------------------------------------------------------
 
     async def examine(self, *, deep: bool = False) -> None:
-        """Let the doctor look at everything. Cancelling leaves the report of before."""
+        """Run all checks. Cancelling leaves the previous report."""
         self.say("")
-        await self._with_doctor("the doctor looks", partial(self._examine, deep))
+        await self._with_doctor("checking", partial(self._examine, deep))
 
     async def _examine(self, deep: bool) -> None:
         started = time.perf_counter()
-        report = await self.service.examine(self._on_progress, deep=deep)
+        report = await self.service.examine(
+            lambda memory, token: memory.health.examine(self._on_progress, token, deep=deep)
+        )
         self._take(report, time.perf_counter() - started)
 
-    async def mend(self) -> None:
-        """Mend what the report calls fixable, and look again."""
+    async def repair(self) -> None:
+        """Repair what the report calls fixable, and run the checks again."""
         self.say("")
-        await self._with_doctor(FIXING, self._mend)
+        await self._with_doctor(REPAIRING, self._repair)
 
-    async def _mend(self) -> None:
-        report = self.look.report
+    async def _repair(self) -> None:
+        report = self.state.report
         if report is None:
             return
         started = time.perf_counter()
-        done, after = await self.service.mend(report, self._on_progress)
+        try:
+            done, after = await self.service.examine(
+                lambda memory, token: memory.health.repair(report, self._on_progress, token)
+            )
+        finally:
+            self.service.forget_pools()
         await self._reread()
         if after is None:
-            self._set(stale=True)
+            self.update(stale=True)
         else:
             self._take(after, time.perf_counter() - started)
-        self._set(said=f"fixed: {fmt.join(done, '; ')}" if done else "nothing was fixed")
+        self.update(said=f"repaired: {fmt.join(done, '; ')}" if done else "nothing was repaired")
 
     async def plan_rebuild(self) -> Plan | None:
-        """What a rebuild would do; None when that cannot be told or was cancelled."""
+        """What a rebuild would do; None when that failed or was cancelled."""
         found: list[Plan] = []
 
         async def count() -> None:
-            found.append(await self.service.plan_rebuild())
+            found.append(
+                await self.service.examine(lambda memory, token: memory.plan(SyncRequest(force=True), token))
+            )
 
         self.say("")
         await self._with_doctor("counting what a rebuild takes", count)
         return found[0] if found else None
 
     async def _with_doctor(self, doing: str, work: Callable[[], Awaitable[None]]) -> None:
-        self._told = ""
-        self._set(doing=doing, trouble="")
+        self.progress = ""
+        self.update(doing=doing, trouble="")
         try:
             await work()
         except Cancelled:
-            self._set(said="stopped")
+            self.update(said="stopped")
         except OpenClawMemError as error:
-            self._set(trouble=str(error))
+            self.update(trouble=str(error))
         finally:
-            if self.look.doing == doing:
-                self._set(doing="")
+            if self.state.doing == doing:
+                self.update(doing="")
 
-    def _take(self, report: Report, seconds: float) -> None:
-        self._set(report=report, seconds=seconds, examined_at=self.service.clock(), stale=False)
+    def _take(self, report: DoctorReport, seconds: float) -> None:
+        self.update(report=report, seconds=seconds, examined_at=self.service.clock(), stale=False)
 
     def _on_progress(self, done: int, total: int, label: str) -> None:
-        # Called in the doctor's thread, often: the screen's clock picks up the last one.
-        self._told = f"{label} {done:,} of {total:,}" if total else label
-
-    @property
-    def told(self) -> str:
-        """What the doctor does just now."""
-        return self._told
+        # Called in the doctor's thread, often: the screen's clock reads the last one.
+        self.progress = f"{label} {done:,} of {total:,}" if total else label
 
 
 def _ordered(files: tuple[FileRow, ...], order: Order) -> tuple[FileRow, ...]:

@@ -1,38 +1,35 @@
-"""What the providers screen knows and does, without a screen: it reads the chain and asks providers."""
+"""The presenter of the providers screen: reads the chain, its usage and the cache; probes providers."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.providers.spent import Spent, summed
-from openclaw_mem_tui.presenter import Desk
+from openclaw_mem_engine.api import CacheSize, OpenClawMemError, Spent, summed
+from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.provider_state import ProviderState
-    from openclaw_mem_engine.providers.records import DayUsage
-    from openclaw_mem_engine.stores.base import CacheSize
+    from openclaw_mem_engine.api import DayUsage, ProviderState
 
 #: Name, role and model: one provider may be there twice.
 LinkKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """The chain as it was at ``at`` (epoch seconds). ``asking`` are the links that are being asked just now,
-    ``asked`` what came of asking: milliseconds, or why there was no answer."""
+class ChainState:
+    """The chain as it was at ``at`` (epoch seconds). ``probing`` are the links that are probed just now,
+    ``probed`` the outcomes: milliseconds, or why there was no answer."""
 
     links: tuple[ProviderState, ...] = ()
     usage: tuple[DayUsage, ...] = ()
     caches: tuple[CacheSize, ...] = ()
     at: float = 0.0
-    asking: frozenset[LinkKey] = frozenset()
-    asked: Mapping[LinkKey, float | str] = field(default_factory=dict)
+    probing: frozenset[LinkKey] = frozenset()
+    probed: Mapping[LinkKey, float | str] = field(default_factory=dict)
     said: str = ""
     trouble: str = ""
 
@@ -48,44 +45,48 @@ def key_of(link: ProviderState) -> LinkKey:
     return link.name, link.role, link.model
 
 
-class ProviderDesk(Desk[Look]):
-    """The desk of the providers screen. Errors become ``trouble``."""
+class ProvidersPresenter(Presenter[ChainState]):
+    """Errors become ``trouble``."""
 
-    def __init__(self, service: Service, publish: Callable[[], None]) -> None:
-        super().__init__(Look(), publish)
-        self.service = service
+    def __init__(self, service: Service) -> None:
+        super().__init__(service, ChainState())
         self._faults = service.faults
 
     async def read(self) -> None:
         """Read chain, usage and cache anew."""
-        if not self.service.is_open:
+        service = self.service
+        if not service.is_open:
             return
-        if self._faults != self.service.faults:
-            # What was found out under other faults says nothing about these.
-            self._faults = self.service.faults
-            self._set(asked={}, asking=frozenset())
+        if self._faults != service.faults:
+            # The outcome of a probe under other faults says nothing about these.
+            self._faults = service.faults
+            self.update(probed={}, probing=frozenset())
         try:
-            links = await self.service.chain()
-            usage = await self.service.usage()
-            caches = await self.service.cache_sizes()
+            links = await service.read(lambda memory: memory.chain(), answering=True)
+            # No usage is recorded under a simulated fault.
+            usage = await service.read(lambda memory: memory.usage(30))
+            caches = await service.read(lambda memory: memory.cache_sizes())
         except OpenClawMemError as error:
-            self._set(trouble=str(error))
+            self.update(trouble=str(error))
             return
-        self._set(links=links, usage=tuple(usage), caches=tuple(caches), at=self.service.clock(), trouble="")
+        self.update(links=links, usage=tuple(usage), caches=tuple(caches), at=service.clock(), trouble="")
 
     async def probe(self, link: ProviderState) -> None:
-        """Ask one provider now, and say what came of it."""
+        """Send one request to a provider, and say what came of it."""
+        if not link.in_use:
+            self.say("BM25 needs no provider" if link.role == "keywords" else f"{link.name} is not in use")
+            return
         key, faults = key_of(link), self.service.faults
-        self._set(asking=self.look.asking | {key}, said="")
-        alone = sum(1 for other in self.look.links if other.role == link.role) == 1
-        found: float | str
+        self.update(probing=self.state.probing | {key}, said="")
+        single = sum(1 for other in self.state.links if other.role == link.role) == 1
+        outcome: float | str
         try:
-            found = await self.service.probe(link.role if alone else link.name)
-            said = f"{link.name} answered in {fmt.milliseconds(found)}"
+            outcome = await self.service.probe(link.role if single else link.name)
+            said = f"{link.name} answered in {fmt.milliseconds(outcome)}"
         except OpenClawMemError as error:
-            found, said = str(error), f"{link.name} did not answer"
+            outcome, said = str(error), f"{link.name} did not answer"
         finally:
-            self._set(asking=self.look.asking - {key})
+            self.update(probing=self.state.probing - {key})
         if faults == self.service.faults:
-            self._set(asked={**self.look.asked, key: found}, said=said)
+            self.update(probed={**self.state.probed, key: outcome}, said=said)
             await self.read()

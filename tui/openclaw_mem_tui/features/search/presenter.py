@@ -1,6 +1,6 @@
-"""What the search lab does, without a screen: coroutines that turn engine calls into new state.
+"""The presenter of the search lab: coroutines and plain methods that turn engine calls into new views.
 
-The screen runs them as workers and draws what ``publish`` announces. Errors never leave here: they become
+The screen runs the coroutines as workers and draws what is published. Errors never leave here: they become
 ``View.error`` or ``Activity.trouble``.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
-from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.api import KNOBS, Cancelled, Knobs, OpenClawMemError, UsageError
+from openclaw_mem_tui.features.search.lessons import DemoGuide, left_lesson, with_lesson
 from openclaw_mem_tui.features.search.state import (
     History,
     View,
@@ -20,45 +20,72 @@ from openclaw_mem_tui.features.search.state import (
     needs_baseline_pool,
     needs_retrieval,
     opened,
+    pinned,
     tuned,
+    unpinned,
     with_faults,
 )
-from openclaw_mem_tui.service import Service
-from openclaw_mem_tui.sync_controller import Keeper
+from openclaw_mem_tui.presenter import Presenter
+from openclaw_mem_tui.render.status import Activity
+from openclaw_mem_tui.service import NO_FAULTS, Service
+from openclaw_mem_tui.sync_controller import SyncController
 
 #: Quiet time after a key press before a search begins, in seconds.
 DEBOUNCE = 0.06
 
+_FAULT_BASELINE = "while a simulated fault is on, the run without it is the baseline"
 
-class Lab(Keeper):
-    """Holds the present ``view`` besides the activity; those who ``listen`` are called after each change of
-    either. ``faults`` are on from the start."""
 
-    def __init__(self, service: Service, demo: bool = False, faults: frozenset[str] = frozenset()) -> None:
-        super().__init__(service, demo)
-        self.view = View(Knobs(), Knobs(), faults=faults)
+class SearchPresenter(Presenter[View]):
+    """Its state is the present ``View``. Listeners are called too when the activity of ``sync`` changes.
+    ``faults`` are simulated from the start; ``guide`` holds the lessons of the demo."""
+
+    def __init__(
+        self, service: Service, guide: DemoGuide | None = None, faults: frozenset[str] = NO_FAULTS
+    ) -> None:
+        super().__init__(service, View(Knobs(), Knobs(), faults=faults))
+        self.sync = SyncController(service, guide is not None, self.refresh)
+        self.sync.listen(self.publish)
         self.history = History()
+        self.guide = guide
+        #: The lesson that is shown; None when another query was asked since.
+        self.lesson_at: int | None = None
+        self._last_lesson = 0
 
-    def set_view(self, view: View) -> None:
-        if view is not self.view:
-            self.view = view
+    @property
+    def view(self) -> View:
+        return self.state
+
+    @property
+    def activity(self) -> Activity:
+        return self.sync.state
+
+    def say(self, text: str) -> None:
+        self.sync.say(text)
+
+    def trouble(self, text: str) -> None:
+        self.sync.trouble(text)
+
+    def _show(self, view: View) -> None:
+        if view is not self.state:
+            self.state = view
             self.publish()
 
     # -- opening ------------------------------------------------------------------------------------------
 
     async def open(self) -> bool:
-        """Open the index and learn the configuration. False, with the reason on the screen, when it fails."""
-        self._activity(phase="opening", trouble="", said="")
+        """Open the index and read the configuration. False, with the reason on the screen, when it fails."""
+        self.sync.update(phase="opening", trouble="", said="")
         try:
             await self.service.open()
         except OpenClawMemError as error:
-            self._activity(phase="failed", trouble=str(error))
+            self.sync.update(phase="failed", trouble=str(error))
             return False
         settings = self.service.settings
-        self.place = replace(self.place, agent=settings.agent, workspace=str(settings.workspace))
-        self._activity(phase="ready")
-        self.set_view(opened(self.view, self.service.knobs))
-        await self.look()
+        self.sync.header = replace(self.sync.header, agent=settings.agent, workspace=str(settings.workspace))
+        self.sync.update(phase="ready")
+        self._show(opened(self.view, self.service.knobs))
+        await self.sync.read_status()
         return True
 
     # -- searching ----------------------------------------------------------------------------------------
@@ -67,50 +94,67 @@ class Lab(Keeper):
         """Take a new query over; True when a search is needed."""
         if query == self.view.query and not self.view.error:
             return False
-        self.activity = replace(self.activity, said="", noted="")
-        self.set_view(asked(self.view, query))
+        if self.guide is not None and self.lesson_at is not None:
+            lesson = self.guide.lessons[self.lesson_at]
+            if query != lesson.query:
+                self.lesson_at = None
+                self.state = left_lesson(self.view, lesson)
+        self.sync.update(said="", noted="")
+        self._show(asked(self.view, query))
         return needs_retrieval(self.view)
 
     def tune(self, knobs: Knobs) -> bool:
         """Take new knobs over, ranked at once when that is possible; True when a search is needed."""
-        self.activity = replace(self.activity, said="")
-        self.set_view(tuned(self.view, knobs))
+        self.sync.update(said="")
+        self._show(tuned(self.view, knobs))
         return needs_retrieval(self.view) or (needs_baseline_pool(self.view) and self.view.baseline is None)
 
-    def switch(self, faults: frozenset[str]) -> None:
-        """Switch faults on and off; the next search brings them about."""
-        self.activity = replace(self.activity, said="", noted="", trouble="")
-        self.set_view(with_faults(self.view, faults))
+    def next_mode(self) -> Knobs:
+        """The knobs with the next mode: hybrid, BM25 only, vectors only."""
+        modes = KNOBS["mode"].choices
+        knobs = self.view.knobs
+        return knobs.set({"mode": modes[(modes.index(knobs.mode) + 1) % len(modes)]})
 
-    async def _bring_about(self, faults: frozenset[str]) -> None:
-        """Let the memory with these faults answer, or say why it cannot be had and go on as before."""
-        try:
-            await self.service.set_faults(faults)
-        except OpenClawMemError as error:
-            if self.view.faults == faults:
-                self.set_view(replace(self.view, faults=self.service.faults))
-            self.trouble(f"The fault could not be switched on: {error}")
+    def pin_baseline(self) -> None:
+        """The shown run becomes the baseline."""
+        if self.view.shown_faults:
+            self.say(_FAULT_BASELINE)
+        elif not self.view.answers:
+            self.say("there is no answer to pin yet")
+        else:
+            self._show(pinned(self.view))
+            self.say("this run is the baseline now; B goes back")
+
+    def clear_baseline(self) -> bool:
+        """Back to the configured baseline; True when a search is needed."""
+        if self.view.shown_faults:
+            self.say(_FAULT_BASELINE)
+            return False
+        self._show(unpinned(self.view))
+        self.say("the configured defaults are the baseline")
+        return needs_baseline_pool(self.view)
 
     async def refresh(self) -> None:
         """Ask the same again, after the index has changed."""
         if self.view.query.strip():
             said = self.activity.said
-            self.set_view(replace(self.view, pending=True))
+            self._show(replace(self.view, pending=True))
             await self.search(0.0)
-            self._activity(said=said)
+            self.say(said)
 
     async def search(self, delay: float = DEBOUNCE) -> None:
-        """Retrieve for the present query and knobs, then rank. Cancel it when something newer is asked."""
+        """Retrieve for the present query and knobs, then rank; first wait ``delay`` seconds. Cancel it when
+        something newer is asked."""
         if delay:
             await asyncio.sleep(delay)
         if not self.service.is_open:
             return
         if self.view.faults != self.service.faults:
-            await self._bring_about(self.view.faults)
+            await self._set_faults(self.view.faults)
         view = self.view
         if not view.query.strip() or view.faults != self.service.faults:
             return
-        self._activity(searching=True)
+        self.sync.update(searching=True)
         try:
             pool = await self.service.retrieve(view.query, view.knobs)
             other = None
@@ -121,18 +165,56 @@ class Lab(Keeper):
         except Cancelled:
             return
         except OpenClawMemError as error:
-            self.set_view(failed(self.view, str(error)))
+            self._show(failed(self.view, str(error)))
             return
         finally:
-            self._activity(searching=False)
+            self.sync.update(searching=False)
         now = self.view
         same_key = now.knobs.retrieval_key == view.knobs.retrieval_key
         if now.query == view.query and same_key and now.faults == view.faults:
-            self.set_view(answered(now, pool, other))
+            self._show(answered(now, pool, other))
         if pool.freshness is not None:
-            self._activity(freshness=pool.freshness)
+            self.sync.update(freshness=pool.freshness)
 
     def give_up(self) -> None:
         """The user cancelled a search: what is shown stays, and says so."""
         if self.view.pending:
-            self.set_view(failed(self.view, "Search cancelled; the rows below answer an earlier query."))
+            self._show(failed(self.view, "Search cancelled; the rows below answer an earlier query."))
+
+    # -- simulated faults ---------------------------------------------------------------------------------
+
+    def switch_faults(self, faults: frozenset[str]) -> None:
+        """Simulate these faults; they take effect with the next search."""
+        self.sync.update(said="", noted="", trouble="")
+        self._show(with_faults(self.view, faults))
+
+    async def _set_faults(self, faults: frozenset[str]) -> None:
+        """Let the memory with these faults answer, or say why it cannot be opened and go on as before."""
+        try:
+            await self.service.set_faults(faults)
+        except OpenClawMemError as error:
+            if self.view.faults == faults:
+                self._show(replace(self.view, faults=self.service.faults))
+            self.trouble(f"The fault could not be switched on: {error}")
+
+    # -- lessons of the demo ------------------------------------------------------------------------------
+
+    def load_lesson(self, number: int) -> bool:
+        """Take a lesson's query over with its knobs, against its baseline. False, with the reason on the
+        screen, when its knobs are refused."""
+        if self.guide is None:
+            return False
+        try:
+            view = with_lesson(self.view, self.guide.lessons[number])
+        except UsageError as error:
+            self.trouble(str(error))
+            return False
+        self.lesson_at = self._last_lesson = number
+        self._show(view)
+        self.history.add(view.query)
+        return True
+
+    def lesson_after(self, step: int) -> int:
+        """The number of the lesson ``step`` further; of the last one when none is shown."""
+        count = len(self.guide.lessons) if self.guide is not None else 1
+        return (self._last_lesson + (step if self.lesson_at is not None else 0)) % count

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.strip import Strip
 
-from openclaw_mem_tui.render.format import inert_lines
+from openclaw_mem_engine.api import Candidate, Row, present_snippet, shows_citation
+from openclaw_mem_tui.features.search.render import preview as render
+from openclaw_mem_tui.features.search.state import Citations, View
+from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import ROLES, Line
-from openclaw_mem_tui.widgets.panes import Drawer, Pane
+from openclaw_mem_tui.render.terms import Marker
+from openclaw_mem_tui.widgets.line_view import Drawer, Pane, nothing
 
 #: Of the drawn lines, the one to scroll to.
 Anchor = Callable[[Sequence[Line]], int]
 
+Kind = Literal["snippet", "get", "markdown"]
+
 _LARGEST_RENDERED = 20_000
+
+
+def agent_text(candidate: Candidate, citations: Citations) -> str:
+    """The text that the agent receives for a chunk, with its footer when citations are shown."""
+    cite = shows_citation(citations, None)
+    return present_snippet(candidate.text, candidate.path, candidate.start_line, candidate.end_line, cite)
 
 
 class Preview(Pane):
@@ -29,10 +41,44 @@ class Preview(Pane):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, classes="pane")
+        self.kind: Kind = "snippet"
+        self.citations: Citations | None = None
+        self._followed: object = None  # what the snippet was drawn for
         self._markdown: str | None = None
         self._anchor: Anchor | None = None
         self._rendered: list[Strip] = []
         self._rendered_for = -1
+
+    def follow(self, view: View, row: Row | None, marker: Marker) -> None:
+        """Show the snippet of the selected row; nothing is drawn while chunk, pool and citations are the
+        same."""
+        mode = self.citations or "auto"
+        key = row.chunk_id if row is not None else "", id(view.pool), mode
+        if key == self._followed:
+            return
+        self._followed = key
+        candidate = view.candidate(row.chunk_id) if row is not None else None
+        if candidate is None:
+            self.begin("snippet", "snippet", "")
+            self.show(nothing)
+            return
+        text = agent_text(candidate, mode)
+        found = marker.count(text)
+        title = f"snippet · {fmt.count(found, 'match', 'matches')}" if found else "snippet"
+        self.begin("snippet", title, f"citations: {mode} (t)")
+        self.show(lambda cells: render.snippet(candidate, text, marker, cells), render.first_match)
+
+    def shows(self, kind: Kind) -> bool:
+        return self.kind == kind
+
+    def forget(self) -> None:
+        """The next ``follow`` draws the snippet again."""
+        self._followed = None
+
+    def begin(self, kind: Kind, title: str, subtitle: str) -> None:
+        """Something else is shown from now on."""
+        self.kind = kind
+        self.border_title, self.border_subtitle = title, subtitle
 
     def show(self, drawer: Drawer, anchor: Anchor | None = None) -> None:
         """``anchor`` names the line that must be in sight, at any size, until the user scrolls."""
@@ -50,7 +96,7 @@ class Preview(Pane):
             self.scroll_to(y=max(0, at - 2), animate=False, immediate=True)
 
     def let_go(self) -> None:
-        """The user scrolls: the pane stays where they leave it."""
+        """The user scrolls: the pane stays there."""
         self._anchor = None
 
     def on_mouse_scroll_down(self) -> None:
@@ -67,7 +113,7 @@ class Preview(Pane):
     def render_markdown(self, text: str) -> None:
         """Render a text (made inert first): headings, lists, code; links are shown, not made."""
         self._anchor = None
-        self._markdown = "\n".join(inert_lines(text[:_LARGEST_RENDERED]))
+        self._markdown = "\n".join(fmt.inert_lines(text[:_LARGEST_RENDERED]))
         self._rendered_for = -1
         self.changed()
         self.scroll_to(y=0, animate=False)

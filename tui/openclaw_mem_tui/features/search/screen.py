@@ -1,8 +1,7 @@
-"""The search lab: lays out its panes, runs the lab's coroutines as workers, and draws each new view."""
+"""The screen of the search lab: lays out its panes, runs the presenter's coroutines, draws each new view."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 from textual import on
@@ -11,29 +10,27 @@ from textual.containers import Container, Vertical
 from textual.reactive import reactive
 from textual.timer import Timer
 from textual.widgets import Input
-from textual.worker import Worker, WorkerState
 
-from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.ranking.trace import Row
+from openclaw_mem_engine.api import Knobs, Row
 from openclaw_mem_tui.bindings import bindings
-from openclaw_mem_tui.features.providers.render.faults import in_short
-from openclaw_mem_tui.features.search.actions import SearchActions
-from openclaw_mem_tui.features.search.guide import DemoGuide, left_behind, lesson_lines, taken_up
+from openclaw_mem_tui.features.providers.render import in_short
+from openclaw_mem_tui.features.search.actions import HitActions, MoreActions, NoteActions, QueryActions
 from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
-from openclaw_mem_tui.features.search.presenter import DEBOUNCE, Lab
+from openclaw_mem_tui.features.search.lessons import lesson_lines
+from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
 from openclaw_mem_tui.features.search.preview import Preview
-from openclaw_mem_tui.features.search.query import QueryLine
-from openclaw_mem_tui.features.search.render import funnel
-from openclaw_mem_tui.features.search.render.hits import lost
+from openclaw_mem_tui.features.search.query_line import QueryLine
+from openclaw_mem_tui.features.search.render import funnel, hits
 from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
 from openclaw_mem_tui.render import status
-from openclaw_mem_tui.render.status import Activity
-from openclaw_mem_tui.widgets.banner import Banner
-from openclaw_mem_tui.widgets.key_bar import KeyBar
-from openclaw_mem_tui.widgets.panes import Pane, Waterfall, nothing
+from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.sync_controller import Job
+from openclaw_mem_tui.widgets.dialogs import Reading
+from openclaw_mem_tui.widgets.edges import Banner, KeyBar
+from openclaw_mem_tui.widgets.line_view import Pane, nothing
 
 #: Seconds between frames of the spinner, while something runs.
 _FRAME = 0.12
@@ -41,286 +38,313 @@ _FRAME = 0.12
 _STALE_AFTER = 0.15
 
 
-class SearchScreen(SearchActions):
+class SearchScreen(WorkbenchScreen):
     """One frozen ``View`` drives everything that is drawn; ``activity`` drives the edges."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-short"), (30, "-tall")]  # noqa: RUF012
-    BINDINGS = bindings("lab")  # type: ignore[assignment]
-    HELP = "Search the memory and see why every passage is, or is not, in the answer."
+    WHERE, OPENED_BY = "search", "show_search"
+    TITLES = "search lab", "search lab"
+    BINDINGS = bindings("search")  # type: ignore[assignment]
 
     view: reactive[View | None] = reactive(None, init=False, repaint=False)
-    activity: reactive[Activity] = reactive(Activity(), init=False, repaint=False)
+    activity: reactive[status.Activity] = reactive(status.Activity(), init=False, repaint=False)
 
-    def __init__(self, lab: Lab, guide: DemoGuide | None, initial_query: str) -> None:
-        super().__init__()
-        self.lab = lab
-        lab.listen(self._take_over)
-        self.guide = guide
-        self.initial_query = initial_query
+    def __init__(self, search: SearchPresenter, initial_query: str = "") -> None:
+        super().__init__(search)
+        self.query_line = QueryLine(id="query")
+        self.hits = HitList(id="hits")
+        self.waterfall = Pane(id="waterfall", classes="pane")
+        self.preview = Preview(id="preview")
+        self.knob_panel = KnobPanel(id="knobs")
+        self.hint = Pane(id="hint")
+        self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
+        self.notes, self.status_line = Pane(id="notes"), Pane(id="status")
+        self.add_actions(QueryActions(self), HitActions(self), NoteActions(self), MoreActions(self))
+        self._initial_query = initial_query
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
         self._frame = 0
-        self._fault_opens = bool(lab.view.faults)  # the comparison opens on its first row
+        self._fault_opens = bool(search.view.faults)  # the comparison opens on its first row
+        self._lesson_opens = False  # the answer to a lesson opens on the row that the lesson is about
 
     def compose(self) -> ComposeResult:
         yield Banner()
         yield Pane(id="top")
-        yield QueryLine(id="query")
-        yield Pane(id="lesson")
-        yield Pane(id="strip")
-        yield Pane(id="funnel")
+        yield self.query_line
+        yield self.lesson
+        yield self.strip
+        yield self.funnel
         with Container(id="body"):
-            yield HitList(id="hits")
+            yield self.hits
             with Vertical(id="side"):
-                yield Waterfall(id="waterfall", classes="pane")
-                yield Preview(id="preview")
-                with Vertical(id="knob-box", classes="pane"):
-                    yield KnobPanel(id="knobs")
-                    yield Pane(id="hint")
-        yield Pane(id="notes")
-        yield Pane(id="status")
+                yield self.waterfall
+                yield self.preview
+                with Vertical(id="knob-box", classes="pane") as box:
+                    box.border_title, box.border_subtitle = "knobs", "p closes"
+                    yield self.knob_panel
+                    yield self.hint
+        yield self.notes
+        yield self.status_line
         yield KeyBar(id="keys")
 
     def on_mount(self) -> None:
         self.hits.border_title, self.waterfall.border_title = "hits", "waterfall"
-        self.knob_box.border_title = "knobs"
-        self.knob_box.border_subtitle = "p closes"
         self._clock = self.set_interval(_FRAME, self._tick)
-        self.hits.landing = funnel.landing(self.lab.view, self.lab.activity, self.guide)
-        if self.initial_query:
+        self._draw_landing()
+        if self._initial_query:
             with self.prevent(Input.Changed):
-                self.query_line.value = self.initial_query
-            self.lab.ask(self.initial_query)
-        self._take_over()
-        (self.hits if self.guide or self.initial_query else self.query_line).focus()
-        self._run(self._start, "start")
+                self.query_line.value = self._initial_query
+            self.search.ask(self._initial_query)
+        self.search_changed()
+        (self.hits if self.search.guide or self._initial_query else self.query_line).focus()
+        self.run_in(self._start, "start")
 
     async def _start(self) -> None:
-        """Open, load the first lesson, answer what is there already, sync, answer again, watch."""
-        if not await self.lab.open():
+        """Open, load the first lesson, answer what was asked already, sync, answer again, watch."""
+        if not await self.search.open():
             return
-        if self.citations is None:
-            self.citations = self.lab.service.settings.citations
-        if self.guide is not None and not self.initial_query:
-            self.load_lesson(self.guide.start)
-        elif self.lab.view.query.strip() or self.lab.view.faults:
+        if self.preview.citations is None:
+            self.preview.citations = self.search.service.settings.citations
+        if self.search.guide is not None and not self._initial_query:
+            self.load_lesson(self.search.guide.start)
+        elif self.search.view.query.strip() or self.search.view.faults:
             self.search_soon(0.0)
-        await self.lab.start()
-        self._run(self.lab.watch, "watch")
+        await self.search.sync.start()
+        self.run_in(self.search.sync.watch, "watch")
 
     # -- workers ------------------------------------------------------------------------------------------
 
-    def _run(self, work: Callable[[], Awaitable[object]], group: str, exclusive: bool = True) -> None:
-        self.run_worker(work, group=group, exclusive=exclusive, exit_on_error=False)
-
     def search_soon(self, delay: float = DEBOUNCE) -> None:
-        """Search after a quiet moment; a search that runs for something older is cancelled."""
-        self._run(partial(self.lab.search, delay), "search")
+        """Search after ``delay`` seconds of quiet; a search that runs for something older is cancelled."""
+        self.run_in(partial(self.search.search, delay), "search")
         if self._stale_timer is None:
             self._stale_timer = self.set_timer(delay + _STALE_AFTER, self._mark_stale)
 
-    def resync(self, *, force: bool = False, verify: bool = False) -> None:
-        """Sync and answer the last query again; before that, try to open an index that is not open."""
+    def tune(self, knobs: Knobs) -> None:
+        """Other knobs: ranked again in this frame when possible, else searched after a quiet moment."""
+        if self.search.tune(knobs):
+            self.search_soon(0.12)
 
-        async def sync_and_search() -> None:
-            if self.lab.service.is_open:
-                await self.lab.sync(force=force, verify=verify, tails=True)
-                await self.lab.refresh()
-            else:
-                await self._start()
-
-        # A sync is never cut off by the next one: the lab does that right after it.
-        opened = self.lab.service.is_open
-        self._run(sync_and_search, "sync" if opened else "start", exclusive=not opened)
+    def resync(self, job: Job) -> None:
+        """Sync and answer the last query again; an index that is not open is opened first."""
+        if self.search.service.is_open:
+            # A running sync is not cancelled: this one follows it.
+            self.run_in(partial(self.search.sync.sync_and_refresh, job), "sync", exclusive=False)
+        else:
+            self.run_in(self._start, "start")
 
     def cancel_work(self) -> bool:
         """Cancel a running search, else a running sync. False when nothing ran."""
-        if self.lab.activity.searching or self.lab.view.pending:
+        if self.activity.searching or self.search.view.pending:
             self.workers.cancel_group(self, "search")
-            self.lab.give_up()
-            return True
-        if self.lab.activity.phase == "syncing":
-            self.lab.stop_sync()
-            return True
-        return False
+            self.search.give_up()
+        elif self.activity.phase == "syncing":
+            self.search.sync.stop_sync()
+        else:
+            return False
+        return True
 
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        if event.state is WorkerState.ERROR and event.worker.error is not None:
-            error = event.worker.error
-            self.lab.trouble(f"Unexpected {type(error).__name__}: {error}. This is a defect of openclaw-mem.")
+    def switch_faults(self, faults: frozenset[str]) -> None:
+        """Simulate these faults, and answer the last query again; without one, that of the first lesson."""
+        self.search.switch_faults(faults)
+        self._fault_opens = True
+        if faults and not self.search.view.query.strip():
+            if self.search.guide is not None:
+                self.load_lesson(self.search.guide.start)
+            elif self.search.history.queries:
+                self.query_line.value = self.search.history.queries[-1]
+        self._lesson_opens = False
+        self.search_soon(0.0)
+
+    def load_lesson(self, number: int) -> None:
+        """Ask a lesson's query with its knobs, against its baseline."""
+        if self.search.load_lesson(number):
+            self._lesson_opens = True
+            with self.prevent(Input.Changed):
+                self.query_line.value = self.search.view.query
+            self.search_soon(0.0)
 
     # -- state to screen ----------------------------------------------------------------------------------
 
-    def _take_over(self) -> None:
-        self.view = self.lab.view
-        self.activity = self.lab.activity
+    def search_changed(self) -> None:
+        self.view = self.search.view
+        self.activity = self.search.activity
 
     def watch_view(self, before: View | None, view: View | None) -> None:
         if view is None or not self.is_mounted:
             return
-        if view.trace is None:
-            self.hits.landing = funnel.landing(view, self.lab.activity, self.guide)
         if before is not None and same_rows(before, view):
             self.hits.view = view
             self._draw_lesson()
-            self._draw_edges()
+            self.draw()
             return
+        if view.trace is None:
+            self._draw_landing()
         self.hits.show(view)
         if self._fault_opens and view.answers:
             self._fault_opens = False
             self.hits.go(0)
             self.hits.scroll_home(animate=False)
-        if self.lesson_opens and view.answers and view.trace is not None and view.trace.rows:
-            self.lesson_opens = False
-            self.hits.point_at(lost(view))
+        if self._lesson_opens and view.answers and view.trace is not None and view.trace.rows:
+            self._lesson_opens = False
+            self.hits.point_at(hits.lost(view))
         self.funnel.show(lambda cells: [funnel.funnel(view, cells)])
         self.strip.show(lambda cells: [funnel.strip(view.knobs, view.defaults, cells)])
         self.query_line.border_subtitle = funnel.counts(view, self.size.width)
         if self.knobs_open:
             self.knob_panel.show(view.knobs, view.defaults)
             self.draw_hint()
-        self._label_hits()
+        self.label_hits()
         self._draw_lesson()
         self.show_row(self.hits.selected)
-        self._draw_edges()
+        self.draw()
 
     def watch_activity(self) -> None:
         if not self.is_mounted:
             return
-        if self.lab.view.trace is None:
-            self.hits.landing = funnel.landing(self.lab.view, self.activity, self.guide)
+        if self.search.view.trace is None:
+            self._draw_landing()
             self.hits.changed()
-        self._draw_edges()
+        self.draw()
         if self._clock is not None:
             (self._clock.resume if self.activity.busy else self._clock.pause)()
 
-    def _draw_edges(self) -> None:
-        view, activity = self.lab.view, self.lab.activity
-        self.banner.show(view.shown_faults)
-        self.top.show(lambda cells: [status.top(self.lab.place, cells)])
+    def _draw_landing(self) -> None:
+        self.hits.landing = funnel.landing(self.search.view, self.search.activity, self.search.guide)
+
+    def draw(self) -> None:
+        """The edges; the panes are drawn when the view changes."""
+        super().draw()
+        view, activity = self.search.view, self.search.activity
         self.status_line.show(lambda cells: [status.status(view, activity, cells, self._frame)])
         noted = bool(status.soundness(view, activity, 80))
         self.notes.set_class(noted, "-on")
         if noted:
             self.notes.show(lambda cells: status.soundness(view, activity, cells))
-        self.draw_keys()
 
-    def _label_hits(self) -> None:
-        trace = self.lab.view.trace
-        self.hits.border_subtitle = f"columns: {self.hits.mode} (v)" if trace is not None else ""
+    def label_hits(self) -> None:
+        shown = self.search.view.trace is not None
+        self.hits.border_subtitle = f"columns: {self.hits.mode} (v)" if shown else ""
 
     def _draw_lesson(self) -> None:
-        guide, place, view = self.guide, self.lesson_at, self.lab.view
-        shown = guide is not None and place is not None and guide.lessons[place].query == self.lab.view.query
-        if not shown:
-            self.lesson_at = None
-        broken = bool(view.pool_faults) and view.compares
-        self.lesson.set_class(shown or broken, "-on")
-        self.set_class(shown or broken, "-lesson")
-        if broken:
+        guide, number, view = self.search.guide, self.search.lesson_at, self.search.view
+        compared = bool(view.pool_faults) and view.compares
+        self.lesson.set_class(number is not None or compared, "-on")
+        self.set_class(number is not None or compared, "-lesson")
+        if compared:
             # What a lesson says need not be true under a fault, and its baseline is not the one shown.
             self.lesson.show(lambda cells: [in_short(view, cells)])
-        elif shown and guide is not None and place is not None:
-            self.lesson.show(lambda cells: lesson_lines(guide, place, cells))
+        elif guide is not None and number is not None:
+            self.lesson.show(lambda cells: lesson_lines(guide, number, cells))
 
     def show_row(self, row: Row | None) -> None:
         """Waterfall and preview of one row."""
-        view = self.lab.view
-        if row is None:
-            self.waterfall.show(nothing)
+        view = self.search.view
+        self.waterfall.show(nothing if row is None else lambda cells: waterfall(view, row, cells))
+        self._fit_waterfall()
+        self.preview.follow(view, row, self.hits.marker)
+
+    def show_snippet(self) -> None:
+        """The preview shows the snippet of the selected row again."""
+        self.preview.forget()
+        self.preview.follow(self.search.view, self.hits.selected, self.hits.marker)
+
+    def bring_up_preview(self) -> None:
+        """Where there is one column, show the preview instead of the waterfall or the knobs."""
+        self.add_class("-pane-preview")
+        if self.knobs_open:
+            self.toggle_knobs()
+
+    def _fit_waterfall(self) -> None:
+        """While the knobs are open the waterfall is no taller than its text, for more knobs. It grows with
+        the text and does not shrink again: a new layout at every step would cost more than the ranking."""
+        styles = self.waterfall.styles
+        fitted = styles.inline.has_rule("height")
+        if self.knobs_open and self.has_class("-wide"):
+            lines = min(12, max(5, len(self.waterfall.drawn) + 2))
+            if not fitted or styles.height is None or lines > styles.height.value:
+                styles.height = lines
+        elif fitted:
+            styles.height = None
+
+    @property
+    def knobs_open(self) -> bool:
+        return self.has_class("-knobs")
+
+    def toggle_knobs(self) -> None:
+        opening = not self.knobs_open
+        self.set_class(opening, "-knobs")
+        self.query_one("#knob-box").set_class(opening, "-on")
+        if opening:
+            self.knob_panel.show(self.search.view.knobs, self.search.view.defaults)
+            self.draw_hint()
+            self.knob_panel.focus()
+            self.call_after_refresh(self.knob_panel.follow)
         else:
-            chosen = row
-            self.waterfall.show(lambda cells: waterfall(view, chosen, cells))
-        self.fit_waterfall()
-        self.draw_preview(row)
+            self.hits.focus()
+        self._fit_waterfall()
+        self.draw_keys()
+
+    @on(KnobPanel.Moved)
+    def draw_hint(self) -> None:
+        name, knobs = self.knob_panel.name_at_cursor, self.search.view.knobs
+        self.hint.show(lambda cells: hint(name, cells, knobs))
 
     def _mark_stale(self) -> None:
         self._stale_timer = None
-        self.hits.set_stale(self.lab.view.pending)
+        self.hits.set_stale(self.search.view.pending)
 
     def _tick(self) -> None:
         self._frame += 1
-        self.lab.tick()
+        self.search.sync.tick()
         if self.activity.busy:
             self.status_line.changed()
         elif self._clock is not None:
             self._clock.pause()
 
+    # -- keys ---------------------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        if action in ("guide", "next_lesson", "previous_lesson"):
+            return self.search.guide is not None
+        # In the query line "/" and "i" are letters.
+        return action != "focus_query" or self.focused is not self.query_line
+
+    def key_place(self) -> str:
+        if self.focused is self.query_line:
+            return "query"
+        return "knobs" if self.focused is self.knob_panel else "search"
+
+    def reading(self) -> Reading:
+        return ("Reading the rows", hits.legend(self.search.view.trace))
+
+    def idle_keys(self) -> frozenset[str]:
+        return frozenset() if self.search.guide is not None else frozenset({"guide", "next_lesson"})
+
     # -- events -------------------------------------------------------------------------------------------
 
     @on(Input.Changed, "#query")
     def _typed(self, event: Input.Changed) -> None:
-        if self.guide is not None and self.lesson_at is not None:
-            lesson = self.guide.lessons[self.lesson_at]
-            if event.value != lesson.query:
-                self.lab.view = left_behind(self.lab.view, lesson)
-        if self.lab.ask(event.value):
+        if self.search.ask(event.value):
             self.search_soon()
         else:
             self.workers.cancel_group(self, "search")
 
     @on(Input.Submitted, "#query")
-    def _submitted(self) -> None:
-        self.action_leave_query()
+    @on(HitList.Chosen)
+    async def _chosen(self, event: Input.Submitted | HitList.Chosen) -> None:
+        await self.run_action("leave_query" if isinstance(event, Input.Submitted) else "get")
 
     @on(HitList.Selected)
     def _selected(self, event: HitList.Selected) -> None:
         self.show_row(event.row)
 
-    @on(HitList.Chosen)
-    async def _chosen(self) -> None:
-        await self.run_action("get")
-
     @on(KnobPanel.Step)
     def _stepped(self, event: KnobPanel.Step) -> None:
-        self.tune(nudged(self.lab.view.knobs, event.name, event.direction, event.large))
+        self.tune(nudged(self.search.view.knobs, event.name, event.direction, event.large))
 
     @on(KnobPanel.Reset)
     def _reset(self, event: KnobPanel.Reset) -> None:
-        view = self.lab.view
-        self.tune(reset(view.knobs, view.defaults, event.name))
-
-    @on(KnobPanel.Moved)
-    def _knob_moved(self) -> None:
-        self.draw_hint()
-
-    @on(KeyBar.Pressed)
-    async def _key_pressed(self, event: KeyBar.Pressed) -> None:
-        target = self.knob_panel if event.action.where == "knobs" else self
-        await self.app.run_action(event.action.id, target)
+        self.tune(reset(self.search.view.knobs, self.search.view.defaults, event.name))
 
     def on_descendant_focus(self) -> None:
         self.draw_keys()
-
-    def draw_hint(self) -> None:
-        name, knobs = self.knob_panel.name_at_cursor, self.lab.view.knobs
-        self.hint.show(lambda cells: hint(name, cells, knobs))
-
-    def switch_faults(self, faults: frozenset[str]) -> None:
-        """Switch faults, and answer the last query anew; without one, that of the first lesson."""
-        self.lab.switch(faults)
-        self._fault_opens = True
-        if faults and not self.lab.view.query.strip():
-            if self.guide is not None:
-                self.load_lesson(self.guide.start)
-            elif self.lab.history.queries:
-                self.query_line.value = self.lab.history.queries[-1]
-        self.lesson_opens = False
-        self.search_soon(0.0)
-
-    def load_lesson(self, place: int) -> None:
-        """Ask a lesson's query with its knobs, against its baseline."""
-        if self.guide is None:
-            return
-        try:
-            view = taken_up(self.lab.view, self.guide.lessons[place])
-        except UsageError as error:
-            self.lab.trouble(str(error))
-            return
-        self.lesson_at, self.lesson_opens = place, True
-        with self.prevent(Input.Changed):
-            self.query_line.value = view.query
-        self.lab.set_view(view)
-        self.lab.history.add(view.query)
-        self.search_soon(0.0)

@@ -10,11 +10,18 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Literal
 
-from openclaw_mem_engine.ranking.knob_table import KnobValue
-from openclaw_mem_engine.ranking.knobs import KNOBS, PROFILES, Knobs, profile
-from openclaw_mem_engine.ranking.pipeline import rank
-from openclaw_mem_engine.ranking.pool import Candidate, Pool
-from openclaw_mem_engine.ranking.trace import Row, Trace
+from openclaw_mem_engine.api import (
+    KNOBS,
+    PROFILES,
+    Candidate,
+    Knobs,
+    KnobValue,
+    Pool,
+    Row,
+    Trace,
+    profile,
+    rank,
+)
 
 Columns = Literal["scores", "ranks", "contributions"]
 COLUMNS: tuple[Columns, ...] = ("scores", "ranks", "contributions")
@@ -25,8 +32,8 @@ CITATIONS: tuple[Citations, ...] = ("auto", "on", "off")
 PROFILE = "profile"
 KNOB_NAMES: tuple[str, ...] = (PROFILE, *KNOBS)
 
-#: What the baseline is called while a fault is on.
-HEALTHY_RUN = "healthy run"
+#: The name of the baseline while a fault is simulated.
+HEALTHY_RUN = "without faults"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ class Baseline:
     ranks: dict[str, int] = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class View:
     """One answer and everything needed to draw it.
 
@@ -121,7 +128,7 @@ class View:
 
 
 def same_rows(before: View, view: View) -> bool:
-    """Whether the two look the same but for the edges: an unanswered query changes no row."""
+    """Whether the two are drawn the same but for the edges: an unanswered query changes no row."""
     return (
         view.trace is before.trace
         and view.trace is not None
@@ -147,7 +154,7 @@ def asked(view: View, query: str) -> View:
 
 def answered(view: View, pool: Pool, baseline_pool: Pool | None = None) -> View:
     """A pool has arrived, found under the faults that are on: rank it. ``baseline_pool`` is given when the
-    baseline needs another one: its knobs do, or it is the healthy run."""
+    baseline needs another one: its knobs do, or it is the run without faults."""
     trace = rank(pool, view.knobs)
     key = view.knobs.retrieval_key
     view = replace(view, pool=pool, pool_key=key, trace=trace, pending=False, error="")
@@ -270,11 +277,6 @@ def reset(knobs: Knobs, defaults: Knobs, name: str) -> Knobs:
     return replace(knobs, **{name: getattr(defaults, name)})
 
 
-def is_free(before: Knobs, after: Knobs) -> bool:
-    """Whether going from one setting to the other needs no retrieval."""
-    return before.retrieval_key == after.retrieval_key
-
-
 # -- query history ----------------------------------------------------------------------------------------
 
 
@@ -299,12 +301,12 @@ class History:
         self.queries.append(query)
         del self.queries[: -self.limit]
 
-    def older(self) -> str | None:
+    def previous(self) -> str | None:
         """The query before the one shown, or None at the oldest."""
         at = len(self.queries) - 2 if self._at is None else self._at - 1
         return self._step(at)
 
-    def newer(self) -> str | None:
+    def next(self) -> str | None:
         return None if self._at is None else self._step(self._at + 1)
 
     def _step(self, at: int) -> str | None:

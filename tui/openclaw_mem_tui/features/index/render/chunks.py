@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.api import Anatomy, AnatomyState, Piece
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapped
 
-if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_chunks import Anatomy, AnatomyState, Piece
-
 _STATES: dict[AnatomyState, tuple[str, str]] = {
     "indexed": ("● the index holds this text", "good"),
-    "changed": ("◌ changed since it was indexed: these chunks are what the next sync makes", "warn"),
+    "changed": ("◌ modified since it was indexed: these chunks are what the next sync makes", "warn"),
     "new": ("+ not indexed yet: these chunks are what the next sync makes", "warn"),
-    "gone": ("− not on disk any more: this is what the index still holds", "warn"),
+    "gone": ("− deleted on disk: this is what the index still holds", "warn"),
     "refused": ("✗ cannot be read: this is what the index still holds", "bad"),
 }
 #: Lines shown of a piece that is very long, at either end.
@@ -23,12 +20,12 @@ _LINES_KEPT = 400
 
 
 def summary(anatomy: Anatomy, cells: int) -> list[Line]:
-    """How the file stands, and how it is cut."""
-    told, role = _STATES[anatomy.state]
+    """The state of the file, and how it is cut."""
+    words, role = _STATES[anatomy.state]
     if anatomy.state == "refused" and not anatomy.stored:
-        told, role = "⊘ left out; nothing of it is in the index", "warn"
+        words, role = "⊘ excluded; nothing of it is in the index", "warn"
     cut = f"chunks of {anatomy.chunk_tokens} tokens, {anatomy.chunk_overlap} overlap"
-    made = [spread(line((f" {told}", role)), line((f"{cut} ", "dim")), cells)]
+    made = [spread(line((f" {words}", role)), line((f"{cut} ", "dim")), cells)]
     if anatomy.why:
         made += wrapped(line(("   ", ""), (fmt.inert(anatomy.why), "warn")), cells, 3)
     return made
@@ -36,16 +33,16 @@ def summary(anatomy: Anatomy, cells: int) -> list[Line]:
 
 def header(cells: int) -> Line:
     """Titles of the list's columns."""
-    told = f"  {'#':>4} {'lines':>11} {'tokens':>6} {'overlap':>7}  keyword vector"
-    return line((fmt.crop(told, cells), "dim"))
+    titles = f"  {'#':>4} {'lines':>11} {'tokens':>6} {'overlap':>7}  keyword vector"
+    return line((fmt.crop(titles, cells), "dim"))
 
 
-def piece_row(anatomy: Anatomy, place: int, cells: int, selected: bool) -> Line:
-    """One chunk: its number, lines, size, the lines that it repeats, and who can find it."""
-    piece = anatomy.pieces[place]
+def piece_row(anatomy: Anatomy, chosen: int, cells: int, selected: bool) -> Line:
+    """One chunk: its number, lines, size, the lines that it repeats, and which retriever can find it."""
+    piece = anatomy.pieces[chosen]
     row = line(
         ("▌ " if selected else "  ", "accent"),
-        (f"{place + 1:>4} ", "strong" if selected else ""),
+        (f"{chosen + 1:>4} ", "strong" if selected else ""),
         f"{lines_of(piece):>11} ",
         f"{piece.tokens:>6} ",
         (f"{piece.overlap or '':>7}  ", "text"),
@@ -66,14 +63,14 @@ def lines_of(piece: Piece) -> str:
     )
 
 
-def text(anatomy: Anatomy, place: int, cells: int) -> list[Line]:
-    """The text of the chunk at ``place`` and of both its neighbours, with their edges."""
+def text(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
+    """The text of the chunk at ``chosen`` and of both its neighbours, with their edges."""
     if not anatomy.pieces:
         return wrapped(line(("There is no text to cut in this file.", "dim")), cells)
-    shown = range(max(0, place - 1), min(len(anatomy.pieces), place + 2))
-    piece = anatomy.pieces[place]
+    shown = range(max(0, chosen - 1), min(len(anatomy.pieces), chosen + 2))
+    piece = anatomy.pieces[chosen]
     if piece.partial:
-        return _partial(anatomy, place, cells)
+        return _partial(anatomy, chosen, cells)
     first = min(anatomy.pieces[at].first for at in shown)
     last = max(anatomy.pieces[at].last for at in shown)
     gutter = max(3, len(str(anatomy.lines[last].number)))
@@ -88,11 +85,11 @@ def text(anatomy: Anatomy, place: int, cells: int) -> list[Line]:
             continue
         for at in shown:
             if anatomy.pieces[at].first == index:
-                made.append(_begins(anatomy, at, at == place, cells))
-        made.extend(_numbered(anatomy, index, place, shown, gutter, cells))
+                made.append(_begins(anatomy, at, at == chosen, cells))
+        made.extend(_numbered(anatomy, index, chosen, shown, gutter, cells))
         for at in shown:
             if anatomy.pieces[at].last == index:
-                made.append(_ends(at, at == place, cells))
+                made.append(_ends(at, at == chosen, cells))
     below = len(anatomy.lines) - last - 1
     if below > 0:
         made.append(line((f"   … {fmt.count(below, 'line')} below", "faint")))
@@ -106,28 +103,27 @@ def first_of(lines: Sequence[Line]) -> int:
 
 def _begins(anatomy: Anatomy, at: int, selected: bool, cells: int) -> Line:
     piece = anatomy.pieces[at]
-    told = f" chunk {at + 1} · lines {lines_of(piece)} "
+    title = f" chunk {at + 1} · lines {lines_of(piece)} "
     after = anatomy.pieces[at + 1].overlap if at + 1 < len(anatomy.pieces) else 0
     overlaps = [f"{at} by {piece.overlap}"] * (piece.overlap > 0) + [f"{at + 2} by {after}"] * (after > 0)
     if overlaps and selected:
-        told += f"· overlaps {', '.join(overlaps)} tokens "
-    return _rule("┏━" if selected else "┌─", told, "━" if selected else "─", selected, cells)
+        title += f"· overlaps {', '.join(overlaps)} tokens "
+    return _rule("┏━" if selected else "┌─", title, "━" if selected else "─", selected, cells)
 
 
 def _ends(at: int, selected: bool, cells: int) -> Line:
-    told = f" end of {at + 1} "
-    return _rule("┗━" if selected else "└─", told, "━" if selected else "─", selected, cells)
+    return _rule("┗━" if selected else "└─", f" end of {at + 1} ", "━" if selected else "─", selected, cells)
 
 
-def _rule(corner: str, told: str, stroke: str, selected: bool, cells: int) -> Line:
+def _rule(corner: str, title: str, stroke: str, selected: bool, cells: int) -> Line:
     role = "accent" if selected else "faint"
-    rest = max(0, cells - len(corner) - fmt.width_of(told))
-    return line((corner, role), (told, "strong" if selected else "dim"), (stroke * rest, role))
+    rest = max(0, cells - len(corner) - fmt.width_of(title))
+    return line((corner, role), (title, "strong" if selected else "dim"), (stroke * rest, role))
 
 
-def _numbered(anatomy: Anatomy, index: int, place: int, shown: range, gutter: int, cells: int) -> list[Line]:
+def _numbered(anatomy: Anatomy, index: int, chosen: int, shown: range, gutter: int, cells: int) -> list[Line]:
     inside = [at for at in shown if anatomy.pieces[at].first <= index <= anatomy.pieces[at].last]
-    mine = place in inside
+    mine = chosen in inside
     shared = len(inside) > 1
     bar = "╋" if shared and mine else "┃" if mine else "│" if inside else " "
     bar_role = "text" if shared else "accent" if mine else "faint"
@@ -139,18 +135,18 @@ def _numbered(anatomy: Anatomy, index: int, place: int, shown: range, gutter: in
     return [(*(rest if at else head), *row) for at, row in enumerate(rows)]
 
 
-def _partial(anatomy: Anatomy, place: int, cells: int) -> list[Line]:
+def _partial(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
     """A chunk that is a part of an over-long line: its own text."""
-    piece = anatomy.pieces[place]
-    made = [_begins(anatomy, place, True, cells)]
-    told = f"a part of line {piece.start_line}, which is longer than a chunk"
-    made.append(line(("┃ ", "accent"), (told, "dim")))
+    piece = anatomy.pieces[chosen]
+    made = [_begins(anatomy, chosen, True, cells)]
+    note = f"a part of line {piece.start_line}, which is longer than a chunk"
+    made.append(line(("┃ ", "accent"), (note, "dim")))
     for row in fmt.inert_lines(piece.text, limit=20_000):
         made.extend((Span("┃ ", "accent"), *part) for part in wrapped(line(row), max(8, cells - 3)))
-    return [*made, _ends(place, True, cells)]
+    return [*made, _ends(chosen, True, cells)]
 
 
-def status(anatomy: Anatomy, place: int, trouble: str, cells: int) -> Line:
+def status(anatomy: Anatomy, chosen: int, trouble: str, cells: int) -> Line:
     """Which chunk is selected, and how many of them can be found, and how."""
     if trouble:
         return spread(line((" ✗ ", "bad"), fmt.inert(trouble)), (), cells)
@@ -158,7 +154,7 @@ def status(anatomy: Anatomy, place: int, trouble: str, cells: int) -> Line:
     if not pieces:
         return spread(line((" · ", "dim"), ("nothing to cut", "dim")), (), cells)
     keyword, vector = sum(piece.keyword for piece in pieces), sum(piece.embedded for piece in pieces)
-    told = f"keyword {keyword:,} of {len(pieces):,} · vector {vector:,} of {len(pieces):,} "
+    found = f"keyword {keyword:,} of {len(pieces):,} · vector {vector:,} of {len(pieces):,} "
     whole = keyword == vector == len(pieces)
-    at = f"chunk {place + 1:,} of {len(pieces):,} · {fmt.count(pieces[place].tokens, 'token')}"
-    return spread(line((" ● ", "good"), (at, "dim")), line((told, "dim" if whole else "warn")), cells)
+    at = f"chunk {chosen + 1:,} of {len(pieces):,} · {fmt.count(pieces[chosen].tokens, 'token')}"
+    return spread(line((" ● ", "good"), (at, "dim")), line((found, "dim" if whole else "warn")), cells)

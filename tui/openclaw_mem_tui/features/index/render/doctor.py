@@ -1,23 +1,21 @@
-"""What the doctor found, and what it looked at."""
+"""The doctor: its findings and checks, and what a repair would do."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.stores.findings import INDEX, REBUILD, VERIFY, Check, Finding
+from openclaw_mem_engine.api import INDEX, REBUILD, VERIFY, Check, DoctorReport, Finding
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, labelled, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, line, spread, width, wrapped
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.stores.findings import DoctorReport as Report
-    from openclaw_mem_tui.features.index.presenter import HealthLook
+    from openclaw_mem_tui.features.index.presenter import IndexState
 
-#: Mark and role of each severity: never told by colour alone.
+#: Mark and role of each severity: never distinguished by colour alone.
 _SEVERITIES = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
 #: The key of this screen that does what a command does.
 _KEYS = {INDEX: "y", VERIFY: "v", REBUILD: "Y"}
 _CHECK = 17
-_LABEL = 9
 
 
 def key_of(finding: Finding) -> str:
@@ -47,20 +45,15 @@ def _cropped(detail: str, cells: int) -> tuple[str, str]:
 def item_detail(item: Finding | Check | None, cells: int) -> list[Line]:
     """Everything about one finding or check; every text in full."""
     if item is None:
-        return wrapped(line(("The doctor has not looked yet: d lets it.", "dim")), cells)
-    made: list[Line] = []
-
-    def say(label: str, *parts: Span | tuple[str, str] | str) -> None:
-        made.extend(labelled(label, line(*parts), cells - 1, _LABEL))
-
+        return wrapped(line(("Nothing was checked yet: d runs the checks.", "dim")), cells)
+    details = Details(cells)
+    say = details.say
     if isinstance(item, Check):
         say(
-            "check",
-            fmt.inert(item.name),
-            (" · ok" if item.ok else " · not well", "good" if item.ok else "bad"),
+            "check", fmt.inert(item.name), (" · ok" if item.ok else " · failed", "good" if item.ok else "bad")
         )
-        say("seen", fmt.inert(item.detail))
-        return made
+        say("result", fmt.inert(item.detail))
+        return details.lines
     mark, role = _SEVERITIES[item.severity]
     say("finding", (f"{mark} {item.severity}", f"strong {role}"), (f" · {item.code}", "dim"))
     say("what", fmt.inert(item.text))
@@ -68,37 +61,46 @@ def item_detail(item: Finding | Check | None, cells: int) -> list[Line]:
         say("" if at else "evidence", (fmt.inert(evidence), "dim"))
     key = key_of(item)
     if item.fixable:
-        say("fix", (key, "key"), " from what is on this machine; notes are not touched")
+        say("repair", (key, "key"), " from what is on this machine; notes are not touched")
     elif key:
-        say("fix", (key, "key"))
+        say("repair", (key, "key"))
     if item.repair:
         say("command", (fmt.inert(item.repair), "dim"))
     if not item.fixable and not item.repair:
-        say("fix", ("nothing need be done", "dim"))
-    return made
+        say("repair", ("none needed", "dim"))
+    return details.lines
 
 
-def title(look: HealthLook) -> str:
-    """Over the list, as markup of our own."""
-    report = look.report
+def title(state: IndexState) -> str:
+    """Title of the list, as markup of our own."""
+    report = state.report
     if report is None:
         return "doctor"
     return fmt.join(("doctor", *_counted(report), "deep" if report.deep else ""))
 
 
-def _counted(report: Report) -> tuple[str, ...]:
+def _counted(report: DoctorReport) -> tuple[str, ...]:
     """Errors and warnings in their colours, or that there are none."""
     warnings = sum(finding.severity == "warning" for finding in report.findings)
     errors = f"[$error]{fmt.count(report.errors, 'error')}[/]" if report.errors else ""
-    told = f"[$warning]{fmt.count(warnings, 'warning')}[/]" if warnings else ""
-    return (errors, told) if errors or told else (f"healthy, {fmt.count(len(report.checks), 'check')}",)
+    others = f"[$warning]{fmt.count(warnings, 'warning')}[/]" if warnings else ""
+    return (errors, others) if errors or others else (f"healthy, {fmt.count(len(report.checks), 'check')}",)
 
 
-def subtitle(look: HealthLook) -> str:
-    """Under the list: when the doctor looked, and the keys."""
-    report = look.report
+def subtitle(state: IndexState) -> str:
+    """Below the list: when it was last checked, and the keys."""
+    report = state.report
     if report is None:
-        return "d looks"
-    fixes = f" · f fixes {len(report.fixable)}" if report.fixable else ""
-    when = "before the last sync" if look.stale else f"at {fmt.clock(look.examined_at, look.at)}"
-    return f"looked {when} · d again{fixes}"
+        return "d checks"
+    repairs = f" · f repairs {len(report.fixable)}" if report.fixable else ""
+    when = "before the last sync" if state.stale else f"at {fmt.clock(state.examined_at, state.at)}"
+    return f"last checked {when} · d again{repairs}"
+
+
+def repairs(report: DoctorReport, cells: int) -> list[Line]:
+    """What ``f`` would repair."""
+    made: list[Line] = []
+    for finding in report.fixable:
+        made += wrapped(line(("· ", "accent"), fmt.inert(finding.text)), cells, 2)
+    note = "It is made again from what is on this machine. Notes are not touched, nothing is sent."
+    return [*made, (), *wrapped(line((note, "dim")), cells)]

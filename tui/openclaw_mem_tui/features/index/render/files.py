@@ -1,44 +1,44 @@
-"""The files of the index: one row a file, and everything about the selected one."""
+"""The files and the events of the index: one row each, and everything about the selected one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from openclaw_mem_tui.features.index.presenter import HealthLook
+from openclaw_mem_engine.api import FileRow, FileState
+from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, labelled, line
+from openclaw_mem_tui.render.spans import Details, Line, Span, line, wrapped
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_list import FileRow, FileState
+    from openclaw_mem_engine.api import Event, EventKind
 
-#: Mark, words and role of each standing: never told by colour alone.
-_STANDINGS: dict[FileState, tuple[str, str, str]] = {
-    "changed": ("◌", "changed", "warn"),
-    "new": ("+", "new", "warn"),
-    "gone": ("−", "gone", "warn"),
-    "refused": ("⊘", "left out", "warn"),
-    "left-out": ("⊘", "left out", "warn"),
-    "indexed": ("●", "indexed", ""),
+#: Mark, words and role of each state: never distinguished by colour alone.
+_STATES: dict[FileState, tuple[str, str, str]] = {
+    "changed": ("◌", "modified", "warn"),
+    "new": ("+", "not indexed", "warn"),
+    "gone": ("−", "deleted", "warn"),
+    "refused": ("⊘", "excluded", "warn"),
+    "left-out": ("⊘", "excluded", "warn"),
+    "indexed": ("●", "up to date", ""),
 }
-STATE_WORDS: dict[FileState, str] = {standing: words for standing, (_, words, _) in _STANDINGS.items()}
+STATE_WORDS: dict[FileState, str] = {state: words for state, (_, words, _) in _STATES.items()}
 _WHAT: dict[FileState, str] = {
     "changed": "the file differs from what is indexed: searches find the old text until the next sync (y)",
     "new": "not in the index yet: no search finds it until the next sync (y)",
-    "gone": "not on disk any more: searches still find it until the next sync (y)",
+    "gone": "deleted on disk: searches still find it until the next sync (y)",
     "refused": "found, and not indexed: no search finds it",
     "left-out": "found, and not indexed: no search finds it",
     "indexed": "what is indexed is what is on disk",
 }
 _CHUNKS, _SIZE, _STATE, _TIME = 6, 8, 20, 10
-_LABEL = 9
 
 
-def title(look: HealthLook) -> str:
-    """Over the table: how many there are, and how many of them do not take part."""
-    if look.overview is None:
+def title(state: IndexState) -> str:
+    """Title of the table: how many files there are, and how many of them are excluded."""
+    if state.overview is None:
         return "files"
-    out = look.overview.number("refused", "left-out")
-    return f"files · {len(look.files) - out:,}" + (f" + {out:,} left out" if out else "")
+    out = state.overview.number("refused", "left-out")
+    return f"files · {len(state.files) - out:,}" + (f" + {out:,} excluded" if out else "")
 
 
 class _Columns(NamedTuple):
@@ -47,15 +47,15 @@ class _Columns(NamedTuple):
     path: int
     chunks: int
     size: int
-    written: int
+    modified: int
 
 
 def _columns(cells: int) -> _Columns:
     cells -= 1  # the scroll bar touches no text
     sized = cells >= 50
     chunks, size = (_CHUNKS + 1, _SIZE + 1) if sized else (0, 0)
-    written = _TIME if cells >= 68 else 0
-    return _Columns(max(8, cells - 2 - chunks - size - _STATE - 2 - written), chunks, size, written)
+    modified = _TIME if cells >= 68 else 0
+    return _Columns(max(8, cells - 2 - chunks - size - _STATE - 2 - modified), chunks, size, modified)
 
 
 def header(cells: int) -> Line:
@@ -64,16 +64,16 @@ def header(cells: int) -> Line:
     titles = (
         f"  {fmt.left('file', wide.path)}{fmt.right('chunks', wide.chunks)}{fmt.right('size', wide.size)}"
     )
-    titles += f"  {fmt.left('state', _STATE)}{fmt.right('written', wide.written)}"
+    titles += f"  {fmt.left('state', _STATE)}{fmt.right('modified', wide.modified)}"
     return line((fmt.crop(titles, cells), "dim"))
 
 
-def file_row(row: FileRow, look: HealthLook, cells: int, selected: bool) -> Line:
-    """One file: where, how many chunks, how large, how it stands, when it was written."""
-    mark, _, role = _STANDINGS[row.state]
+def file_row(row: FileRow, state: IndexState, cells: int, selected: bool) -> Line:
+    """One file: path, chunks, size, state, time of its last change."""
+    mark, _, role = _STATES[row.state]
     wide = _columns(cells)
     size = "" if row.size is None else fmt.bytes_of(row.size)
-    written = fmt.day(row.mtime, look.at) if row.mtime is not None else ""
+    modified = fmt.day(row.mtime, state.at) if row.mtime is not None else ""
     path = fmt.left(fmt.crop_left(fmt.inert(row.path), wide.path), wide.path)
     return line(
         ("▌ " if selected else "  ", "accent"),
@@ -81,16 +81,16 @@ def file_row(row: FileRow, look: HealthLook, cells: int, selected: bool) -> Line
         fmt.right(f"{row.chunks:,}" if row.chunks else "", wide.chunks),
         (fmt.right(size, wide.size), "dim"),
         (f"  {mark} ", role or "good"),
-        (fmt.left(_standing(row), _STATE - 2), role or "dim"),
-        (fmt.right(written, wide.written), "dim"),
+        (fmt.left(_state(row), _STATE - 2), role or "dim"),
+        (fmt.right(modified, wide.modified), "dim"),
     )
 
 
-def _standing(row: FileRow) -> str:
-    """``changed +512 B``"""
-    words = _STANDINGS[row.state][1]
+def _state(row: FileRow) -> str:
+    """``modified +512 B``"""
+    words = _STATES[row.state][1]
     if row.state == "indexed" and row.delta > 0:
-        return f"{words} {fmt.bytes_of(row.delta)} wait"
+        return f"{words} {fmt.bytes_of(row.delta)} waiting"
     if row.state != "changed":
         return words
     if not row.delta:
@@ -98,34 +98,84 @@ def _standing(row: FileRow) -> str:
     return f"{words} {'+' if row.delta > 0 else '−'}{fmt.bytes_of(abs(row.delta))}"
 
 
-def file_detail(row: FileRow | None, look: HealthLook, cells: int) -> list[Line]:
+def file_detail(row: FileRow | None, state: IndexState, cells: int) -> list[Line]:
     """Everything about one file; every text in full."""
     if row is None:
-        return [line(("The index holds no file yet.", "dim"))] if look.overview is not None else []
-    made: list[Line] = []
-
-    def say(label: str, *parts: Span | tuple[str, str] | str) -> None:
-        made.extend(labelled(label, line(*parts), cells - 1, _LABEL))
-
-    mark, words, role = _STANDINGS[row.state]
+        return [line(("The index holds no file yet.", "dim"))] if state.overview is not None else []
+    details = Details(cells)
+    say = details.say
+    mark, words, role = _STATES[row.state]
     say("file", fmt.inert(row.path), (" · transcript" if row.source == "sessions" else "", "dim"))
     say("state", (f"{mark} {words}", f"strong {role}".strip()), (f": {_WHAT[row.state]}", "dim"))
     if row.state == "indexed" and row.delta > 0:
-        told = "indexed when there is more of it, when the conversation was quiet for a while, or with y"
-        say("waits", f"{fmt.bytes_of(row.delta)} of new messages", (f": {told}", "dim"))
+        when = "indexed when there is more of it, when the conversation was quiet for a while, or with y"
+        say("waits", f"{fmt.bytes_of(row.delta)} of new messages", (f": {when}", "dim"))
     if row.state == "left-out" and row.chunks:
-        say("found", ("by the text of its last reading, until it can be read again", "warn"))
+        say("found", ("by the text that was indexed last, until it can be read again", "warn"))
     if row.why:
         say("why", (fmt.inert(row.why), role))
     if row.size is not None:
-        told = fmt.bytes_of(row.size)
+        size = fmt.bytes_of(row.size)
         if row.state == "changed" and row.indexed_size is not None:
-            told = f"{told} on disk, {fmt.bytes_of(row.indexed_size)} when it was indexed"
-        say("size", told)
+            size = f"{size} on disk, {fmt.bytes_of(row.indexed_size)} when it was indexed"
+        say("size", size)
     if row.mtime is not None:
-        say("written", fmt.clock(row.mtime, look.at, True))
+        say("modified", fmt.clock(row.mtime, state.at, True))
     if row.indexed_size is not None and not row.why:
         say("chunks", f"{row.chunks:,}", ("; enter draws them on the text" if row.chunks else "", "dim"))
     if row.hash:
         say("hash", (row.hash[:16], "dim"), ("… of the indexed text", "faint"))
-    return made
+    return details.lines
+
+
+# -- events -----------------------------------------------------------------------------------------------
+
+#: Mark, words and role of each kind: never distinguished by colour alone.
+_KINDS: dict[EventKind, tuple[str, str, str]] = {
+    "sync": ("●", "sync", "good"),
+    "rebuild": ("■", "rebuild", "accent"),
+    "fallback": ("!", "fallback", "warn"),
+    "recovered": ("●", "recovered", "good"),
+    "search-failed": ("✗", "failed", "bad"),
+    "doctor": ("i", "doctor", "accent"),
+    "watch": ("·", "watch", "dim"),
+}
+_KIND = 10
+
+
+def event_row(event: Event, state: IndexState, cells: int, selected: bool) -> Line:
+    """Time, kind and text of an event."""
+    mark, words, role = _KINDS[event.kind]
+    when = fmt.stamp(event.at, state.at)
+    start = line(
+        ("▌ " if selected else "  ", "accent"),
+        (f"{when} ", "dim"),
+        (f"{mark} ", role),
+        (fmt.left(words, _KIND), ""),
+    )
+    room = cells - 4 - len(when) - 1 - _KIND
+    return (*start, Span(fmt.crop(fmt.inert(event.text), max(0, room)), "dim"))
+
+
+def event_detail(event: Event | None, state: IndexState, cells: int) -> list[Line]:
+    """Everything about one event; every text in full."""
+    if event is None:
+        return wrapped(line(("No event has been recorded yet.", "dim")), cells)
+    details = Details(cells)
+    say = details.say
+    mark, words, role = _KINDS[event.kind]
+    took = f", took {fmt.seconds(event.seconds)}" if event.seconds is not None else ""
+    if event.kind == "recovered" and event.seconds is not None:
+        took = f", after {fmt.age(event.seconds)}"
+    say(
+        "event",
+        (f"{mark} {words}", f"strong {role}"),
+        (f" at {fmt.clock(event.at, state.at, True)}{took}", ""),
+    )
+    say("what", fmt.inert(event.text))
+    if event.reason:
+        say("why", fmt.inert(event.reason))
+    counts = fmt.join((f"{name} {number:,}" for name, number in event.counts.items() if number), ", ")
+    if counts:
+        say("counts", (fmt.inert(counts), "dim"))
+    return details.lines

@@ -1,44 +1,39 @@
-"""The index as a whole: what it is, how it stands, and what goes on."""
+"""The index as a whole: what it is, its state, what runs, and what a rebuild would do."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from openclaw_mem_tui.features.index.presenter import HealthLook
+from openclaw_mem_engine.api import FileState, Fingerprint, Overview, Plan, PlannedSpace
+from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapped
 from openclaw_mem_tui.render.status import SPINNER, Activity, doing
 
-if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_list import FileState, Overview
-    from openclaw_mem_engine.stores.base import Fingerprint
-
 _LABEL = 9
-#: How files stand that the next sync reads or forgets.
+#: States of files that the next sync reads or removes.
 _WAITING: tuple[FileState, ...] = ("changed", "new", "gone")
 
 
-def facts(look: HealthLook, activity: Activity, cells: int, short: bool) -> list[Line]:
+def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> list[Line]:
     """What the index is, in a line or two where there is little room, else in four."""
-    overview = look.overview
+    overview = state.overview
     if overview is None:
-        trouble = look.trouble or (activity.trouble if activity.phase == "failed" else "")
+        trouble = state.trouble or (activity.trouble if activity.phase == "failed" else "")
         mark = (" ✗ ", "bad") if trouble else (" ◐ ", "accent")
         return wrapped(line(mark, fmt.inert(trouble or "The index is being read.")), cells - 1, 3)
-    unsure = _unsure(look, activity)
+    unsure = _unsure(state, activity)
     if short:
-        state = line("  ", *(unsure or _in_short(look, overview)), " ")
-        made = [spread((Span(" "), *_fitting(_held(overview), cells - width(state) - 1)), state, cells)]
+        end = line("  ", *(unsure or _in_short(state, overview)), " ")
+        made = [spread((Span(" "), *_fitting(_held(overview), cells - width(end) - 1)), end, cells)]
         if overview.differences:
             made.append(spread((), _agrees(overview), cells))
         return made
-    sizes, agrees = line(*_sizes(look, overview), " "), line(*_agrees(overview), " ")
+    sizes, agrees = line(*_sizes(state, overview), " "), line(*_agrees(overview), " ")
     path = fmt.crop_left(fmt.inert(str(overview.path)), max(8, cells - _LABEL - width(sizes) - 4))
     return [
         spread(_row("index", line(path)), sizes, cells),
         spread(_row("built", _built(overview)), agrees, cells),
         spread(_row("holds", _fitting(_held(overview), cells - _LABEL - 2)), (), cells),
-        spread(_row("state", unsure or _state(look, overview)), (), cells),
+        spread(_row("state", unsure or _state(state, overview)), (), cells),
     ]
 
 
@@ -56,11 +51,11 @@ def _fitting(parts: Line, cells: int) -> Line:
     return tuple(kept)
 
 
-def _sizes(look: HealthLook, overview: Overview) -> Line:
+def _sizes(state: IndexState, overview: Overview) -> Line:
     fresh = overview.freshness
     synced = "never synced"
     if fresh.synced_at is not None:
-        synced = f"synced {fmt.clock(fresh.synced_at, look.at, True)}"
+        synced = f"synced {fmt.clock(fresh.synced_at, state.at, True)}"
     total = fmt.megabytes(overview.bytes + overview.log_bytes)
     return line((fmt.join((total, f"generation {fresh.generation:,}", synced)), "dim"))
 
@@ -87,7 +82,7 @@ def _built(overview: Overview) -> Line:
 
 
 def _fingerprint(known: Fingerprint) -> str:
-    model = fmt.inert(known.space.label) if known.provider != "none" else "keywords only"
+    model = fmt.inert(known.space.label) if known.provider != "none" else "BM25 only"
     cut = f"chunks of {known.chunk_tokens} tokens, {known.chunk_overlap} overlap"
     return fmt.join((model, cut, " + ".join(known.sources)))
 
@@ -100,47 +95,49 @@ def _agrees(overview: Overview) -> Line:
     return line((" ≠ ", "bad"), ("built with other settings: the next sync rebuilds (y) ", "warn"))
 
 
-def _unsure(look: HealthLook, activity: Activity) -> Line:
-    """While a sync is at work, or after a look at the files has failed, nobody knows how it stands."""
-    if look.trouble:
-        return line(("not known: ", "warn"), "the last look at the files failed")
-    if activity.phase == "syncing" and look.overview is not None and not look.overview.number(*_WAITING):
+def _unsure(state: IndexState, activity: Activity) -> Line:
+    """While a sync runs, or after the files could not be read, the state is not known."""
+    if state.trouble:
+        return line(("not known: ", "warn"), "the files could not be read")
+    if activity.phase == "syncing" and state.overview is not None and not state.overview.number(*_WAITING):
         return line(("being brought up to date", "warn"))
     return ()
 
 
-def _errors(look: HealthLook) -> Line:
+def _errors(state: IndexState) -> Line:
     """What the doctor found that makes answers wrong; empty when there is nothing."""
-    report = look.report
+    report = state.report
     if report is None or not report.errors:
         return ()
     fixable = sum(finding.severity == "error" for finding in report.fixable)
-    fix = f" (f fixes {fixable})" if fixable else ""
-    return line((f"✗ {fmt.count(report.errors, 'error')}", "strong bad"), (fix, "dim"))
+    repair = f" (f repairs {fixable})" if fixable else ""
+    return line((f"✗ {fmt.count(report.errors, 'error')}", "strong bad"), (repair, "dim"))
 
 
-def _in_short(look: HealthLook, overview: Overview) -> Line:
-    """How the index stands, in a few words."""
-    state = overview.freshness.state
+def _in_short(state: IndexState, overview: Overview) -> Line:
+    """The state of the index in a few words."""
+    freshness = overview.freshness.state
     waiting, out = overview.number(*_WAITING), overview.number("refused", "left-out")
-    parts = (f"{waiting:,} to sync (y)" if waiting else "", f"{out:,} left out" if out else "")
-    told = fmt.join((state if state != "partial" else "", *parts))
-    errors = _errors(look)
-    return line(*errors, (" · " if errors else "", "faint"), (told, "good" if state == "fresh" else "warn"))
+    parts = (f"{waiting:,} to sync (y)" if waiting else "", f"{out:,} excluded" if out else "")
+    summary = fmt.join((freshness if freshness != "partial" else "", *parts))
+    errors = _errors(state)
+    return line(
+        *errors, (" · " if errors else "", "faint"), (summary, "good" if freshness == "fresh" else "warn")
+    )
 
 
-def _state(look: HealthLook, overview: Overview) -> Line:
+def _state(state: IndexState, overview: Overview) -> Line:
     """Errors first; then fresh, or what is not and since when."""
     fresh = overview.freshness
     if fresh.state == "empty":
         return line(("empty", "warn"), (": y builds the index", "dim"))
     waiting = overview.number(*_WAITING)
     out = overview.number("refused", "left-out")
-    parts: list[Span] = [*_errors(look)]
+    parts: list[Span] = [*_errors(state)]
     if parts:
         parts.append(Span(" · ", "faint"))
     if fresh.state == "stale":
-        since = f" since {fmt.clock(fresh.stale_since, look.at, True)}" if fresh.stale_since else ""
+        since = f" since {fmt.clock(fresh.stale_since, state.at, True)}" if fresh.stale_since else ""
         parts.append(Span(f"stale{since}", "warn"))
         if waiting:
             parts.append(Span(f": {fmt.count(waiting, 'file')} to sync (y)"))
@@ -149,34 +146,70 @@ def _state(look: HealthLook, overview: Overview) -> Line:
     else:
         parts.append(Span("fresh", "good"))
     if out:
-        parts += [Span(" · ", "faint"), Span(f"{fmt.count(out, 'file')} left out", "warn")]
+        parts += [Span(" · ", "faint"), Span(f"{fmt.count(out, 'file')} excluded", "warn")]
     return tuple(parts)
 
 
 # -- the bottom -------------------------------------------------------------------------------------------
 
 
-def status(look: HealthLook, activity: Activity, told: str, cells: int, frame: int) -> Line:
-    """What goes on, or what has just happened; how the index stands at the right."""
+def status(state: IndexState, activity: Activity, progress: str, cells: int, frame: int) -> Line:
+    """What runs, or what has just happened."""
     working = doing(activity, frame, "y")
-    if look.said and activity.phase == "failed":
-        return spread(line((" · ", "warn"), fmt.inert(look.said)), (), cells)
+    if state.said and activity.phase == "failed":
+        return spread(line((" · ", "warn"), fmt.inert(state.said)), (), cells)
     if working and activity.phase == "syncing":
         return spread((*working, Span("  esc stops", "faint")), (), cells)
     if working:
         return spread(working, (), cells)
-    if look.doing:
+    if state.doing:
         spin = SPINNER[frame % len(SPINNER)]
-        parts = [Span(f" {spin} ", "accent"), Span(look.doing, "dim")]
-        if told:
-            parts.append(Span(f"  {fmt.crop(fmt.inert(told), 60)}", "dim"))
+        parts = [Span(f" {spin} ", "accent"), Span(state.doing, "dim")]
+        if progress:
+            parts.append(Span(f"  {fmt.crop(fmt.inert(progress), 60)}", "dim"))
         return spread((*parts, Span("  esc stops", "faint")), (), cells)
-    trouble = look.trouble or activity.trouble
+    trouble = state.trouble or activity.trouble
     if trouble:
-        return spread(line((" ✗ " if look.trouble else " ! ", "bad"), fmt.inert(trouble)), (), cells)
-    if look.overview is None:
+        return spread(line((" ✗ " if state.trouble else " ! ", "bad"), fmt.inert(trouble)), (), cells)
+    if state.overview is None:
         return spread(line((" ◐ ", "accent"), ("reading the index", "dim")), (), cells)
-    # What was said last is no proof of how the index is now.
-    well = look.overview.freshness.state == "fresh" and (look.report is None or not look.report.errors)
-    said = look.said or activity.said or "nothing runs"
-    return spread(line((" ● " if well else " · ", "good" if well else "warn"), fmt.inert(said)), (), cells)
+    # The last message says nothing about the present state of the index.
+    sound = state.overview.freshness.state == "fresh" and (state.report is None or not state.report.errors)
+    said = state.said or activity.said or "nothing runs"
+    return spread(line((" ● " if sound else " · ", "good" if sound else "warn"), fmt.inert(said)), (), cells)
+
+
+# -- before a rebuild --------------------------------------------------------------------------------------
+
+
+def rebuild_plan(plan: Plan, cells: int) -> list[Line]:
+    """What a rebuild reads, embeds and costs."""
+    files, chunks = fmt.count(plan.files, "file"), fmt.count(plan.chunks, "chunk")
+    made = wrapped(line(f"{files} are read again, and a new index is built from {chunks}."), cells)
+    if plan.rebuild and plan.rebuild != "asked for":
+        made += wrapped(line(("because ", "dim"), fmt.inert(plan.rebuild)), cells)
+    note = "Searches go on in the old index until the new one is ready. While it is built, esc aborts it."
+    made += [*wrapped(line((note, "dim")), cells), ()]
+    for space in plan.spaces:
+        made += wrapped(_space(space), cells, 2)
+    if not plan.spaces:
+        made += wrapped(line("Nothing is embedded: BM25 only."), cells)
+    if plan.skipped:
+        made += wrapped(line((f"{fmt.count(len(plan.skipped), 'file')} excluded.", "warn")), cells)
+    return made
+
+
+def _space(space: PlannedSpace) -> Line:
+    parts = [Span(fmt.inert(space.space.label), "strong")]
+    parts.append(Span(f": {fmt.count(space.texts, 'text')} to embed, {space.cached:,} from the cache"))
+    if space.place and space.texts:
+        parts.append(Span(f"; they are sent to {fmt.inert(space.place)}", "warn"))
+    elif not space.place:
+        parts.append(Span("; stays on this machine", "dim"))
+    if space.texts and space.usd:
+        parts.append(Span(f", about {fmt.count(space.tokens, 'token')}, {fmt.dollars(space.usd)}", "warn"))
+    elif space.texts and space.usd is None:
+        parts.append(Span(f", about {fmt.count(space.tokens, 'token')}, price unknown", "warn"))
+    if space.why_not:
+        parts.append(Span(f"; not possible now: {fmt.inert(space.why_not)}", "bad"))
+    return tuple(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openclaw_mem_engine.api import Knobs, Stage, Trace
-from openclaw_mem_tui.features.search.guide import DemoGuide
+from openclaw_mem_tui.features.search.lessons import DemoGuide
 from openclaw_mem_tui.features.search.state import View, timings
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width

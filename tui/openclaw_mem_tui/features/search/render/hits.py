@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.api import Row, Trace
-from openclaw_mem_tui.features.providers.comparison import missing
+from openclaw_mem_tui.features.search.comparison import missing
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit
@@ -246,8 +246,8 @@ def groups(view: View, dropped: bool) -> list[Group]:
     left = lost(view)
     gone = {row.chunk_id for row in left}
     rest = [row for row in trace.dropped if row.chunk_id not in gone]
-    baseline = view.baseline_name if view.pool_faults else "baseline"
-    made.append(Group(f"returned by the {baseline}, not now", left))
+    run = view.baseline_name if view.pool_faults else "by the baseline"
+    made.append(Group(f"returned {run}, not now", left))
     made.append(Group("not returned", [row for row in rest if row.final is not None]))
     made.append(Group("outside the pool", [row for row in rest if row.final is None]))
     return [made[0], *(group for group in made[1:] if group.rows)]

@@ -4,7 +4,7 @@ come from the trace's lists and the row's operands."""
 from __future__ import annotations
 
 from openclaw_mem_engine.api import Operand, Row, Stage, Trace
-from openclaw_mem_tui.features.providers.comparison import GONE
+from openclaw_mem_tui.features.search.comparison import GONE
 from openclaw_mem_tui.features.search.render.hits import path_spans, tag
 from openclaw_mem_tui.features.search.state import View, baseline_row
 from openclaw_mem_tui.render import format as fmt
@@ -149,7 +149,7 @@ def _detail(operand: Operand, rank: int | None) -> str:
     if "rank" in inputs:
         return f"#{inputs['rank']:g} {value} {weight}"
     if "max" not in inputs:
-        return f"{fmt.place(rank)} {value} {weight}".strip()
+        return f"{fmt.ranked(rank)} {value} {weight}".strip()
     raw = next(iter(inputs.values()))
     if "min" in inputs:
         return f"{fmt.score(raw, 2)}→{fmt.score(operand.value, 2)} {weight}"
@@ -189,7 +189,7 @@ def _other_spaces(trace: Trace, row: Row, cells: int) -> list[Line]:
     made = []
     for lst in trace.shown_lists:
         if lst.key in row.scores:
-            rank, score = fmt.place(row.ranks.get(lst.key)), fmt.score(row.scores[lst.key])
+            rank, score = fmt.ranked(row.ranks.get(lst.key)), fmt.score(row.scores[lst.key])
             start = line((fmt.left("also", _LABEL), "dim"), f"{rank} {score} ", (fmt.inert(lst.owner), "dim"))
             made.append(spread(start, line(("not fused", "faint")), cells))
     return made
@@ -238,7 +238,7 @@ def _result(row: Row, digits: int, scored: bool) -> str:
     """``#1 .551`` or ``out .003 (max)``; the score only where it is of interest."""
     score = fmt.score(row.final, digits) if scored else ""
     if row.returned:
-        return fmt.join((fmt.place(row.outcome.rank), score), " ")
+        return fmt.join((fmt.ranked(row.outcome.rank), score), " ")
     return fmt.join(("out", score, f"({tag(row)})"), " ")
 
 

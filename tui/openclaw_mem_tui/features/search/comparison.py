@@ -1,22 +1,19 @@
-"""The shown run against its baseline, and who answered each: plain numbers and rows, no Textual."""
+"""The shown run against its baseline, and what answered each: plain numbers and rows, no Textual."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.trace import Outcome, Row
+from openclaw_mem_engine.api import Outcome, Pool, Row
 from openclaw_mem_tui.features.search.state import View
 
 #: Stage of a row that the baseline returned and the shown run did not even find.
 GONE = "gone"
 
-_KEYWORDS = "keywords"
-
 
 class Compared(NamedTuple):
     """``same`` of ``of`` hits are returned by both runs: ``of`` counts the longer answer, ``at`` is what
-    was asked for. ``moved`` of the same stand at another place. ``lost`` are rows of the baseline,
+    was asked for. ``moved`` of the same have another rank. ``lost`` are rows of the baseline,
     ``new`` rows of the shown run, each best first."""
 
     same: int
@@ -45,12 +42,12 @@ def compared(view: View) -> Compared | None:
 
 
 def missing(view: View) -> list[Row]:
-    """Rows that the baseline returned and no leg of the shown run found, as rows of the shown run: without
-    any score of it."""
+    """Rows that the baseline returned and no retriever of the shown run found, as rows of the shown run:
+    without any score of it."""
     if view.trace is None or view.baseline is None or not view.compares:
         return []
     found = {row.chunk_id for row in view.trace.rows}
-    outcome = Outcome("dropped", stage=GONE, reason="no leg that ran here found it")
+    outcome = Outcome("dropped", stage=GONE, reason="no retriever that ran found it")
     return [
         row._replace(scores={}, ranks={}, operands=(), outcome=outcome, diversity=None)
         for row in view.baseline.trace.returned
@@ -59,17 +56,9 @@ def missing(view: View) -> list[Row]:
 
 
 def answered_by(pool: Pool) -> str:
-    """Who the hits of a pool come from: ``static-minilm vectors and keywords``, ``keywords alone``."""
+    """Where the hits of a pool come from: ``vectors of static-minilm and BM25``, ``BM25 only``."""
     vector, lexical = pool.first("vector"), pool.first("lexical")
     if vector is None:
-        return f"{_KEYWORDS} alone" if lexical is not None else "nobody"
+        return "BM25 only" if lexical is not None else "no retriever"
     whose = vector.space or pool.model or pool.provider
-    return f"vectors of {whose} and {_KEYWORDS}" if lexical is not None else f"vectors of {whose} alone"
-
-
-def whose_vectors(pool: Pool, number: int) -> str:
-    """The name of a vector leg's space: the configured provider's own has none."""
-    found = pool.first("vector", number)
-    if found is None:
-        return ""
-    return found.space or pool.model or pool.provider
+    return f"vectors of {whose} and BM25" if lexical is not None else f"vectors of {whose} only"

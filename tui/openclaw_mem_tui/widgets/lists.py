@@ -1,9 +1,9 @@
-"""A list with a cursor, whose items may take more than one line."""
+"""Lists with a cursor: of items that may take several lines, and of any number of one-line rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Generic, NamedTuple, TypeVar, overload
 
 from textual import events
 from textual.binding import Binding
@@ -13,6 +13,8 @@ from textual.strip import Strip
 from openclaw_mem_tui.render.spans import Line
 from openclaw_mem_tui.widgets.line_view import Lines
 
+T = TypeVar("T")
+
 
 class Rows(NamedTuple):
     """Lines above the items, and the lines of each item."""
@@ -21,7 +23,7 @@ class Rows(NamedTuple):
     items: Sequence[Sequence[Line]] = ()
 
 
-#: Draws all items for a width, given the cursor's place.
+#: Draws all items, given the width and the number of the item under the cursor.
 Maker = Callable[[int, int], Rows]
 
 
@@ -30,7 +32,7 @@ def _no_rows(cells: int, cursor: int) -> Rows:  # noqa: ARG001 - the shape of ev
 
 
 class CursorList(Lines, can_focus=True, inherit_bindings=False):
-    """Draws what its maker says; moves a cursor; tells who listens."""
+    """Draws what its maker says; moves a cursor and posts a message when it does."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--cursor-away"}
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
@@ -43,7 +45,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     ]
 
     class Moved(Message):
-        """The cursor stands on another item."""
+        """The cursor is on another item."""
 
         def __init__(self, sender: CursorList) -> None:
             super().__init__()
@@ -86,13 +88,13 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         return self.paint(self.drawn[index], base, self.cells)
 
     def action_go(self, step: int) -> None:
-        place = max(0, min(len(self._spans) - 1, self.cursor + step))
-        if place == self.cursor:
+        target = max(0, min(len(self._spans) - 1, self.cursor + step))
+        if target == self.cursor:
             return
-        for at in (self.cursor, place):
+        for at in (self.cursor, target):
             for index in range(*self._spans[at]) if at < len(self._spans) else ():
                 self._painted.pop((index, self.cells), None)
-        self.cursor = place
+        self.cursor = target
         self.changed()
         self.refresh()
         self.follow()
@@ -107,13 +109,8 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         if self.cursor >= len(self._spans):
             return
         first, stop = self._spans[self.cursor]
-        top, height = self.scroll_offset.y, self.size.height
-        if self.cursor == 0:
-            self.scroll_to(y=0, animate=False)
-        elif first < top:
-            self.scroll_to(y=first, animate=False)
-        elif height and stop > top + height:
-            self.scroll_to(y=stop - height, animate=False)
+        # The lines above the first item come into sight with it.
+        self.bring_into_sight(first if self.cursor else 0, stop)
 
     def on_focus(self) -> None:
         self._painted.clear()
@@ -129,9 +126,74 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
 
     def on_click(self, event: events.Click) -> None:
         line = event.y - self.gutter.top + self.scroll_offset.y
-        place = next((i for i, (first, stop) in enumerate(self._spans) if first <= line < stop), None)
-        if place is None:
+        target = next((i for i, (first, stop) in enumerate(self._spans) if first <= line < stop), None)
+        if target is None:
             return
-        if place == self.cursor and event.chain > 1:
+        if target == self.cursor and event.chain > 1:
             self.post_message(self.Chosen(self))
-        self.action_go(place - self.cursor)
+        self.action_go(target - self.cursor)
+
+
+class _Lazy(Sequence[T], Generic[T]):
+    """A sequence whose items are made when they are asked for."""
+
+    def __init__(self, count: int, make: Callable[[int], T]) -> None:
+        self._count = count
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[T]: ...
+    def __getitem__(self, at: int | slice) -> T | list[T]:
+        if isinstance(at, slice):
+            return [self._make(index) for index in range(*at.indices(self._count))]
+        if not 0 <= at < self._count:
+            raise IndexError(at)
+        return self._make(at)
+
+
+#: Draws one row, given its number, the width, and whether it is selected.
+RowDrawer = Callable[[int, int, bool], Line]
+
+
+def _no_row(row: int, cells: int, selected: bool) -> Line:  # noqa: ARG001 - the shape of every drawer
+    return ()
+
+
+class Table(CursorList):
+    """Any number of one-line rows: only those in sight are drawn. A row counts as selected while the table
+    has the focus."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._count = 0
+        self._row: RowDrawer = _no_row
+
+    def show_rows(self, count: int, row: RowDrawer) -> None:
+        """Draw these rows from now on; the cursor stays where it is as far as there are so many."""
+        self._count, self._row = count, row
+        self.cursor = max(0, min(self.cursor, count - 1))
+        self._spans = _Lazy(count, lambda at: (at, at + 1))
+        self.changed()
+
+    def draw(self, cells: int) -> Sequence[Line]:
+        # The cursor as it is when a row is painted: these rows outlive its moves.
+        def row(at: int) -> Line:
+            return self._row(at, cells, at == self.cursor and self.has_focus)
+
+        return _Lazy(self._count, row)
+
+    def changed(self) -> None:
+        # Not compared line by line: painting the rows in sight is cheaper than drawing all of them.
+        if not self.is_attached or self.cells <= 0 or self._drawn_for != self.cells:
+            self._redraw()
+        elif len(self._drawn) != self._count:
+            self._redraw()
+            self.call_after_refresh(self.follow)
+        else:
+            self._painted.clear()
+            self.refresh()

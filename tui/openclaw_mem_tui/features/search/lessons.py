@@ -1,4 +1,4 @@
-"""The demo's lessons: what the workbench shows when it was started as ``openclaw-mem demo``."""
+"""The lessons of ``openclaw-mem demo``: what each asks, and its text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from openclaw_mem_engine.ranking.knob_table import parse_settings
-from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.api import Knobs, parse_settings
 from openclaw_mem_tui.features.search.state import View, asked
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, fit, line, width, wrapped
@@ -37,42 +36,43 @@ class DemoGuide:
     start: int = 0
 
 
-def taken_up(view: View, lesson: Lesson) -> View:
+def with_lesson(view: View, lesson: Lesson) -> View:
     """The view that asks a lesson's query with its knobs, against its baseline."""
-    knobs = laid_over(view.defaults, lesson.settings)
-    against = laid_over(view.defaults, lesson.against)
+    knobs = _with_settings(view.defaults, lesson.settings)
+    against = _with_settings(view.defaults, lesson.against)
     return asked(
         replace(view, knobs=knobs, against=against, pin=None, trace=None, baseline=None), lesson.query
     )
 
 
-def left_behind(view: View, lesson: Lesson) -> View:
-    """The user asks something else: the lesson's baseline goes, and its knobs too unless they were turned."""
-    taught = laid_over(view.defaults, lesson.settings)
+def left_lesson(view: View, lesson: Lesson) -> View:
+    """Another query was asked: the lesson's baseline is removed, and its knobs too unless they were
+    changed."""
+    taught = _with_settings(view.defaults, lesson.settings)
     knobs = view.defaults if view.knobs == taught else view.knobs
     return replace(view, knobs=knobs, against=None, baseline=None)
 
 
-def laid_over(base: Knobs, settings: Sequence[str]) -> Knobs:
+def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:
     """Knob settings over a configuration. Raises UsageError."""
     return base.set(parse_settings(list(settings)))
 
 
-def lesson_lines(guide: DemoGuide, place: int, cells: int) -> list[Line]:
-    """What a lesson says, with its place among the others."""
-    lesson = guide.lessons[place]
+def lesson_lines(guide: DemoGuide, number: int, cells: int) -> list[Line]:
+    """Title, knobs and text of a lesson."""
+    lesson = guide.lessons[number]
     knobs = ", ".join(lesson.settings)
     against = ", ".join(lesson.against)
     head = [*line((" ◆ ", "accent"), (lesson.title, "strong accent"))]
-    # What does not fit is left out as a whole.
-    for told, role in (
-        (f"  lesson {place + 1} of {len(guide.lessons)}", "dim"),
+    # A part that does not fit is not shown at all.
+    for text, role in (
+        (f"  lesson {number + 1} of {len(guide.lessons)}", "dim"),
         (f" · {knobs}" if knobs else "", "dim"),
         (f" against {against}" if against else "", "faint"),
     ):
-        if width(head) + fmt.width_of(told) > cells:
+        if width(head) + fmt.width_of(text) > cells:
             break
-        head.extend(line((told, role)))
+        head.extend(line((text, role)))
     made = [fit(head, cells)]
     made.extend(wrapped(line("   ", fmt.inert(lesson.lesson)), max(20, min(cells - 1, 140)), 3))
     return made

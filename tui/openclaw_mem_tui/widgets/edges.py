@@ -1,4 +1,4 @@
-"""The bottom line: the keys that matter where the user stands, from the table of actions."""
+"""The edges of every screen: the banner of simulated faults at the top, the keys at the bottom."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
-from openclaw_mem_tui.bindings import ACTIONS, BY_ID, Action, Where, offered
+from openclaw_mem_tui.bindings import ACTIONS, BY_ID, Action, offered
 from openclaw_mem_tui.render.spans import Line, Span, spread, width
+from openclaw_mem_tui.render.status import fault_banner
 from openclaw_mem_tui.widgets.line_view import Lines
 
 _IN_QUERY = (
@@ -18,6 +19,30 @@ _IN_QUERY = (
     ("ctrl+r", "history"),
     ("ctrl+p", "palette"),
 )
+_NONE: frozenset[str] = frozenset()
+
+
+class Banner(Lines):
+    """Hidden while no fault is simulated. Starts with the faults of the application."""
+
+    def __init__(self, *, here: bool = False, classes: str | None = None) -> None:
+        super().__init__(classes=classes)
+        self._here = here
+        self._faults = _NONE
+
+    def on_mount(self) -> None:
+        search = getattr(self.app, "search", None)
+        if search is not None:
+            self.show(search.view.shown_faults)
+
+    def show(self, faults: frozenset[str]) -> None:
+        if faults != self._faults:
+            self._faults = faults
+            self.set_class(bool(faults), "-on")
+            self.changed()
+
+    def draw(self, cells: int) -> Sequence[Line]:
+        return [fault_banner(self._faults, cells, self._here)] if self._faults else []
 
 
 class KeyBar(Lines):
@@ -30,11 +55,11 @@ class KeyBar(Lines):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.where: Where = "lab"
+        self.where = "search"
         self.hidden: frozenset[str] = frozenset({"show_search"})
         self._places: list[tuple[int, int, Action]] = []
 
-    def show(self, where: Where, hidden: frozenset[str]) -> None:
+    def show(self, where: str, hidden: frozenset[str]) -> None:
         """``hidden`` are ids of actions that do nothing now."""
         if (where, hidden) != (self.where, self.hidden):
             self.where, self.hidden = where, hidden

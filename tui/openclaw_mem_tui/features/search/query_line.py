@@ -10,11 +10,11 @@ from textual.widgets import Input
 
 
 class QueryLine(Input):
-    """Search as you type. Arrow up asks an older query, arrow down and enter go to the hits."""
+    """Search as you type. Arrow up asks the previous query, arrow down and enter go to the hits."""
 
     HELP = "Type to search. Every word counts; nothing has a special meaning."
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("up", "screen.older", show=False),
+        Binding("up", "screen.previous_query", show=False),
         Binding("down", "screen.leave_query", show=False),
         Binding("escape", "screen.leave_query", show=False),
         Binding("ctrl+r", "screen.history", show=False),

@@ -1,0 +1,297 @@
+"""Text of the providers screen: the chain, one provider, the cache; faults, and what they did to an
+answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.api import FAULTS, Row, Spent
+from openclaw_mem_tui.features.providers.presenter import ChainState, key_of
+from openclaw_mem_tui.features.search.comparison import Compared, answered_by, compared
+from openclaw_mem_tui.features.search.render.hits import path_spans
+from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Details, Line, Span, line, spread, width, wrapped
+from openclaw_mem_tui.render.status import Activity, reason
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import ProviderState
+
+#: Mark and role of each state: never distinguished by colour alone.
+_STATES = {
+    "serving": ("●", "good"),
+    "ready": ("○", ""),
+    "idle": ("◌", "warn"),
+    "failed": ("✗", "bad"),
+    "skipped": ("·", "faint"),
+}
+_PROBING = ("◐", "probing", "accent")
+
+_NAME, _ROLE, _STATE = 9, 9, 14
+#: Cells of the labels before details.
+_LABEL = 9
+
+
+def header(cells: int) -> Line:
+    """Titles of the chain's columns."""
+    titles = f"  {fmt.left('provider', _NAME)} {fmt.left('role', _ROLE)} {fmt.left('state', _STATE)} why"
+    return line((fmt.crop(titles, cells), "dim"))
+
+
+def link_row(link: ProviderState, chain: ChainState, cells: int, selected: bool) -> Line:
+    """One provider: name, role, state, and why it is in that state."""
+    mark, role = _STATES[link.state]
+    words = link.label
+    if key_of(link) in chain.probing:
+        mark, words, role = _PROBING
+    quiet = "faint" if link.state == "skipped" else ""
+    room = cells - 2 - _NAME - _ROLE - _STATE - 3
+    return line(
+        ("▌ " if selected else "  ", "accent"),
+        (fmt.left(fmt.inert(link.name), _NAME) + " ", quiet or "strong"),
+        (fmt.left("" if link.role in ("skipped", "keywords") else link.role, _ROLE) + " ", "dim"),
+        (fmt.left(f"{mark} {words}", _STATE) + " ", role),
+        (fmt.crop(fmt.inert(link.why, 600), room), "faint" if quiet else "dim"),
+    )
+
+
+def detail(link: ProviderState | None, chain: ChainState, cells: int) -> list[Line]:
+    """Everything about one provider; every text in full."""
+    if link is None:
+        return [line(("The chain is being read.", "dim"))]
+    details = Details(cells)
+    say = details.say
+    mark, role = _STATES[link.state]
+    say("state", (f"{mark} {link.label}", f"strong {role}".strip()), *_when(link, chain))
+    say("why", fmt.inert(link.why))
+    found = chain.probed.get(key_of(link))
+    if isinstance(found, float):
+        say("probe", ("answered ", "good"), f"in {fmt.milliseconds(found)}")
+    elif found is not None and found != link.why:
+        say("probe", ("no answer: ", "bad"), fmt.inert(found))
+    if link.role == "keywords":
+        say("location", "this machine: SQLite's full-text search, no vectors")
+        return details.lines
+    if link.model:
+        say("model", fmt.inert(link.model))
+    if link.in_use:
+        say("host", *_host(link))
+    elif link.host:
+        say("host", fmt.inert(link.host))
+    if link.key_origin:
+        say("key", fmt.inert(link.key_origin))
+    if link.price:
+        say("price", fmt.inert(link.price))
+    if not link.in_use:
+        return details.lines
+    full = link.vectors >= link.chunks
+    embedded = f"{link.vectors:,} of {fmt.count(link.chunks, 'passage')}"
+    say(
+        "vectors",
+        (embedded, "" if full else "warn"),
+        ("" if full else "; r in the search lab embeds the rest", "dim"),
+    )
+    if link.last_ok is not None:
+        spent = f", {fmt.milliseconds(link.last_ms)}" if link.last_ms is not None else ""
+        say("answered", f"last at {fmt.clock(link.last_ok, chain.at, True)}{spent}")
+    month = chain.used(link, 30)
+    if link.host or month is not None:
+        say("today", *_used(chain.used(link, 1)))
+        say("30 days", *_used(month))
+    return details.lines
+
+
+def _when(link: ProviderState, chain: ChainState) -> list[tuple[str, str]]:
+    """Since when a provider fails, and when it is tried again."""
+    if link.state != "failed":
+        return []
+    since = [(f" since {fmt.clock(link.since, chain.at, True)}", "")] if link.since is not None else []
+    if link.next_retry is None:
+        return [*since, ("; no automatic retry", "dim")]
+    if link.next_retry <= chain.at:
+        return [*since, ("; retry with the next search", "dim")]
+    return [*since, (f"; retry at {fmt.clock(link.next_retry, chain.at, True)}", "dim")]
+
+
+def _host(link: ProviderState) -> list[tuple[str, str]]:
+    if not link.host:
+        return [("stays on this machine", "")]
+    return [(fmt.inert(link.host), ""), (" gets queries and notes", "dim")]
+
+
+def _used(used: Spent | None) -> list[tuple[str, str]]:
+    if used is None:
+        return [("no request", "dim")]
+    about = "about " if used.estimated else ""
+    counts = fmt.join(
+        (
+            fmt.count(used.requests, "request"),
+            fmt.count(used.texts, "text"),
+            about + fmt.count(used.tokens, "token"),
+        ),
+        ", ",
+    )
+    if used.usd is None:
+        return [(counts, ""), (", cost unknown", "dim")]
+    return [(counts, ""), (", free" if not used.usd else f", about {fmt.dollars(used.usd)}", "dim")]
+
+
+def cache(chain: ChainState, cells: int) -> Line:
+    """The embedding cache in one line: entries and size by vector space, the largest first."""
+    start = [Span(" embedding cache  ", "dim")]
+    if not chain.caches:
+        return spread([*start, Span("empty" if chain.links else "", "dim")], (), cells)
+    total = sum(size.bytes for size in chain.caches)
+    end = line((f"{fmt.megabytes(total)} ", "dim")) if len(chain.caches) > 1 else ()
+    parts = list(start)
+    sizes = sorted(chain.caches, key=lambda size: -size.bytes)
+    for at, size in enumerate(sizes):
+        entry = line(
+            (" · " if at else "", "faint"),
+            f"{fmt.inert(size.space.label)} ",
+            (f"{size.entries:,} entries, {fmt.megabytes(size.bytes)}", "dim"),
+        )
+        rest = f" · {len(sizes) - at} more"
+        if (
+            width(parts) + width(entry) + width(end) + (len(rest) if at < len(sizes) - 1 else 0) > cells
+            and at
+        ):
+            parts.append(Span(rest, "dim"))
+            break
+        parts.extend(entry)
+    return spread(parts, end, cells)
+
+
+def title(link: ProviderState) -> str:
+    """Title of the pane of one provider."""
+    return fmt.join((fmt.inert(link.name), "" if link.role == "keywords" else link.role))
+
+
+def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Line:
+    """What runs, or what has just happened; the active provider at the right."""
+    active = next((link for link in chain.links if link.state == "serving"), None)
+    end = line((f"{fmt.inert(active.name)} active ", "dim")) if active is not None else ()
+    if chain.trouble or activity.phase == "failed":
+        return spread(line((" ✗ ", "bad"), fmt.inert(chain.trouble or activity.trouble)), (), cells)
+    if chain.probing:
+        names = ", ".join(sorted({name for name, _, _ in chain.probing}))
+        return spread(
+            line((" ◐ ", "accent"), f"probing {fmt.inert(names)} ", ("esc stops waiting", "faint")),
+            end,
+            cells,
+        )
+    if view.pending:
+        return spread(line((" ◐ ", "accent"), ("searching the last query again", "dim")), end, cells)
+    if chain.said:
+        return spread(line((" ● ", "good"), fmt.inert(chain.said)), end, cells)
+    if not chain.links:
+        return spread(line((" ◐ ", "accent"), ("reading the chain", "dim")), end, cells)
+    failed = ", ".join(fmt.inert(link.name) for link in chain.links if link.state == "failed")
+    idle = ", ".join(fmt.inert(link.name) for link in chain.links if link.state == "idle")
+    trouble = fmt.join((f"{failed} failed" if failed else "", f"{idle} not indexed yet" if idle else ""))
+    summary = trouble or "every provider in use answers"
+    return spread(line((" ● ", "warn" if trouble else "good"), (summary, "dim")), end, cells)
+
+
+# -- simulated faults --------------------------------------------------------------------------------------
+
+#: Cells from which a fault and its explanation are on one line.
+_ONE_LINE = 66
+_INDENT = 4
+#: Hits shown of those that only one of two runs returned.
+_HITS_SHOWN = 3
+
+
+def fault_rows(name: str, on: bool, cells: int, selected: bool) -> list[Line]:
+    """A check box, the name and what it does; below it where the pane is narrow."""
+    mark = Span("▌ " if selected else "  ", "accent")
+    box = line(("[", "dim"), ("x" if on else " ", "strong bad"), ("] ", "dim"))
+    label = Span(name, "strong bad" if on else "strong" if selected else "")
+    if cells >= _ONE_LINE:
+        pad = " " * (max(map(len, FAULTS)) + 2 - len(name))
+        whole = (mark, *box, label, Span(pad), Span(FAULTS[name], "dim"))
+        return wrapped(whole, cells - 1, _INDENT + 2 + max(map(len, FAULTS)) + 2)
+    effect = wrapped((Span(" " * (_INDENT + 2)), Span(FAULTS[name], "dim")), cells - 1, _INDENT + 2)
+    return [line(mark, *box, label), *effect]
+
+
+def last_query(view: View, cells: int) -> list[Line]:
+    """What answered the last query, how far that is from the baseline, and why."""
+    if not view.query.strip():
+        return wrapped(
+            line(("No query yet. ", "strong"), ("enter", "key"), (" opens the search lab.", "dim")), cells
+        )
+    details = Details(cells)
+    say, made = details.say, details.lines
+    query = fmt.crop(fmt.inert(view.query, 300), cells - 4)
+    made.append(line(("“", "faint"), (query, "strong"), ("”", "faint")))
+    if view.error:
+        say("failed", (fmt.inert(view.error), "bad"))
+    if view.pending:
+        say("", ("searched again just now …", "accent"))
+        return made
+    pool = view.pool
+    if pool is None:
+        return made
+    seen = compared(view) if view.pool_faults else None
+    if seen is not None:
+        made.extend(wrapped(_overlap(seen), cells - 1))
+    role = "warn" if pool.fallback is not None else ""
+    say("answered", (fmt.inert(answered_by(pool)), role))
+    if view.pool_faults and view.other_pool is not None:
+        say("baseline", fmt.inert(answered_by(view.other_pool)))
+    why = reason(pool) or _warnings(view)
+    if why:
+        say("why", fmt.inert(why))
+    if seen is not None:
+        for label, rows in (("lost", seen.lost), ("new", seen.new)):
+            if rows:
+                made.extend(_only_in_one(label, rows, cells))
+    if not view.pool_faults:
+        made.extend(
+            wrapped(line(("space", "key"), (" on a fault searches it again under that.", "dim")), cells - 1)
+        )
+    return made
+
+
+def in_short(view: View, cells: int) -> Line:
+    """What the faults did to the shown answer, in one line of the search lab."""
+    seen = compared(view)
+    if seen is None or view.pool is None:
+        return ()
+    who = line((" · ", "faint"), (f"{fmt.inert(answered_by(view.pool))} answered", ""))
+    return spread((Span(" Δ ", "accent"), *_overlap(seen), *who), (), cells)
+
+
+def _overlap(seen: Compared) -> Line:
+    same, of, moved = seen.same, seen.of, seen.moved
+    text = f"the same as the baseline, {moved} moved" if moved else "the same as the baseline"
+    if not of:
+        return line(("no hit", "strong"), ", and none in the baseline")
+    if same < of and len(seen.lost) != len(seen.new):
+        text += f" ({len(seen.lost)} lost, {len(seen.new)} new)"
+    measure = (f" · overlap@{seen.at} {same}/{of}", "dim")
+    return line((f"{same} of {of} ", "strong good" if same == of else "strong bad"), text, measure)
+
+
+def _only_in_one(label: str, rows: Sequence[Row], cells: int) -> list[Line]:
+    """The first hits that only one of the runs returned."""
+    made = []
+    for at, row in enumerate(rows[:_HITS_SHOWN]):
+        rank = Span(fmt.left(fmt.ranked(row.outcome.rank), 4), "bad" if label == "lost" else "good")
+        start = line((fmt.left("" if at else label, _LABEL) + " ", "dim"), rank)
+        end = (
+            line((f" +{len(rows) - _HITS_SHOWN}", "dim"))
+            if at == _HITS_SHOWN - 1 and len(rows) > _HITS_SHOWN
+            else ()
+        )
+        room = cells - 1 - width(start) - width(end)
+        made.append(spread((*start, *path_spans(row, room)), end, cells - 1))
+    return made
+
+
+def _warnings(view: View) -> str:
+    """The warnings of an answer that no fallback explains."""
+    notes = view.trace.notes if view.trace is not None else ()
+    return " ".join(dict.fromkeys(n.text for n in notes if n.level == "warning" and n.code != "fault"))

@@ -1,1 +1,0 @@
-"""Text of the providers screen."""
