@@ -18,7 +18,7 @@ from openclaw_mem_engine.doctor.examination import CHECKS, examine, fix
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.stores.findings import Outcome
-from openclaw_mem_engine.stores.sqlite.checks import check_version
+from openclaw_mem_engine.stores.sqlite.snapshot import check_version
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
 from support.damage import alter, codes, indexed, looked, named, raw, sync, type_in
 from support.stores import content
@@ -456,10 +456,10 @@ def test_an_index_without_vectors_by_choice_has_no_findings(tmp_path: Path) -> N
 
 def test_an_old_sqlite_is_told() -> None:
     out = Outcome()
-    check_version(None, out, (3, 51, 2))
+    check_version(out, (3, 51, 2))
     assert [finding.code for finding in out.findings] == ["sqlite-old"]
     out = Outcome()
-    check_version(None, out)
+    check_version(out)
     assert not out.findings and out.detail.startswith(f"SQLite {apsw.sqlite_lib_version()}")
 
 

@@ -1,8 +1,7 @@
 """The seam between searching and storage: what every index offers, as protocols.
 
-A store gives candidate lists with raw scores and nothing more: it does not fuse, decay, diversify or cut.
-Tokenising is ours (``query.py``), so that every store finds the same passages. A new store is one module that
-passes ``tests/engine/test_store_contract.py`` and one line of the registry in ``stores/__init__.py``.
+A store gives candidate lists with raw scores: it does not fuse, decay, diversify or cut. A new store is one
+module that passes ``tests/engine/test_store_contract.py`` and one line of the registry (``__init__.py``).
 """
 
 from __future__ import annotations
@@ -31,15 +30,11 @@ _UNLIMITED = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a store can do here, which code above it must not assume. ``vector_search`` says how vectors are
-    compared; ``exact``: nearest chunks and ranks are never approximate; ``max_depth``: the longest candidate
-    list, None when unlimited.
-    """
+    """What a store can do here, which code above it must not assume. ``vector_search``: how vectors are
+    compared."""
 
     full_text: bool
     vector_search: Literal["sqlite-vec", "in-process"]
-    exact: bool = True
-    max_depth: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +77,9 @@ class Fingerprint:
 
 
 class FileState(NamedTuple):
-    """What the index knows of a file. ``checked_ns``: when its content was last compared with ``hash`` (see
-    ``workspace.transcripts.cut_at`` for transcripts). ``refusal``: why it holds no text for us, "" when it
-    does; such a file is kept without chunks, so that it is not read again. A named tuple: every sync reads
-    them all."""
+    """What the index knows of a file. ``checked_ns``: when its content was last compared with ``hash``.
+    ``refusal``: why it holds no text for us, "" when it does; such a file is kept without chunks, so that it
+    is not read again."""
 
     path: str
     source: Source
@@ -212,7 +206,7 @@ class SearchStore(Protocol):
         """Stop the searches that run at this moment; they raise Cancelled. Other reads and writes go on."""
 
     def close(self) -> None:
-        """Release all; searches of other threads are interrupted. May wait two seconds."""
+        """Release all; other threads' searches are interrupted. May wait two seconds."""
 
 
 class IndexContent(Protocol):

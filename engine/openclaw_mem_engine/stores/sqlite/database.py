@@ -22,11 +22,11 @@ BUSY_TIMEOUT_MS = 5_000
 MMAP_BYTES = 1 << 30
 
 
-#: What may be bound to a statement.
+#: What may be bound to a statement, and what one row is.
 Bound = tuple[Any, ...]
 
 
-def rows(connection: apsw.Connection, sql: str, bound: Bound = ()) -> list[tuple[Any, ...]]:
+def rows(connection: apsw.Connection, sql: str, bound: Bound = ()) -> list[Bound]:
     """All rows of one statement."""
     return connection.execute(sql, bound).fetchall()
 
@@ -123,6 +123,17 @@ def extension_path() -> str:
     return str(Path(found.submodule_search_locations[0]) / "vec0")
 
 
+def load_extension(connection: apsw.Connection) -> str:
+    """Load sqlite-vec; why not, or "" when it is there."""
+    try:
+        connection.enable_load_extension(True)
+        connection.load_extension(extension_path())
+        connection.enable_load_extension(False)
+    except (ImportError, AttributeError, apsw.Error) as error:
+        return str(error) or type(error).__name__
+    return ""
+
+
 class Database:
     """Connections to one SQLite file: a reader for each thread, one writer behind a lock."""
 
@@ -191,20 +202,11 @@ class Database:
         connection.pragma("mmap_size", MMAP_BYTES)
         connection.pragma("cache_size", -32_000)
         if self._wanted:
-            self._load_extension(connection)
+            # Without it vectors are compared in this process, with the same answers; status and notes name
+            # the reason.
+            self.extension_error = load_extension(connection)
+            self.extension = self._wanted = not self.extension_error
         return connection
-
-    def _load_extension(self, connection: apsw.Connection) -> None:
-        try:
-            connection.enable_load_extension(True)
-            connection.load_extension(extension_path())
-            connection.enable_load_extension(False)
-            self.extension = True
-        except (ImportError, AttributeError, apsw.Error) as error:
-            # Vectors are then compared in this process, with the same answers; status and notes name the
-            # reason.
-            self.extension_error = str(error) or type(error).__name__
-            self._wanted = False
 
     def reader(self) -> apsw.Connection:
         """This thread's connection, for reading."""

@@ -68,6 +68,25 @@ def _left(index: Path) -> Iterator[tuple[Path, int]]:
                 yield left, int(owner[1])
 
 
+def set_aside(index: Path) -> Path:
+    """Move a damaged index (with its companions) to ``NAME.damaged``, over an older one; returns it."""
+    damaged = index.with_name(f"{index.name}.damaged")
+    remove(damaged)
+    for ending in ENDINGS:
+        companion = index.with_name(index.name + ending)
+        with suppress(FileNotFoundError):
+            companion.replace(damaged.with_name(damaged.name + ending))
+    return damaged
+
+
+def set_aside_files(index: Path) -> list[Path]:
+    """The damaged index that ``set_aside`` has moved away, with its companions; none when there is none."""
+    names = (f"{index.name}.damaged{ending}" for ending in ENDINGS)
+    with suppress(OSError):
+        return [path for path in map(index.with_name, names) if path.exists()]
+    return []
+
+
 def check_room(index: Path, size: int) -> None:
     """Raise IndexUnavailable when the disk has no room to build an index of ``size`` bytes anew."""
     needed = _ROOM_FACTOR * size

@@ -29,7 +29,6 @@ from openclaw_mem_engine.stores.sqlite.database import (
     decoding,
     explained,
     repair_of,
-    rows,
 )
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, TABLES, Meta
@@ -92,7 +91,7 @@ class SqliteReader:
         self._files: tuple[tuple[str, str], Mapping[str, FileState]] | None = None
         self._gaps: tuple[tuple[str | None, ...], tuple[Note, ...]] | None = None
         self._vectors = VectorRows(self._db, resident=self._resident)
-        self._text = FullTextRows(self._db)
+        self._text = FullTextRows(self._db, enabled=full_text)
         self._complete()
 
     def _make_tables(self, notes: list[Note]) -> bool:
@@ -153,20 +152,14 @@ class SqliteReader:
         """Refill full-text or vector rows that a process without FTS5 or sqlite-vec could not write, or one
         that found the full-text tables damaged."""
         what = self._refillable(self._meta.seen_by(connection))
-        if "fts_behind" in what and self._can_write_text(connection):
-            self._text.clear(connection)
-            self._text.insert(connection, rows(connection, "SELECT seq, text FROM chunks"))
-            self._meta.set_behind(connection, "fts_behind", False)
+        if "fts_behind" in what and self._text.trouble(connection) is None:
+            self._text.refill(connection)
         if "vectors_behind" in what and (known := self.fingerprint()):
             self._vectors.refill(connection, known.space)
-            self._meta.set_behind(connection, "vectors_behind", False)
 
     def _refillable(self, flags: Mapping[str, str]) -> list[str]:
         can = {"fts_behind": self.caps.full_text, "vectors_behind": self._db.extension}
         return [what for what in can if can[what] and flags.get(what) == "yes"]
-
-    def _can_write_text(self, connection: apsw.Connection) -> bool:
-        return self.caps.full_text and self._text.trouble(connection) is None
 
     # -- what the index is ------------------------------------------------------------------------------
 
