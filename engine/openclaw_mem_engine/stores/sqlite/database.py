@@ -138,9 +138,8 @@ class Database:
     """Connections to one SQLite file: a reader for each thread, one writer behind a lock."""
 
     def __init__(self, path: Path, *, extension: bool, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
-        """Open or create ``path``. ``extension`` asks for sqlite-vec; ``self.extension`` tells whether it
-        is there, ``self.extension_error`` why not. ``busy_timeout_ms`` is how long a write waits for another
-        process."""
+        """Open or create ``path``. ``extension`` asks for sqlite-vec; the attribute tells whether it is
+        there, ``extension_error`` why not."""
         self.path = path
         self.extension = False
         self.extension_error = "" if extension else "switched off by configuration"

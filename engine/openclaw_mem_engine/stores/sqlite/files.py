@@ -22,8 +22,7 @@ ENDINGS = ("", "-wal", "-shm", "-journal")
 
 
 def aside_path(index: Path) -> Path:
-    """A new name for each rebuild, so that it never continues a file that a killed process of the same number
-    left."""
+    """A new name for each rebuild: it never continues a file of a killed process of the same number."""
     return index.with_name(f"{index.name}.tmp-{os.getpid()}-{token_hex(4)}")
 
 
@@ -80,7 +79,7 @@ def set_aside(index: Path) -> Path:
 
 
 def set_aside_files(index: Path) -> list[Path]:
-    """The damaged index that ``set_aside`` has moved away, with its companions; none when there is none."""
+    """The damaged index that ``set_aside`` has moved away, with its companions."""
     names = (f"{index.name}.damaged{ending}" for ending in ENDINGS)
     with suppress(OSError):
         return [path for path in map(index.with_name, names) if path.exists()]

@@ -47,8 +47,8 @@ def tokeniser(connection: apsw.Connection, index: str) -> Callable[[str], list[s
 
 
 class FullTextRows:
-    """Full-text reads and writes of a :class:`SqliteIndex`. All scores are negated FTS5 bm25: >= 0 in
-    practice, larger is better."""
+    """Full-text reads and writes of a :class:`SqliteIndex` (see ``SearchStore``). All scores are negated FTS5
+    bm25: >= 0 in practice, larger is better."""
 
     def __init__(self, database: Database, *, enabled: bool) -> None:
         self._db = database
@@ -64,7 +64,6 @@ class FullTextRows:
     def search(
         self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
     ) -> CandidateRows:
-        """See ``SearchStore.lexical``."""
         whole, found, is_cut = expression_of(query), dict[str, Scored](), False
         for expression in map(_quoted, query.terms) if query.operator == "keywords" else (whole,):
             hits = self._match(query.index, expression, limit, sources)
@@ -104,7 +103,6 @@ class FullTextRows:
         return hits
 
     def scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
-        """Negated bm25 of these chunks; those that do not match are absent."""
         table = FULL_TEXT_TABLES[query.index]
         found = self._db.search_scores(
             f"""SELECT c.id, -bm25({table}) FROM {table} JOIN chunks c ON c.seq = {table}.rowid
@@ -115,7 +113,6 @@ class FullTextRows:
         return dict(found)
 
     def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
-        """BM25 of the best line of each text (see ``scoring.best_line_scores``)."""
         stemmer = self._stemmer = self._stemmer or Stemmer(tokeniser(self._db.reader(), "stemmed"))
         terms = stemmer.terms(query)
         counts: Counter[str] = Counter()
@@ -165,21 +162,12 @@ class FullTextRows:
         return len(texts)
 
     @staticmethod
-    def make(connection: apsw.Connection) -> apsw.Error | None:
-        """Make the tables that are missing; the error that prevented it, None when they are there."""
+    def trouble(connection: apsw.Connection, statements: Sequence[str] = (_OPEN_ALL,)) -> apsw.Error | None:
+        """Why the tables of the file cannot be used, or made by ``statements``; None when they can. Raises
+        apsw.Error for other reasons, like a lock."""
         try:
-            for statement in FULL_TEXT:
-                connection.execute(statement)
-        except (apsw.SQLError, apsw.CorruptError) as error:
-            return error
-        return None
-
-    @staticmethod
-    def trouble(connection: apsw.Connection) -> apsw.Error | None:
-        """Why the tables of the file cannot be used; None when opening them works. Raises apsw.Error for
-        other reasons, like a lock."""
-        try:
-            connection.execute(_OPEN_ALL).fetchall()
+            for statement in statements:
+                connection.execute(statement).fetchall()
         except (apsw.SQLError, apsw.CorruptError) as error:
             return error
         return None

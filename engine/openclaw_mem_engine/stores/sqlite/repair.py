@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
@@ -33,24 +33,18 @@ from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
 
-_FULL_TEXT_TROUBLE = {"tables", "damaged", "missing", "orphans", "lost", "differs", "behind"}
-FULL_TEXT_CODES = frozenset(f"full-text-{what}" for what in _FULL_TEXT_TROUBLE)
-CACHE_CODES = frozenset({"cache-length", "cache-values", "cache-dims", "cache-names"})
-VECTOR_CODES = frozenset(
-    {"vectors-missing", "vectors-differ", "vectors-behind", "vector-orphans", "vector-dims", "recall"}
+#: Everything that ``repair`` can repair.
+INDEX_CODES = frozenset(
+    """full-text-tables full-text-damaged full-text-missing full-text-orphans full-text-lost full-text-differs
+    full-text-behind cache-length cache-values cache-dims cache-names vectors-missing vectors-differ
+    vectors-behind vector-orphans vector-dims recall chunks-without-file file-without-chunks
+    vectors-forgotten generation synced-at fingerprint-unreadable""".split()
+)
+_VECTOR_CODES = frozenset(
+    "vectors-missing vectors-differ vectors-behind vector-orphans vector-dims recall".split()
 )
 #: So many vectors are made anew rather than trusted.
 _FEW_DOUBTFUL = 50
-#: Everything that ``repair`` can repair.
-INDEX_CODES = (
-    FULL_TEXT_CODES
-    | CACHE_CODES
-    | VECTOR_CODES
-    | {"chunks-without-file", "file-without-chunks", "vectors-forgotten", "generation", "synced-at"}
-    | {"fingerprint-unreadable"}
-)
-
-
 #: Reading ends after so many seconds, with the rows found by then: a failing disk reads slowly.
 SALVAGE_S = 60.0
 
@@ -86,7 +80,8 @@ def _repair(connection: apsw.Connection, asked: set[str], *, extension: bool) ->
     done: list[str] = []
     space = _space(connection) if extension else None
     stray = "chunks-without-file" in asked
-    if asked & CACHE_CODES:
+    cache = any(code.startswith("cache-") for code in asked)
+    if cache:
         bad = sorted({row for numbers in bad_vectors(connection).values() for row in numbers})
         connection.executemany("DELETE FROM embedding_cache WHERE rowid = ?", ((n,) for n in bad))
         Meta.set_behind(connection, "vectors_awaited")
@@ -106,10 +101,10 @@ def _repair(connection: apsw.Connection, asked: set[str], *, extension: bool) ->
         )
         number = connection.changes()
         done.append(f"{counted(number, 'file')} without chunks forgotten; the next sync reads them again")
-    if stray or asked & FULL_TEXT_CODES:
+    if stray or any(code.startswith("full-text-") for code in asked):
         number = FullTextRows.refill(connection)
         done.append(f"the full-text tables were made anew from {counted(number, 'chunk')}")
-    if space is not None and (stray or asked & (VECTOR_CODES | CACHE_CODES)):
+    if space is not None and (stray or cache or asked & _VECTOR_CODES):
         VectorRows.refill(connection, space)
         done.append("the vec0 table was made anew from the cache")
     if "vectors-forgotten" in asked:
@@ -155,12 +150,6 @@ def _drop_doubtful_vectors(connection: apsw.Connection, space: Space) -> list[st
 # -- a damaged file ---------------------------------------------------------------------------------------
 
 
-class _Row(NamedTuple):
-    space: Space
-    hash: str
-    vector: Vector | None
-
-
 def replace_damaged(index: Path) -> tuple[Path, int]:
     """Move a damaged index to ``NAME.damaged``, and replace it by a new one that holds the embeddings
     which can still be read. Returns where the damaged one is now, and how many embeddings were saved. The
@@ -192,13 +181,13 @@ def save_embeddings(damaged: Path, index: Path, seconds: float = SALVAGE_S) -> i
         found = _whole_rows(damaged, until)
         while batch := sorted(islice(found, _TOGETHER), key=itemgetter(0)):
             for space, of_space in groupby(batch, key=itemgetter(0)):
-                vectors = {row.hash: row.vector for row in of_space}
+                vectors = {text_hash: vector for _, text_hash, vector in of_space}
                 store.cache_vectors(vectors, space)
                 saved += len(vectors)
     return saved
 
 
-def _whole_rows(damaged: Path, until: float) -> Iterator[_Row]:
+def _whole_rows(damaged: Path, until: float) -> Iterator[tuple[Space, str, Vector | None]]:
     try:
         # For writing, although nothing is written: what is still in the log is not read without.
         connection = apsw.Connection(str(damaged), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -253,7 +242,7 @@ def _is_readable(connection: apsw.Connection, after: int, last: int) -> bool:
 
 def _checked(
     provider: object, model: object, key: object, text_hash: object, dims: object, embedding: object
-) -> _Row | None:
+) -> tuple[Space, str, Vector | None] | None:
     """A row as we write it; None when a damaged page made something else of it."""
     if not (isinstance(provider, str) and isinstance(model, str) and isinstance(key, str)):
         return None
@@ -261,6 +250,6 @@ def _checked(
         return None
     space = Space(provider, model, key)
     if embedding is None:
-        return _Row(space, text_hash, None) if dims == 0 else None
+        return (space, text_hash, None) if dims == 0 else None
     vector = unit_vector(embedding, dims)
-    return None if vector is None else _Row(space, text_hash, vector)
+    return None if vector is None else (space, text_hash, vector)

@@ -51,8 +51,7 @@ class SqliteIndex(SqliteReader, IndexStore):
     def apply(self, *changes: FileChange, built_with: Fingerprint | None = None) -> None:
         """See ``IndexWriter.apply``: with each commit FTS5 writes and merges its segments."""
         with self._changing() as connection:
-            self._meta.expect(connection, built_with)
-            model, now = self._meta.model(connection), time.time()
+            model, now = self._meta.expect(connection, built_with), time.time()
             for change in changes:
                 self._replace(connection, change, model, now)
             if built_with is not None:
@@ -120,12 +119,11 @@ class SqliteIndex(SqliteReader, IndexStore):
     # -- embeddings -------------------------------------------------------------------------------------
 
     def cached_vectors(self, hashes: Iterable[str], space: Space | None = None) -> dict[str, Vector | None]:
-        asked = self._primary(space)
-        return self._vectors.cached(asked, hashes) if asked else {}
+        return self._vectors.cached(self._primary(space), hashes)
 
     def cache_vectors(self, vectors: Mapping[str, Vector | None], space: Space | None = None) -> None:
         asked = self._primary(space)
-        if asked and vectors:
+        if any(asked) and vectors:
             with self._db.transaction() as connection:
                 self._vectors.cache(connection, asked, vectors)
                 if space is not None:
@@ -143,11 +141,10 @@ class SqliteIndex(SqliteReader, IndexStore):
 
     def chunks_without_vector(self, limit: int, space: Space | None = None) -> list[StoredChunk]:
         primary = self._primary()
-        if primary is None:
+        asked = space or primary
+        if not any(primary) or (asked == primary and not self._awaits_vectors()):
             return []
-        if space is not None and space != primary:
-            return self._vectors.missing(space, limit, primary=False)
-        return self._vectors.missing(primary, limit, primary=True) if self._awaits_vectors() else []
+        return self._vectors.missing(asked, limit, primary=asked == primary)
 
     def vectors_complete(self) -> None:
         if self._awaits_vectors():
@@ -179,8 +176,7 @@ class SqliteIndex(SqliteReader, IndexStore):
             generation.begin(fingerprint)
             generation._take_cache(self.path, without)
         except BaseException:
-            generation.close()
-            remove(generation.path)
+            generation._end()
             raise
         return generation
 

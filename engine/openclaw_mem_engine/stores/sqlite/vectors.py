@@ -30,8 +30,8 @@ _MAX_K = 4096
 
 
 class VectorRows:
-    """Vector reads and writes of a :class:`SqliteIndex`. KNN runs inside SQLite when sqlite-vec is there and
-    the process is short-lived, else in memory; both are exact."""
+    """Vector reads and writes of a :class:`SqliteIndex` (see ``SearchStore``, ``EmbeddingCache``). KNN runs
+    inside SQLite when sqlite-vec is there and the process is short-lived, else in memory; both are exact."""
 
     def __init__(self, database: Database, *, resident: bool) -> None:
         self._db = database
@@ -126,11 +126,9 @@ class VectorRows:
         return {row[0]: float(score) for row, score in zip(found, products(matrix, vector), strict=True)}
 
     def count(self, space: Space) -> int:
-        """Chunks that have a vector in this space."""
         return int(self._db.read(f"SELECT count(*) FROM {_JOIN}", space)[0][0])
 
     def dims(self, space: Space) -> int | None:
-        """Length of the vectors of this space; None as long as there is none."""
         found = self._db.read(
             """SELECT dims FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?
             AND embedding IS NOT NULL LIMIT 1""",
@@ -140,7 +138,6 @@ class VectorRows:
             return int(found[0][0]) if found else None
 
     def spaces(self) -> list[SpaceSize]:
-        """Every space that some chunk has a vector of."""
         found = self._db.read(
             """SELECT e.provider, e.model, e.provider_key, count(*), max(e.dims)
             FROM chunks c JOIN embedding_cache e ON e.hash = c.hash AND e.embedding IS NOT NULL
@@ -225,7 +222,6 @@ class VectorRows:
         )
 
     def cache_sizes(self) -> list[CacheSize]:
-        """The cache, space by space."""
         found = self._db.read(
             """SELECT provider, model, provider_key, count(*),
                 sum(hash IN (SELECT hash FROM chunks)), sum(coalesce(length(embedding), 0)),
