@@ -362,7 +362,7 @@ def test_deep_finds_rows_with_exchanged_words(tmp_path: Path) -> None:
     report = looked(settings, deep=True)
     assert codes(report) == {"full-text-differs"}
     (detail,) = [check.detail for check in report.checks if check.name == "full text"]
-    assert detail.endswith("every word and its place compared in plain and stemmed")
+    assert detail.endswith("every word and its position compared in plain and stemmed")
     fix(settings, report)
     assert looked(settings, deep=True).findings == ()
 
@@ -371,7 +371,7 @@ def test_only_what_was_compared_is_told_as_compared(settings: Settings) -> None:
     alter(settings, "DELETE FROM chunks_fts WHERE rowid = 1")
     report = looked(settings, deep=True)
     (detail,) = [check.detail for check in report.checks if check.name == "full text"]
-    assert detail.endswith("every word and its place compared in stemmed")
+    assert detail.endswith("every word and its position compared in stemmed")
 
 
 def looked_up(settings: Settings, sql: str) -> list[tuple[Any, ...]]:

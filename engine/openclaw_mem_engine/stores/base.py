@@ -106,9 +106,8 @@ class StoredChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """The whole new content of one file: all its old chunks go, these come. ``vectors`` is parallel to
-    ``chunks``; None where a chunk has no embedding. ``awaits_vectors``: some could not be made now, and the
-    next sync tries again."""
+    """The whole new content of one file. ``vectors`` is parallel to ``chunks``; None where a chunk has no
+    embedding. ``awaits_vectors``: some could not be made now, and the next sync tries again."""
 
     state: FileState
     chunks: Sequence[StoredChunk]
@@ -146,19 +145,17 @@ class CacheSize(NamedTuple):
 
 
 class SearchStore(Protocol):
-    """Searches over one index. Thread-safe; no method writes, and none waits for a writer.
-
-    ``space`` None means the primary vector space, which the fingerprint names. ``sources`` None means all.
-    Every method may read the disk or a server, for milliseconds, and raises IndexUnavailable (IndexDamaged
-    when what is stored cannot be read), and Cancelled after ``interrupt``.
-    """
+    """Searches over one index. Thread-safe; no method writes or waits for a writer. ``space`` None means the
+    primary vector space, which the fingerprint names; ``sources`` None means all. Every method may read
+    the disk for milliseconds, and raises IndexUnavailable (IndexDamaged when what is stored cannot be read),
+    and Cancelled after ``interrupt``."""
 
     caps: Capabilities
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What makes answers less than they could be: a missing capability, rows that are gone or behind,
-        passages without vectors. Damage of derived rows is a note, not an error."""
+        """What makes answers less than they could be: a missing capability, derived rows that are damaged,
+        gone or behind, passages without vectors."""
 
     def generation(self) -> int:
         """Grows with every change of content; two equal values mean equal content."""
@@ -231,7 +228,7 @@ class IndexContent(Protocol):
         """Length of the vectors of a space; None as long as there is none."""
 
     def files(self) -> Mapping[str, FileState]:
-        """Known files by path. The mapping may be shared: do not change it."""
+        """Known files by path, not to be changed."""
 
     def chunk_counts(self) -> dict[str, int]:
         """How many chunks each file has, by path; a file without any is absent."""
@@ -266,11 +263,10 @@ class EmbeddingCache(Protocol):
 
 
 class IndexWriter(Protocol):
-    """Changes of one generation of an index. Each call is atomic: after a kill, or an exception, either all
-    of it is there or nothing. Applying the same change twice leaves the same rows.
-    Waits some seconds for another process that writes, then raises IndexLocked; IndexUnavailable when the
-    disk is full. ``built_with`` is what the changes were made for: IndexChanged when the index differs.
-    """
+    """Changes of one generation of an index. Each call is atomic, also when the process is killed, and can be
+    repeated. Waits some seconds for another process that writes, then raises IndexLocked; IndexUnavailable
+    when the disk is full. ``built_with`` is what the changes were made for: IndexChanged when the index
+    differs."""
 
     def begin(self, fingerprint: Fingerprint) -> None:
         """Declare what an empty index will be built with."""

@@ -49,12 +49,11 @@ def diagnose(
     snap: Snapshot, *, deep: bool = False, in_use: Sequence[Space] = ()
 ) -> dict[str, Callable[[Outcome], None]]:
     """The checks of an opened index by name, in the order in which they are to be made: each writes detail
-    and findings into an Outcome. None writes to the index. ``deep`` compares every word and vector, not a
-    sample: minutes instead of seconds. ``in_use`` are the vector spaces of the configured providers.
+    and findings into an Outcome, none into the index. ``deep`` compares every word and vector, not a sample:
+    minutes instead of seconds. ``in_use`` are the vector spaces of the configured providers.
 
     A check may raise apsw.Error, TypeError, ValueError, LookupError, AttributeError or ArithmeticError for
-    what a damaged page makes of its rows. After the finding "tables-missing" the checks that follow have no
-    meaning, nor have they after "newer-schema".
+    what a damaged page makes of its rows. Those after "tables-missing" or "newer-schema" have no meaning.
     """
     return {
         "integrity": partial(check_integrity, snap),
@@ -104,7 +103,7 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
             out.add("full-text-differs", "error", text, (), FIX, fixable=True)
     out.detail = f"{counted(len(chunks), 'chunk')}; rows: {', '.join(sizes) or 'none'}"
     if compared:
-        out.detail += f"; every word and its place compared in {' and '.join(compared)}"
+        out.detail += f"; every word and its position compared in {' and '.join(compared)}"
 
 
 def _finds(snap: Snapshot, table: str, seq: int) -> bool:

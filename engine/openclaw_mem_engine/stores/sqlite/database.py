@@ -114,22 +114,17 @@ def _close_when_idle(connection: apsw.Connection) -> None:
             return
 
 
-def extension_path() -> str:
-    """The path of sqlite-vec's library. Importing that package would import numpy, which keyword search and
-    ``status`` can do without. Raises ImportError when the package is not installed."""
+def load_extension(connection: apsw.Connection) -> str:
+    """Load sqlite-vec; why not, or "" when it is there. Its package is not imported: that would import numpy,
+    which keyword search and ``status`` can do without."""
     found = find_spec("sqlite_vec")
     if found is None or not found.submodule_search_locations:
-        raise ImportError("the package sqlite-vec is not installed")
-    return str(Path(found.submodule_search_locations[0]) / "vec0")
-
-
-def load_extension(connection: apsw.Connection) -> str:
-    """Load sqlite-vec; why not, or "" when it is there."""
+        return "the package sqlite-vec is not installed"
     try:
         connection.enable_load_extension(True)
-        connection.load_extension(extension_path())
+        connection.load_extension(str(Path(found.submodule_search_locations[0]) / "vec0"))
         connection.enable_load_extension(False)
-    except (ImportError, AttributeError, apsw.Error) as error:
+    except (AttributeError, apsw.Error) as error:
         return str(error) or type(error).__name__
     return ""
 
@@ -149,7 +144,7 @@ class Database:
         self._guard = threading.Lock()
         self._readers: dict[int, apsw.Connection] = {}
         self._searching: set[int] = set()  # threads whose reader runs a search
-        self._closed = False
+        self.is_closed = False
         self._write_lock = threading.RLock()
         make_folder(path)
         with explained(path):
@@ -172,10 +167,6 @@ class Database:
         except OSError:
             return None
         return status.st_dev, status.st_ino
-
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
 
     def is_at_its_path(self, *, or_nothing: bool = False) -> bool:
         """Whether the file that was opened is still the one at ``path``; with ``or_nothing`` also when there
@@ -211,7 +202,7 @@ class Database:
         """This thread's connection, for reading."""
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            if self._closed:
+            if self.is_closed:
                 raise IndexUnavailable(f"The index {self.path} is closed: open the memory again.")
             if not self.is_at_its_path():  # another connection would see another file, or make one
                 raise IndexChanged(
@@ -281,7 +272,7 @@ class Database:
     def close(self) -> None:
         """Close all connections; what other threads are reading is interrupted first."""
         with self._guard:
-            self._closed = True
+            self.is_closed = True
             readers, self._readers = self._readers, {}
         self._local = threading.local()
         for connection in readers.values():

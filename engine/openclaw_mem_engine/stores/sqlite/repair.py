@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from openclaw_mem_engine.model import Space
-from openclaw_mem_engine.stores.base import Fingerprint
 from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.stores.scoring import unit_vector
 from openclaw_mem_engine.stores.sqlite.checks import bad_vectors, vector_differs
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
 from openclaw_mem_engine.stores.sqlite.files import aside_path, remove, set_aside
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
-from openclaw_mem_engine.stores.sqlite.schema import Meta, new_generation
+from openclaw_mem_engine.stores.sqlite.schema import Meta, new_generation, vector_space
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 
@@ -78,7 +77,8 @@ def repair(path: Path, codes: Collection[str], *, extension: bool = True) -> lis
 def _repair(connection: apsw.Connection, asked: set[str], *, extension: bool) -> list[str]:
     """The steps, in one transaction; what was done."""
     done: list[str] = []
-    space = _space(connection) if extension else None
+    found = rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
+    space = vector_space(found[0][0]) if extension and found else None
     stray = "chunks-without-file" in asked
     cache = any(code.startswith("cache-") for code in asked)
     if cache:
@@ -121,14 +121,6 @@ def _repair(connection: apsw.Connection, asked: set[str], *, extension: bool) ->
         return [*done, "the generation of the index was set anew"]
     Meta.bump(connection)
     return done
-
-
-def _space(connection: apsw.Connection) -> Space | None:
-    found = rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
-    with suppress(ValueError, TypeError, KeyError, IndexError):
-        known = Fingerprint.from_json(found[0][0])
-        return known.space if known.provider != "none" else None
-    return None
 
 
 def _drop_doubtful_vectors(connection: apsw.Connection, space: Space) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Literal
 import apsw
 
 from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
+from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, Fingerprint
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
 
@@ -57,6 +58,14 @@ def vector_table(dims: int) -> str:
         "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_vec USING vec0("
         f"source TEXT PARTITION KEY, embedding FLOAT[{dims}] distance_metric=cosine)"
     )
+
+
+def vector_space(fingerprint: str | None) -> Space | None:
+    """The primary vector space of a stored fingerprint; None when it has none, or none that can be read."""
+    with suppress(ValueError, TypeError, KeyError):
+        known = Fingerprint.from_json(fingerprint or "")
+        return known.space if known.provider != "none" else None
+    return None
 
 
 #: Work that a process could not do and that the next one that can does.

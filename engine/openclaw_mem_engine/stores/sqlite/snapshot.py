@@ -34,7 +34,7 @@ from openclaw_mem_engine.stores.sqlite.database import (
     load_extension,
     rows,
 )
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, generation_of, time_of
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, generation_of, time_of, vector_space
 
 _DIMS = re.compile(r"FLOAT\[(\d+)\]", re.IGNORECASE)
 #: How many steps of SQLite's machine lie between two looks at the cancel token.
@@ -49,12 +49,9 @@ _NEEDED = ("meta", "files", "chunks", "embedding_cache")
 
 
 class Snapshot:
-    """A read transaction over the index ``path``. Opening an index for use already repairs some of it, so
-    this does not; and what other processes write meanwhile is not seen, so that no check meets a half of it.
-
-    Raises IndexDamaged or IndexUnavailable when not even that is possible, and from every read Cancelled
-    when ``cancel`` is set.
-    """
+    """A read transaction over the index ``path``: what other processes write meanwhile is not seen. Raises
+    IndexDamaged or IndexUnavailable when not even that is possible, and from every read Cancelled when
+    ``cancel`` is set."""
 
     def __init__(self, path: Path, cancel: CancelToken | None = None, *, extension: bool = True) -> None:
         """``extension`` asks for sqlite-vec; ``extension_error`` tells why it is not there."""
@@ -121,10 +118,7 @@ class Snapshot:
 
     def space(self) -> Space | None:
         """The primary vector space; None when it has none, or none that can be read."""
-        with suppress(ValueError, TypeError, KeyError):
-            known = self.fingerprint()
-            return known.space if known is not None and known.provider != "none" else None
-        return None
+        return vector_space(self.meta.get("fingerprint"))
 
     def files(self) -> dict[str, FileState]:
         """Known files by path."""
@@ -266,7 +260,7 @@ def check_chunks(snap: Snapshot, out: Outcome) -> None:
             wrong.append(location)
     out.detail = f"{counted(total, 'chunk')}, each as its id and hash say"
     if wrong:
-        text = f"{counted_are(len(wrong), 'chunk')} altered: text or place do not match hash and id."
+        text = f"{counted_are(len(wrong), 'chunk')} altered: text or lines do not match hash and id."
         out.add("altered-chunks", "error", text, wrong, REBUILD)
         out.detail = f"{counted(total, 'chunk')}, {len(wrong):,} of them not as their ids and hashes say"
     if twice:
