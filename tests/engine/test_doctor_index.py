@@ -18,7 +18,7 @@ from openclaw_mem_engine.doctor.examination import CHECKS, examine, fix
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.stores.findings import Outcome
-from openclaw_mem_engine.stores.sqlite.checks import check_version
+from openclaw_mem_engine.stores.sqlite.snapshot import check_version
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
 from support.damage import alter, codes, indexed, looked, named, raw, sync, type_in
 from support.stores import content
@@ -362,7 +362,7 @@ def test_deep_finds_rows_with_exchanged_words(tmp_path: Path) -> None:
     report = looked(settings, deep=True)
     assert codes(report) == {"full-text-differs"}
     (detail,) = [check.detail for check in report.checks if check.name == "full text"]
-    assert detail.endswith("every word and its place compared in plain and stemmed")
+    assert detail.endswith("every word and its position compared in plain and stemmed")
     fix(settings, report)
     assert looked(settings, deep=True).findings == ()
 
@@ -371,7 +371,7 @@ def test_only_what_was_compared_is_told_as_compared(settings: Settings) -> None:
     alter(settings, "DELETE FROM chunks_fts WHERE rowid = 1")
     report = looked(settings, deep=True)
     (detail,) = [check.detail for check in report.checks if check.name == "full text"]
-    assert detail.endswith("every word and its place compared in stemmed")
+    assert detail.endswith("every word and its position compared in stemmed")
 
 
 def looked_up(settings: Settings, sql: str) -> list[tuple[Any, ...]]:
@@ -456,10 +456,10 @@ def test_an_index_without_vectors_by_choice_has_no_findings(tmp_path: Path) -> N
 
 def test_an_old_sqlite_is_told() -> None:
     out = Outcome()
-    check_version(None, out, (3, 51, 2))
+    check_version(out, (3, 51, 2))
     assert [finding.code for finding in out.findings] == ["sqlite-old"]
     out = Outcome()
-    check_version(None, out)
+    check_version(out)
     assert not out.findings and out.detail.startswith(f"SQLite {apsw.sqlite_lib_version()}")
 
 

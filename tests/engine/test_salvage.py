@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from openclaw_mem_engine.model import Space, text_hash
-from openclaw_mem_engine.stores.sqlite.salvage import save_embeddings, set_aside
+from openclaw_mem_engine.stores.sqlite.files import set_aside
+from openclaw_mem_engine.stores.sqlite.repair import save_embeddings
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import FINGERPRINT, Vector, unit
 

@@ -12,7 +12,7 @@ import pytest
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.stores.sqlite.salvage import set_aside
+from openclaw_mem_engine.stores.sqlite.files import set_aside
 from support.damage import NOTES, codes, indexed, looked, type_in
 
 

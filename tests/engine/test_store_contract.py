@@ -29,6 +29,9 @@ from support.stores import FINGERPRINT, change_of, put, unit
 
 Make = Callable[..., IndexStore]
 
+#: Any module can add a store: one line in the registry.
+STORES["memory"] = "support.memory_store:MemoryIndex"
+
 NOTES = {
     "MEMORY.md": ["The gateway runs on the ARM board.", "Pumps and more pumps: the pump house."],
     "memory/pump.md": ["The irrigation pump restarted twice.", "foo_bar is a function; crème brûlée is not"],

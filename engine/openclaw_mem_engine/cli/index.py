@@ -11,7 +11,7 @@ from openclaw_mem_engine.cli.progress import ProgressLine, duration
 from openclaw_mem_engine.cli.terminal import Style, one_line, out, print_json, say, stoppable
 from openclaw_mem_engine.cli.text_format import count, left_out_words
 from openclaw_mem_engine.errors import IndexDamaged, ProviderError, UsageError
-from openclaw_mem_engine.stores.sqlite.salvage import replace_damaged
+from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.report import SyncRequest

@@ -42,11 +42,11 @@ from openclaw_mem_engine.stores.findings import (
     Finding,
     Outcome,
 )
-from openclaw_mem_engine.stores.sqlite.checks import check_version, diagnose
+from openclaw_mem_engine.stores.sqlite.checks import diagnose
 from openclaw_mem_engine.stores.sqlite.files import index_is_there, unreachable
 from openclaw_mem_engine.stores.sqlite.repair import INDEX_CODES
 from openclaw_mem_engine.stores.sqlite.repair import repair as repair_index
-from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
+from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot, check_version
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.lock import Killed, SyncLock
 from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
@@ -279,7 +279,7 @@ def _of_store(name: str) -> Callable[[Examination, Outcome], None]:
 
 #: In the order in which they are made. Those after "index" read the snapshot that it opens.
 CHECKS: tuple[CheckSpec, ...] = (
-    CheckSpec("sqlite", "the SQLite library in use", lambda _, out: check_version(None, out)),
+    CheckSpec("sqlite", "the SQLite library in use", lambda _, out: check_version(out)),
     CheckSpec("writing", "access, room and lock", lambda run, out: check_writing(run.settings, out)),
     CheckSpec("permissions", "modes of our files", lambda run, out: check_permissions(run.settings, out)),
     CheckSpec("left-overs", "files of killed rebuilds", lambda run, out: check_left_overs(run.settings, out)),

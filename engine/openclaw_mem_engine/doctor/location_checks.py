@@ -18,8 +18,7 @@ from openclaw_mem_engine.state.events import SCHEMA as EVENTS
 from openclaw_mem_engine.state.schema import Schema, Trouble, TroubleKind, rows_of
 from openclaw_mem_engine.stores.findings import FIX, UPGRADE, Outcome, counted, counted_are
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
-from openclaw_mem_engine.stores.sqlite.files import leftovers, sweep
-from openclaw_mem_engine.stores.sqlite.salvage import set_aside_files
+from openclaw_mem_engine.stores.sqlite.files import leftovers, set_aside_files, sweep
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.sync.lock import SyncLock
 

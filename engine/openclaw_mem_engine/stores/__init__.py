@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 #: arguments of ``open_store`` after ``kind``. A new store is one line here.
 STORES = {
     "sqlite": "openclaw_mem_engine.stores.sqlite.store:SqliteIndex",
-    "memory": "openclaw_mem_engine.stores.memory:MemoryIndex",
 }
 
 

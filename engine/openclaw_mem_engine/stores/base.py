@@ -1,8 +1,7 @@
 """The seam between searching and storage: what every index offers, as protocols.
 
-A store gives candidate lists with raw scores and nothing more: it does not fuse, decay, diversify or cut.
-Tokenising is ours (``query.py``), so that every store finds the same passages. A new store is one module that
-passes ``tests/engine/test_store_contract.py`` and one line of the registry in ``stores/__init__.py``.
+A store gives candidate lists with raw scores: it does not fuse, decay, diversify or cut. A new store is one
+module that passes ``tests/engine/test_store_contract.py`` and one line of the registry (``__init__.py``).
 """
 
 from __future__ import annotations
@@ -31,15 +30,11 @@ _UNLIMITED = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a store can do here, which code above it must not assume. ``vector_search`` says how vectors are
-    compared; ``exact``: nearest chunks and ranks are never approximate; ``max_depth``: the longest candidate
-    list, None when unlimited.
-    """
+    """What a store can do here, which code above it must not assume. ``vector_search``: how vectors are
+    compared."""
 
     full_text: bool
     vector_search: Literal["sqlite-vec", "in-process"]
-    exact: bool = True
-    max_depth: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +77,9 @@ class Fingerprint:
 
 
 class FileState(NamedTuple):
-    """What the index knows of a file. ``checked_ns``: when its content was last compared with ``hash`` (see
-    ``workspace.transcripts.cut_at`` for transcripts). ``refusal``: why it holds no text for us, "" when it
-    does; such a file is kept without chunks, so that it is not read again. A named tuple: every sync reads
-    them all."""
+    """What the index knows of a file. ``checked_ns``: when its content was last compared with ``hash``.
+    ``refusal``: why it holds no text for us, "" when it does; such a file is kept without chunks, so that it
+    is not read again."""
 
     path: str
     source: Source
@@ -112,9 +106,8 @@ class StoredChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """The whole new content of one file: all its old chunks go, these come. ``vectors`` is parallel to
-    ``chunks``; None where a chunk has no embedding. ``awaits_vectors``: some could not be made now, and the
-    next sync tries again."""
+    """The whole new content of one file. ``vectors`` is parallel to ``chunks``; None where a chunk has no
+    embedding. ``awaits_vectors``: some could not be made now, and the next sync tries again."""
 
     state: FileState
     chunks: Sequence[StoredChunk]
@@ -152,19 +145,17 @@ class CacheSize(NamedTuple):
 
 
 class SearchStore(Protocol):
-    """Searches over one index. Thread-safe; no method writes, and none waits for a writer.
-
-    ``space`` None means the primary vector space, which the fingerprint names. ``sources`` None means all.
-    Every method may read the disk or a server, for milliseconds, and raises IndexUnavailable (IndexDamaged
-    when what is stored cannot be read), and Cancelled after ``interrupt``.
-    """
+    """Searches over one index. Thread-safe; no method writes or waits for a writer. ``space`` None means the
+    primary vector space, which the fingerprint names; ``sources`` None means all. Every method may read
+    the disk for milliseconds, and raises IndexUnavailable (IndexDamaged when what is stored cannot be read),
+    and Cancelled after ``interrupt``."""
 
     caps: Capabilities
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What makes answers less than they could be: a missing capability, rows that are gone or behind,
-        passages without vectors. Damage of derived rows is a note, not an error."""
+        """What makes answers less than they could be: a missing capability, derived rows that are damaged,
+        gone or behind, passages without vectors."""
 
     def generation(self) -> int:
         """Grows with every change of content; two equal values mean equal content."""
@@ -212,7 +203,7 @@ class SearchStore(Protocol):
         """Stop the searches that run at this moment; they raise Cancelled. Other reads and writes go on."""
 
     def close(self) -> None:
-        """Release all; searches of other threads are interrupted. May wait two seconds."""
+        """Release all; other threads' searches are interrupted. May wait two seconds."""
 
 
 class IndexContent(Protocol):
@@ -237,7 +228,7 @@ class IndexContent(Protocol):
         """Length of the vectors of a space; None as long as there is none."""
 
     def files(self) -> Mapping[str, FileState]:
-        """Known files by path. The mapping may be shared: do not change it."""
+        """Known files by path, not to be changed."""
 
     def chunk_counts(self) -> dict[str, int]:
         """How many chunks each file has, by path; a file without any is absent."""
@@ -272,11 +263,10 @@ class EmbeddingCache(Protocol):
 
 
 class IndexWriter(Protocol):
-    """Changes of one generation of an index. Each call is atomic: after a kill, or an exception, either all
-    of it is there or nothing. Applying the same change twice leaves the same rows.
-    Waits some seconds for another process that writes, then raises IndexLocked; IndexUnavailable when the
-    disk is full. ``built_with`` is what the changes were made for: IndexChanged when the index differs.
-    """
+    """Changes of one generation of an index. Each call is atomic, also when the process is killed, and can be
+    repeated. Waits some seconds for another process that writes, then raises IndexLocked; IndexUnavailable
+    when the disk is full. ``built_with`` is what the changes were made for: IndexChanged when the index
+    differs."""
 
     def begin(self, fingerprint: Fingerprint) -> None:
         """Declare what an empty index will be built with."""

@@ -34,12 +34,9 @@ class Damage:
 
 
 class DamageTolerantSearch:
-    """Wraps the searches of a store for one retrieval. A search whose rows cannot be read gives None (no
-    list) or nothing (no scores) instead of raising IndexUnavailable; the damage is kept in ``damages`` and
-    given to ``report``. IndexLocked and Cancelled are raised as ever: they are no damage.
-
-    For one thread. Arguments and results of the methods are those of ``SearchStore``.
-    """
+    """The searches of a store for one retrieval, in one thread. Methods as in ``SearchStore``, but a search
+    whose rows cannot be read gives None (no list) or nothing (no scores); the damage is kept in ``damages``
+    and given to ``report``. IndexLocked and Cancelled, which are no damage, are raised."""
 
     def __init__(self, store: SearchStore, report: Callable[[Damage], None] = lambda _: None) -> None:
         self._store = store

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Literal
 
@@ -43,14 +43,7 @@ class Finding:
     fixable: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "code": self.code,
-            "severity": self.severity,
-            "text": self.text,
-            "evidence": list(self.evidence),
-            "repair": self.repair,
-            "fixable": self.fixable,
-        }
+        return asdict(self) | {"evidence": list(self.evidence)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +56,7 @@ class Check:
     detail: str
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "ok": self.ok, "detail": self.detail}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

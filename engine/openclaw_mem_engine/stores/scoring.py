@@ -24,6 +24,8 @@ _WORD = re.compile(r"[^\W_]+")
 #: How far from 1 the squared length of a stored vector may be; wider than the tolerance of the doctor, so
 #: that it finds every vector that is refused here.
 _TOLERANCE = 0.01
+#: How far from 1 the length of a float32 unit vector may be.
+_UNIT_TOLERANCE = 1e-4
 
 
 def idf(total: float, matching: float) -> float:
@@ -151,6 +153,19 @@ def matrix_of(blobs: Sequence[bytes], dims: int) -> Vector:
         if not (np.abs(squares - 1.0) < _TOLERANCE).all():
             raise ValueError("a stored vector is not of unit length")
     return matrix
+
+
+def unit_vector(blob: object, dims: object) -> Vector | None:
+    """A stored vector of ``dims`` values; None when it is none, or not of unit length: bytes of a damaged
+    page are not that close."""
+    import numpy as np
+
+    if not (isinstance(blob, bytes) and isinstance(dims, int) and dims > 0 and len(blob) == 4 * dims):
+        return None
+    vector = np.frombuffer(blob, dtype=np.float32)
+    with np.errstate(all="ignore"):
+        # A comparison with NaN is False.
+        return vector if abs(float(np.sqrt(np.dot(vector, vector))) - 1) < _UNIT_TOLERANCE else None
 
 
 @dataclass(frozen=True, slots=True)

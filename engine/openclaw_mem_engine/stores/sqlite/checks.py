@@ -1,56 +1,59 @@
-"""Checks of the index that need nothing but its file: SQLite itself, tables, facts, chunks.
-
-Each takes a snapshot and an outcome to write into. What is derived from the chunks is looked at in
-``derived_checks.py``.
-"""
+"""All checks of an index by name, and those of what is derived from its chunks: full-text rows, vectors,
+and the embedding cache behind them. Each takes a snapshot and an outcome to write into."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Literal
 
 import apsw
 
-from openclaw_mem_engine.model import Space, chunk_id_of, text_hash
-from openclaw_mem_engine.stores.base import SCHEMA_VERSION
-from openclaw_mem_engine.stores.findings import (
-    FIX,
-    INDEX,
-    REBUILD,
-    UPGRADE,
-    Outcome,
-    counted,
-    counted_are,
-    counted_have,
+from openclaw_mem_engine.model import Space
+from openclaw_mem_engine.stores.findings import FIX, INDEX, Outcome, counted, counted_are, counted_have
+from openclaw_mem_engine.stores.query import segment
+from openclaw_mem_engine.stores.scoring import products, unit_vector
+from openclaw_mem_engine.stores.sqlite.database import rows
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES
+from openclaw_mem_engine.stores.sqlite.snapshot import (
+    Snapshot,
+    check_chunks,
+    check_facts,
+    check_integrity,
+    check_tables,
 )
-from openclaw_mem_engine.stores.sqlite.derived_checks import (
-    check_cache,
-    check_full_text,
-    check_recall,
-    check_vectors,
-)
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, generation_of
-from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 
-#: Older ones may corrupt a WAL database that two connections write and checkpoint at the same time.
-SAFE_SQLITE = (3, 51, 3)
-#: How many complaints of SQLite are asked for.
-_COMPLAINTS = 20
-_NEEDED = ("meta", "files", "chunks", "embedding_cache")
+if TYPE_CHECKING:
+    from openclaw_mem_engine.stores.base import Vector
+
+#: Rows that are looked at one by one unless all are asked for.
+_SAMPLE = 200
+#: Queries, and nearest chunks of each, by which the fast vector search is measured.
+RECALL_QUERIES, RECALL_DEPTH = 20, 10
+#: Cosines this near are a tie, which either way of computing may break as it likes.
+_TIE = 1e-4
+
+_WORD = re.compile(r"[A-Za-z0-9]{2,}")
+
+#: The names of a space as they stand in the file: those on a damaged page may be no text at all.
+_NAMES = "CAST(provider AS BLOB), CAST(model AS BLOB), CAST(provider_key AS BLOB)"
+
+#: What may be wrong with a row of the cache.
+BadVector = Literal["cache-length", "cache-values", "cache-dims", "cache-names"]
 
 
 def diagnose(
     snap: Snapshot, *, deep: bool = False, in_use: Sequence[Space] = ()
 ) -> dict[str, Callable[[Outcome], None]]:
     """The checks of an opened index by name, in the order in which they are to be made: each writes detail
-    and findings into an Outcome. None writes to the index. ``deep`` compares every word and vector, not a
-    sample: minutes instead of seconds. ``in_use`` are the vector spaces of the configured providers.
+    and findings into an Outcome, none into the index. ``deep`` compares every word and vector, not a sample:
+    minutes instead of seconds. ``in_use`` are the vector spaces of the configured providers.
 
     A check may raise apsw.Error, TypeError, ValueError, LookupError, AttributeError or ArithmeticError for
-    what a damaged page makes of its rows. After the finding "tables-missing" the checks that follow have no
-    meaning, nor have they after "newer-schema".
+    what a damaged page makes of its rows. Those after "tables-missing" or "newer-schema" have no meaning.
     """
     return {
         "integrity": partial(check_integrity, snap),
@@ -64,151 +67,275 @@ def diagnose(
     }
 
 
-def check_version(_: Snapshot | None, out: Outcome, version: Sequence[int] = ()) -> None:
-    """The SQLite in use. ``version`` is (major, minor, patch); default: this process's."""
-    known = tuple(version) or _version_of(apsw.sqlite_lib_version())
-    version_text = ".".join(map(str, known))
-    out.detail = f"SQLite {version_text}, apsw {apsw.apsw_version()}"
-    if known < SAFE_SQLITE:
-        out.add(
-            "sqlite-old",
-            "warning",
-            f"SQLite {version_text} has a bug by which two writers can damage an index (fixed in "
-            f"{'.'.join(map(str, SAFE_SQLITE))}).",
-            repair='python -m pip install --upgrade "apsw>=3.51.3"',
+# -- full text ------------------------------------------------------------------------------------------
+
+
+def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
+    """Both full-text tables have exactly the chunks, and a chunk is found by its own words. ``deep``
+    tokenises every chunk again and compares every word and its position with what the tables hold."""
+    if snap.meta.get("fts_behind") == "yes":
+        out.detail = "written by a process without FTS5"
+        text = "The full-text tables wait for being filled: a process without FTS5 has written to the index."
+        out.add("full-text-behind", "warning", text, repair=FIX, fixable=True)
+        return
+    chunks = {row[0] for row in snap.rows("SELECT seq FROM chunks")}
+    sizes, compared = [], []
+    for form, table in FULL_TEXT_TABLES.items():
+        if table not in snap.tables:
+            continue  # the check of the tables says so
+        held = {row[0] for row in snap.rows(f"SELECT rowid FROM {table}")}
+        sizes.append(f"{len(held):,} {form}")
+        if missing := chunks - held:
+            text = f"{counted_are(len(missing), 'chunk')} invisible to keyword search: not in {table}."
+            out.add("full-text-missing", "error", text, _locations(snap, missing), FIX, fixable=True)
+        if orphans := held - chunks:
+            text = f"{counted(len(orphans), 'row')} of {table} without a chunk."
+            out.add("full-text-orphans", "error", text, _numbers(orphans), FIX, fixable=True)
+        lost = [seq for seq in _sample(sorted(chunks & held)) if not _finds(snap, table, seq)]
+        if lost:
+            text = f"{counted_are(len(lost), 'chunk')} of a sample not found by their own words in {table}."
+            out.add("full-text-lost", "error", text, _locations(snap, lost), FIX, fixable=True)
+        if not deep or missing or orphans or lost:
+            continue
+        compared.append(form)
+        if not _same_words(snap, table):
+            text = f"The words in the full-text table {table} are not those of the chunks."
+            out.add("full-text-differs", "error", text, (), FIX, fixable=True)
+    out.detail = f"{counted(len(chunks), 'chunk')}; rows: {', '.join(sizes) or 'none'}"
+    if compared:
+        out.detail += f"; every word and its position compared in {' and '.join(compared)}"
+
+
+def _finds(snap: Snapshot, table: str, seq: int) -> bool:
+    """Whether a chunk is found by some of its own words. Only words that no tokeniser sees differently are
+    asked for: those of pieces that are ASCII alone."""
+    ((text,),) = snap.rows("SELECT text FROM chunks WHERE seq = ?", (seq,))
+    pieces = (piece for piece in str(text)[:4000].split() if piece.isascii())
+    words = list(dict.fromkeys(word for piece in pieces for word in _WORD.findall(piece)))[:5]
+    if not words:
+        return True
+    query = " AND ".join(f'"{word}"' for word in words)
+    return bool(snap.rows(f"SELECT 1 FROM {table} WHERE {table} MATCH ? AND rowid = ?", (query, seq)))
+
+
+def _same_words(snap: Snapshot, table: str) -> bool:
+    """Whether a table made anew from the chunks would hold the same words, each at the same positions of the
+    same chunks."""
+    made_with = next(statement for statement in FULL_TEXT if f"EXISTS {table} " in statement)
+    cut = segment if table == FULL_TEXT_TABLES["stemmed"] else str
+    with closing(apsw.Connection(":memory:")) as fresh:
+        fresh.execute(made_with)
+        fresh.executemany(
+            f"INSERT INTO {table}(rowid, text) VALUES(?, ?)",
+            ((seq, cut(text)) for seq, text in snap.each("SELECT seq, text FROM chunks")),
         )
+        fresh.execute(f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab(main, {table}, instance)")
+        # Words, chunks and positions come in this order. A row for each word is half the work of one for each
+        # of its positions.
+        sql = f"SELECT term, group_concat(doc || ':' || offset) FROM temp.{table}_words GROUP BY term"
+        return all(mine == theirs for mine, theirs in zip_longest(snap.each(sql), fresh.execute(sql)))
 
 
-def _version_of(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".")[:3])
+# -- vectors --------------------------------------------------------------------------------------------
+
+# CROSS keeps SQLite from reading the cache first and all chunks for each of its rows.
+_CACHED = """chunks c CROSS JOIN embedding_cache e ON e.provider = ?1 AND e.model = ?2 AND e.provider_key = ?3
+    AND e.hash = c.hash"""
 
 
-def check_integrity(snap: Snapshot, out: Outcome) -> None:
-    """SQLite's own look at every page, every index and every full-text structure."""
-    said = [str(row[0]) for row in snap.rows(f"PRAGMA integrity_check({_COMPLAINTS})")]
-    if said == ["ok"]:
-        out.detail = f"integrity_check ok over {counted(snap.number('PRAGMA page_count'), 'page')}"
+def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
+    """Chunks have their vectors, and the vec0 table holds those of the cache. ``deep`` compares all of them,
+    else a sample."""
+    space = snap.space()
+    if space is None:
+        out.detail = "keywords alone: none are wanted"
         return
-    out.detail = f"integrity_check has {counted(len(said), 'complaint')}"
-    # A complaint over a full-text table alone leaves the chunks whole, from which that table can be refilled.
-    if all(FULL_TEXT_TABLES["plain"] in line and not line.startswith(("Tree", "***")) for line in said):
-        text = "The full-text tables are damaged."
-        out.add("full-text-damaged", "error", text, said, FIX, fixable=True)
+    chunks = {row[0] for row in snap.rows("SELECT seq FROM chunks")}
+    known = snap.rows(f"SELECT c.seq, e.embedding IS NOT NULL FROM {_CACHED}", space)
+    wanted = {seq for seq, there in known if there}
+    out.detail = f"{len(wanted):,} of {counted(len(chunks), 'chunk')} have one"
+    _check_awaited(snap, out, chunks - {seq for seq, _ in known})
+    if snap.extension_error:
+        out.detail += "; the vec0 table was not looked at: sqlite-vec is not in use"
+        return
+    if snap.meta.get("vectors_behind") == "yes":
+        text = "The vec0 table waits for being filled: a process without sqlite-vec has written to the index."
+        out.add("vectors-behind", "warning", text, repair=FIX, fixable=True)
+        return
+    dims = _check_dims(snap, out, space, wanted)
+    if dims is None:
+        return
+    held = {row[0] for row in snap.rows("SELECT rowid FROM chunks_vec")}
+    if missing := wanted - held:
+        text = f"{counted_have(len(missing), 'chunk')} a vector that the vec0 table lacks: vectors miss them."
+        out.add("vectors-missing", "error", text, _locations(snap, missing), FIX, fixable=True)
+    if orphans := held - wanted:
+        text = f"{counted(len(orphans), 'row')} of the vec0 table without a chunk that has a vector."
+        out.add("vector-orphans", "error", text, _numbers(orphans), FIX, fixable=True)
+    looked_at = sorted(wanted & held) if deep else _sample(sorted(wanted & held))
+    if differing := [seq for seq in looked_at if vector_differs(snap.connection, space, seq)]:
+        text = f"{counted_are(len(differing), 'vector')} another in the vec0 table than in the cache."
+        some = _locations(snap, differing)
+        out.add("vectors-differ", "error", text, some, f"{FIX} && {INDEX}", fixable=True)
+    out.detail += f", {len(held):,} rows of {dims} dimensions, {len(looked_at):,} compared"
+
+
+def _check_awaited(snap: Snapshot, out: Outcome, without: set[int]) -> None:
+    if not without:
+        return
+    text = f"{counted_have(len(without), 'chunk')} no vector as yet: keywords alone find them"
+    if snap.meta.get("vectors_awaited") == "yes":
+        out.add("vectors-awaited", "warning", f"{text}.", _locations(snap, without), INDEX)
     else:
-        out.add("damaged", "error", "SQLite finds the index file damaged.", said, REBUILD)
+        text = f"{text}. The index has forgotten that: no sync would make them."
+        some = _locations(snap, without)
+        out.add("vectors-forgotten", "error", text, some, f"{FIX} && {INDEX}", fixable=True)
 
 
-def check_tables(snap: Snapshot, out: Outcome) -> None:
-    """Every table is there."""
-    missing = [name for name in _NEEDED if name not in snap.tables]
-    full_text = [name for name in (*FULL_TEXT_TABLES.values(), "chunks_terms") if name not in snap.tables]
-    out.detail = f"{counted(len(snap.tables), 'table and index', 'tables and indexes')}"
-    if missing:
-        text = "Tables of the index are missing: " + ", ".join(missing) + "."
-        out.add("tables-missing", "error", text, repair=REBUILD)
-    elif full_text:
-        text = "Full-text tables are missing: " + ", ".join(full_text) + "."
-        out.add("full-text-tables", "error", text, repair=FIX, fixable=True)
-
-
-def check_facts(snap: Snapshot, out: Outcome) -> None:
-    """What the index says of itself."""
-    meta, chunks = snap.meta, snap.number("SELECT count(*) FROM chunks")
-    generation = meta.get("generation")
-    out.detail = f"generation {generation or 'unknown'}"
-    fault = "is missing" if generation is None and chunks else ""
-    try:
-        generation_of(generation)
-    except ValueError:
-        fault = "cannot be read"
-    if fault:
-        text = f"The generation of the index {fault}: what is kept in memory of it can go stale unseen."
-        out.add("generation", "error", text, repair=FIX, fixable=True)
-    if "synced_at" in meta and snap.synced_at is None:
-        out.add("synced-at", "error", "The time of the last sync cannot be read.", repair=FIX, fixable=True)
-    elif snap.synced_at is None and chunks:
-        text = "No sync was ever completed: some notes may not be in the index."
-        out.add("never-synced", "warning", text, repair=INDEX)
-    text = meta.get("fingerprint", "")
-    if not text:
-        if chunks:
-            sentence = "The index does not say what it was built with, so nothing in it can be trusted."
-            out.add("no-fingerprint", "error", sentence, repair=REBUILD)
-        return
-    schema = _schema_of(text)
-    out.detail += f", schema {schema or 'unknown'}"
-    if schema > SCHEMA_VERSION:
-        sentence = f"A newer program wrote this index (schema {schema}; this one knows {SCHEMA_VERSION})."
-        out.add("newer-schema", "error", sentence, repair=UPGRADE)
-        return
-    try:
-        snap.fingerprint()
-    except (ValueError, TypeError, KeyError) as error:
-        sentence = f"What the index was built with cannot be read ({type(error).__name__})."
-        # Forgotten first: an index without a fingerprint can be rebuilt and keeps its embeddings. Not "&&":
-        # what is left is an error until it was rebuilt.
-        repair = f"{FIX}; {REBUILD}"
-        out.add("fingerprint-unreadable", "error", sentence, repair=repair, fixable=True)
-
-
-def _schema_of(fingerprint: str) -> int:
-    """The schema that a fingerprint names, whatever else a newer program has put there; 0 for none."""
-    try:
-        return int(json.loads(fingerprint)["schema"])
-    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
-        return 0
-
-
-def check_chunks(snap: Snapshot, out: Outcome) -> None:
-    """Each chunk is what its id says, exists once, belongs to a file, and to the model of the index."""
-    total, wrong = 0, []
-    models: Counter[str] = Counter()
-    ids: set[str] = set()
-    twice: list[str] = []
-    # NOT INDEXED: an index that is damaged must not tell what it was asked to prove.
-    sql = "SELECT id, path, source, start_line, end_line, hash, model, text FROM chunks NOT INDEXED"
-    for chunk_id, path, source, first, last, content, model, text in snap.each(sql):
-        total += 1
-        models[model] += 1
-        location = f"{path}:{first}-{last}"
-        if chunk_id in ids:
-            twice.append(location)
-        ids.add(chunk_id)
-        if content != text_hash(text) or chunk_id != chunk_id_of(source, path, first, last, content, model):
-            wrong.append(location)
-    out.detail = f"{counted(total, 'chunk')}, each as its id and hash say"
-    if wrong:
-        text = f"{counted_are(len(wrong), 'chunk')} altered: text or place do not match hash and id."
-        out.add("altered-chunks", "error", text, wrong, REBUILD)
-        out.detail = f"{counted(total, 'chunk')}, {len(wrong):,} of them not as their ids and hashes say"
-    if twice:
-        text = f"{counted_have(len(twice), 'chunk')} the same id as another one."
-        out.add("duplicate-ids", "error", text, twice, REBUILD)
-    _check_models(snap, out, models)
-    _check_owners(snap, out)
-
-
-def _check_models(snap: Snapshot, out: Outcome, models: Counter[str]) -> None:
-    try:
-        known = snap.fingerprint()
-    except (ValueError, TypeError, KeyError):
-        known = None
-    wanted = {known.model} if known is not None else set(models) if len(models) < 2 else set()
-    if set(models) - wanted:
-        text = "The index mixes chunks of several models: their vectors cannot be compared."
-        some = [f"{model or '(none)'}: {counted(number, 'chunk')}" for model, number in models.most_common()]
+def _check_dims(snap: Snapshot, out: Outcome, space: Space, wanted: set[int]) -> int | None:
+    """The dimensions of the vec0 table; None when there is none, or none that can be compared."""
+    dims = snap.vector_table_dims()
+    if dims is None:
         if wanted:
-            some.append(f"the index was built with {known.model or '(none)'}" if known else "")
-        out.add("mixed-models", "error", text, some, REBUILD)
+            text = "The vec0 table is missing: vectors find nothing."
+            out.add("vectors-missing", "error", text, repair=FIX, fixable=True)
+        return None
+    lengths = snap.rows(f"SELECT DISTINCT e.dims FROM {_CACHED} AND e.embedding IS NOT NULL", space)
+    if lengths and (dims,) not in lengths:
+        held = ", ".join(str(row[0]) for row in lengths)
+        text = f"The vec0 table takes vectors of {dims} dimensions, those of the cache have {held}."
+        out.add("vector-dims", "error", text, repair=FIX, fixable=True)
+        return None
+    return dims
 
 
-def _check_owners(snap: Snapshot, out: Outcome) -> None:
-    """Chunks and files belong together."""
-    owned = "SELECT 1 FROM files f WHERE f.path = c.path AND f.source = c.source"
-    stray = snap.rows(
-        f"SELECT path, count(*) FROM chunks c WHERE NOT EXISTS ({owned} AND f.refusal = '') GROUP BY path"
+def vector_differs(connection: apsw.Connection, space: Space, seq: int) -> bool:
+    """Whether the vec0 table has another vector for a chunk than the cache."""
+    found = rows(connection, "SELECT source, embedding FROM chunks_vec WHERE rowid = ?", (seq,))
+    wanted = rows(connection, f"SELECT c.source, e.embedding FROM {_CACHED} AND c.seq = ?4", (*space, seq))
+    return found != wanted
+
+
+# -- the cache ------------------------------------------------------------------------------------------
+
+
+def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> None:
+    """Every cached vector can be used. Spaces other than ``in_use``, those of the providers, are reported."""
+    total = snap.number("SELECT count(*) FROM embedding_cache")
+    out.detail = counted(total, "embedding")
+    faults = {
+        "cache-length": "of another length than they say",
+        "cache-values": "of zeros, of values that are no numbers, or not of unit length",
+        "cache-dims": "of another number of dimensions than the rest of their space",
+        "cache-names": "under names that are no text",
+    }
+    for code, bad in bad_vectors(snap.connection).items():
+        text = f"{counted(len(bad), 'vector')} of the cache: {faults[code]}."
+        out.add(code, "error", text, _numbers(bad), f"{FIX} && {INDEX}", fixable=True)
+    primary = snap.space()
+    sizes = snap.rows(
+        f"""SELECT {_NAMES}, count(*), sum(coalesce(length(embedding), 0)),
+        sum(hash NOT IN (SELECT hash FROM chunks)) FROM embedding_cache GROUP BY 1, 2, 3 ORDER BY 4 DESC"""
     )
-    if stray:
-        total = sum(row[1] for row in stray)
-        text = f"{counted_are(total, 'chunk')} of no file that the index knows, and would never go."
-        out.add("chunks-without-file", "error", text, (str(row[0]) for row in stray), FIX, fixable=True)
+    named = [(Space(*(name.decode("utf-8", "replace") for name in row[:3])), *row[3:]) for row in sizes]
+    dead = [row for row in named if row[0] not in (primary, *in_use)]
+    if dead:
+        number, size, gone = (sum(row[column] for row in dead) for column in (1, 2, 3))
+        text = (
+            f"{counted_are(number, 'cached vector')} of models not in use now ({size / 1e6:.1f} MB). "
+            f"They make a change back free of charge; of {gone:,} the text is gone, and pruning takes those."
+        )
+        some = (f"{row[0].label}: {row[1]:,}" for row in dead)
+        out.add("dead-spaces", "info", text, some, "openclaw-mem cache prune --max 0" if gone else "")
+
+
+def _is_text(name: bytes) -> bool:
+    try:
+        str(name, "utf-8")
+    except (TypeError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def bad_vectors(connection: apsw.Connection) -> dict[BadVector, list[int]]:
+    """Row numbers of the cache that no search can use, by what is wrong with them."""
+    counts = connection.execute(
+        f"""SELECT {_NAMES}, dims, count(*) FROM embedding_cache
+        WHERE embedding IS NOT NULL GROUP BY 1, 2, 3, 4 ORDER BY 5"""
+    )
+    usual = {tuple(space): dims for *space, dims, _ in counts}  # the most frequent one comes last
+    bad: dict[BadVector, list[int]] = {}
+    held = connection.execute(
+        f"SELECT rowid, CAST(hash AS BLOB), {_NAMES}, dims, embedding FROM embedding_cache"
+    )
+    for number, content, *space, dims, blob in held:
+        if not all(map(_is_text, (content, *space))):
+            bad.setdefault("cache-names", []).append(number)
+        elif blob is None:
+            continue  # a text that is known to have no vector
+        elif not isinstance(blob, bytes) or not isinstance(dims, int) or not dims or len(blob) != 4 * dims:
+            bad.setdefault("cache-length", []).append(number)
+        elif dims != usual[tuple(space)]:
+            bad.setdefault("cache-dims", []).append(number)
+        elif unit_vector(blob, dims) is None:
+            bad.setdefault("cache-values", []).append(number)
+    return bad
+
+
+# -- the fast way against the exact one -------------------------------------------------------------------
+
+
+def check_recall(snap: Snapshot, out: Outcome) -> None:
+    """The vec0 table finds what a comparison with every vector finds."""
+    import numpy as np
+
+    space = snap.space()
+    dims = snap.vector_table_dims()
+    behind = snap.extension_error or snap.meta.get("vectors_behind") == "yes"
+    if space is None or dims is None or behind:
+        out.detail = "no vec0 table to measure"
+        return
+    sql = f"SELECT c.seq, e.embedding FROM {_CACHED} AND length(e.embedding) = ?4 ORDER BY c.seq"
+    held = snap.rows(sql, (*space, 4 * dims))
+    if not held:
+        out.detail = "no vectors to measure"
+        return
+    matrix: Vector = np.frombuffer(b"".join(blob for _, blob in held), dtype=np.float32).reshape(-1, dims)
+    row_of = {seq: row for row, (seq, _) in enumerate(held)}
+    depth = min(RECALL_DEPTH, len(held))
+    found = wanted = 0
+    for row in _sample(list(row_of.values()), RECALL_QUERIES):
+        with np.errstate(all="ignore"):
+            cosines = np.nan_to_num(products(matrix, matrix[row]), nan=-2.0)
+        border = np.partition(cosines, len(held) - depth)[len(held) - depth] - _TIE
+        sql = "SELECT rowid FROM chunks_vec WHERE embedding MATCH ? AND k = ?"
+        near = [row_of[seq] for (seq,) in snap.rows(sql, (held[row][1], depth)) if seq in row_of]
+        wanted += depth
+        found += int((cosines[near] >= border).sum())
+    recall = found / wanted
+    out.detail = f"recall@{depth} {recall:.3f} over {counted(wanted // depth, 'query', 'queries')}"
+    if found < wanted:
+        text = f"The fast vector search misses {wanted - found:,} of the {wanted:,} nearest chunks."
+        out.add("recall", "error", text, (out.detail,), FIX, fixable=True)
+
+
+# -- words ----------------------------------------------------------------------------------------------
+
+
+def _sample(numbers: list[int], most: int = _SAMPLE) -> list[int]:
+    """At most so many, evenly spread, always the same ones."""
+    if len(numbers) <= most:
+        return numbers
+    return [numbers[i * len(numbers) // most] for i in range(most)]
+
+
+def _locations(snap: Snapshot, seqs: set[int] | list[int]) -> Iterator[str]:
+    for seq in sorted(seqs):
+        for path, first, last in snap.rows(
+            "SELECT path, start_line, end_line FROM chunks WHERE seq = ?", (seq,)
+        ):
+            yield f"{path}:{first}-{last}"
+
+
+def _numbers(numbers: set[int] | list[int]) -> Iterator[str]:
+    return (f"row {number}" for number in sorted(numbers))

@@ -22,11 +22,11 @@ BUSY_TIMEOUT_MS = 5_000
 MMAP_BYTES = 1 << 30
 
 
-#: What may be bound to a statement.
+#: What may be bound to a statement, and what one row is.
 Bound = tuple[Any, ...]
 
 
-def rows(connection: apsw.Connection, sql: str, bound: Bound = ()) -> list[tuple[Any, ...]]:
+def rows(connection: apsw.Connection, sql: str, bound: Bound = ()) -> list[Bound]:
     """All rows of one statement."""
     return connection.execute(sql, bound).fetchall()
 
@@ -114,22 +114,27 @@ def _close_when_idle(connection: apsw.Connection) -> None:
             return
 
 
-def extension_path() -> str:
-    """The path of sqlite-vec's library. Importing that package would import numpy, which keyword search and
-    ``status`` can do without. Raises ImportError when the package is not installed."""
+def load_extension(connection: apsw.Connection) -> str:
+    """Load sqlite-vec; why not, or "" when it is there. Its package is not imported: that would import numpy,
+    which keyword search and ``status`` can do without."""
     found = find_spec("sqlite_vec")
     if found is None or not found.submodule_search_locations:
-        raise ImportError("the package sqlite-vec is not installed")
-    return str(Path(found.submodule_search_locations[0]) / "vec0")
+        return "the package sqlite-vec is not installed"
+    try:
+        connection.enable_load_extension(True)
+        connection.load_extension(str(Path(found.submodule_search_locations[0]) / "vec0"))
+        connection.enable_load_extension(False)
+    except (AttributeError, apsw.Error) as error:
+        return str(error) or type(error).__name__
+    return ""
 
 
 class Database:
     """Connections to one SQLite file: a reader for each thread, one writer behind a lock."""
 
     def __init__(self, path: Path, *, extension: bool, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
-        """Open or create ``path``. ``extension`` asks for sqlite-vec; ``self.extension`` tells whether it
-        is there, ``self.extension_error`` why not. ``busy_timeout_ms`` is how long a write waits for another
-        process."""
+        """Open or create ``path``. ``extension`` asks for sqlite-vec; the attribute tells whether it is
+        there, ``extension_error`` why not."""
         self.path = path
         self.extension = False
         self.extension_error = "" if extension else "switched off by configuration"
@@ -139,7 +144,7 @@ class Database:
         self._guard = threading.Lock()
         self._readers: dict[int, apsw.Connection] = {}
         self._searching: set[int] = set()  # threads whose reader runs a search
-        self._closed = False
+        self.is_closed = False
         self._write_lock = threading.RLock()
         make_folder(path)
         with explained(path):
@@ -162,10 +167,6 @@ class Database:
         except OSError:
             return None
         return status.st_dev, status.st_ino
-
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
 
     def is_at_its_path(self, *, or_nothing: bool = False) -> bool:
         """Whether the file that was opened is still the one at ``path``; with ``or_nothing`` also when there
@@ -191,26 +192,17 @@ class Database:
         connection.pragma("mmap_size", MMAP_BYTES)
         connection.pragma("cache_size", -32_000)
         if self._wanted:
-            self._load_extension(connection)
+            # Without it vectors are compared in this process, with the same answers; status and notes name
+            # the reason.
+            self.extension_error = load_extension(connection)
+            self.extension = self._wanted = not self.extension_error
         return connection
-
-    def _load_extension(self, connection: apsw.Connection) -> None:
-        try:
-            connection.enable_load_extension(True)
-            connection.load_extension(extension_path())
-            connection.enable_load_extension(False)
-            self.extension = True
-        except (ImportError, AttributeError, apsw.Error) as error:
-            # Vectors are then compared in this process, with the same answers; status and notes name the
-            # reason.
-            self.extension_error = str(error) or type(error).__name__
-            self._wanted = False
 
     def reader(self) -> apsw.Connection:
         """This thread's connection, for reading."""
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            if self._closed:
+            if self.is_closed:
                 raise IndexUnavailable(f"The index {self.path} is closed: open the memory again.")
             if not self.is_at_its_path():  # another connection would see another file, or make one
                 raise IndexChanged(
@@ -280,7 +272,7 @@ class Database:
     def close(self) -> None:
         """Close all connections; what other threads are reading is interrupted first."""
         with self._guard:
-            self._closed = True
+            self.is_closed = True
             readers, self._readers = self._readers, {}
         self._local = threading.local()
         for connection in readers.values():

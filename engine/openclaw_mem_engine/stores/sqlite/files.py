@@ -22,8 +22,7 @@ ENDINGS = ("", "-wal", "-shm", "-journal")
 
 
 def aside_path(index: Path) -> Path:
-    """A new name for each rebuild, so that it never continues a file that a killed process of the same number
-    left."""
+    """A new name for each rebuild: it never continues a file of a killed process of the same number."""
     return index.with_name(f"{index.name}.tmp-{os.getpid()}-{token_hex(4)}")
 
 
@@ -66,6 +65,25 @@ def _left(index: Path) -> Iterator[tuple[Path, int]]:
             owner = re.fullmatch(r"([0-9]+)-[0-9a-f]{8}(?:-wal|-shm|-journal)?", end)
             if owner is not None:
                 yield left, int(owner[1])
+
+
+def set_aside(index: Path) -> Path:
+    """Move a damaged index (with its companions) to ``NAME.damaged``, over an older one; returns it."""
+    damaged = index.with_name(f"{index.name}.damaged")
+    remove(damaged)
+    for ending in ENDINGS:
+        companion = index.with_name(index.name + ending)
+        with suppress(FileNotFoundError):
+            companion.replace(damaged.with_name(damaged.name + ending))
+    return damaged
+
+
+def set_aside_files(index: Path) -> list[Path]:
+    """The damaged index that ``set_aside`` has moved away, with its companions."""
+    names = (f"{index.name}.damaged{ending}" for ending in ENDINGS)
+    with suppress(OSError):
+        return [path for path in map(index.with_name, names) if path.exists()]
+    return []
 
 
 def check_room(index: Path, size: int) -> None:

@@ -11,8 +11,8 @@ import apsw
 from openclaw_mem_engine.model import Source, utf8
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
 from openclaw_mem_engine.stores.scoring import Stemmer, best_line_scores, document_frequencies
-from openclaw_mem_engine.stores.sqlite.database import Bound, Database
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES
+from openclaw_mem_engine.stores.sqlite.database import Bound, Database, rows
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES, Meta
 
 #: Opens every table and reads no row.
 _OPEN_ALL = f"SELECT 1 FROM {', '.join(FULL_TEXT_TABLES.values())} LIMIT 0"
@@ -47,23 +47,23 @@ def tokeniser(connection: apsw.Connection, index: str) -> Callable[[str], list[s
 
 
 class FullTextRows:
-    """Full-text reads and writes of a :class:`SqliteIndex`. All scores are negated FTS5 bm25: >= 0 in
-    practice, larger is better."""
+    """Full-text reads and writes of a :class:`SqliteIndex` (see ``SearchStore``). All scores are negated FTS5
+    bm25: >= 0 in practice, larger is better."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, enabled: bool) -> None:
         self._db = database
+        self._enabled = enabled
         self._stemmer: Stemmer | None = None
 
     def holding(self, ids: Iterable[str]) -> set[str]:
         """Those of these chunks that have a row in every full-text table."""
-        rows = "".join(f" JOIN {table} ON {table}.rowid = c.seq" for table in FULL_TEXT_TABLES.values())
-        sql = f"SELECT c.id FROM json_each(?) wanted JOIN chunks c ON c.id = wanted.value{rows}"
+        joined = "".join(f" JOIN {table} ON {table}.rowid = c.seq" for table in FULL_TEXT_TABLES.values())
+        sql = f"SELECT c.id FROM json_each(?) wanted JOIN chunks c ON c.id = wanted.value{joined}"
         return {row[0] for row in self._db.read(sql, (json.dumps(list(ids)),))}
 
     def search(
         self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
     ) -> CandidateRows:
-        """See ``SearchStore.lexical``."""
         whole, found, is_cut = expression_of(query), dict[str, Scored](), False
         for expression in map(_quoted, query.terms) if query.operator == "keywords" else (whole,):
             hits = self._match(query.index, expression, limit, sources)
@@ -103,7 +103,6 @@ class FullTextRows:
         return hits
 
     def scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
-        """Negated bm25 of these chunks; those that do not match are absent."""
         table = FULL_TEXT_TABLES[query.index]
         found = self._db.search_scores(
             f"""SELECT c.id, -bm25({table}) FROM {table} JOIN chunks c ON c.seq = {table}.rowid
@@ -114,7 +113,6 @@ class FullTextRows:
         return dict(found)
 
     def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
-        """BM25 of the best line of each text (see ``scoring.best_line_scores``)."""
         stemmer = self._stemmer = self._stemmer or Stemmer(tokeniser(self._db.reader(), "stemmed"))
         terms = stemmer.terms(query)
         counts: Counter[str] = Counter()
@@ -122,49 +120,54 @@ class FullTextRows:
             for row in self._db.read("SELECT doc FROM chunks_terms WHERE term = ?", (token,)):
                 counts[token] = row[0]
         total = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
-        return best_line_scores(
-            terms,
-            texts,
-            lambda line: stemmer.tokens(segment(line)),
-            document_frequencies(counts, terms),
-            total,
-        )
+        frequencies = document_frequencies(counts, terms)
+        return best_line_scores(terms, texts, lambda x: stemmer.tokens(segment(x)), frequencies, total)
 
     def insert(self, connection: apsw.Connection, added: Sequence[Bound]) -> None:
-        """Index (seq, text) rows in both tables, over rows that outlived their chunk (damage from
-        outside)."""
+        """Index (seq, text) rows in both tables, over rows that outlived their chunk (damage from outside).
+        What cannot be written now is noted as behind."""
+        if self._is_writable(connection):
+            self._write(connection, added)
+
+    def delete(self, connection: apsw.Connection, seqs: Sequence[Bound]) -> None:
+        """Remove rows by (seq,), or note that they are behind."""
+        if self._is_writable(connection):
+            for table in FULL_TEXT_TABLES.values():
+                connection.executemany(f"DELETE FROM {table} WHERE rowid = ?", seqs)
+
+    def _is_writable(self, connection: apsw.Connection) -> bool:
+        if self._enabled and self.trouble(connection) is None:
+            return True
+        Meta.set_behind(connection, "fts_behind")
+        return False
+
+    @staticmethod
+    def _write(connection: apsw.Connection, added: Sequence[Bound]) -> None:
         connection.executemany("INSERT OR REPLACE INTO chunks_fts(rowid, text) VALUES(?, ?)", added)
         connection.executemany(
             "INSERT OR REPLACE INTO chunks_fts_stemmed(rowid, text) VALUES(?, ?)",
             [(seq, segment(text)) for seq, text in added],
         )
 
-    def delete(self, connection: apsw.Connection, seqs: Sequence[Bound]) -> None:
-        """Remove rows by (seq,)."""
-        for table in FULL_TEXT_TABLES.values():
-            connection.executemany(f"DELETE FROM {table} WHERE rowid = ?", seqs)
+    @classmethod
+    def refill(cls, connection: apsw.Connection) -> int:
+        """Make the tables anew from the chunks; returns how many there are."""
+        for table in ("chunks_terms", *FULL_TEXT_TABLES.values()):
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
+        for statement in FULL_TEXT:
+            connection.execute(statement)
+        texts = rows(connection, "SELECT seq, text FROM chunks")
+        cls._write(connection, texts)
+        Meta.set_behind(connection, "fts_behind", False)
+        return len(texts)
 
     @staticmethod
-    def make(connection: apsw.Connection) -> apsw.Error | None:
-        """Make the tables that are missing; the error that prevented it, None when they are there."""
+    def trouble(connection: apsw.Connection, statements: Sequence[str] = (_OPEN_ALL,)) -> apsw.Error | None:
+        """Why the tables of the file cannot be used, or made by ``statements``; None when they can. Raises
+        apsw.Error for other reasons, like a lock."""
         try:
-            for statement in FULL_TEXT:
-                connection.execute(statement)
+            for statement in statements:
+                connection.execute(statement).fetchall()
         except (apsw.SQLError, apsw.CorruptError) as error:
             return error
         return None
-
-    @staticmethod
-    def trouble(connection: apsw.Connection) -> apsw.Error | None:
-        """Why the tables of the file cannot be used; None when opening them works. Raises apsw.Error for
-        other reasons, like a lock."""
-        try:
-            connection.execute(_OPEN_ALL).fetchall()
-        except (apsw.SQLError, apsw.CorruptError) as error:
-            return error
-        return None
-
-    def clear(self, connection: apsw.Connection) -> None:
-        """Remove all rows."""
-        for table in FULL_TEXT_TABLES.values():
-            connection.execute(f"DELETE FROM {table}")

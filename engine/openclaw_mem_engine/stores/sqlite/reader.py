@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,10 +30,9 @@ from openclaw_mem_engine.stores.sqlite.database import (
     decoding,
     explained,
     repair_of,
-    rows,
 )
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, TABLES, Meta
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES, TABLES, Meta
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 
 if TYPE_CHECKING:
@@ -48,12 +48,8 @@ class SqliteReader:
     """``SearchStore`` and ``IndexContent`` over one SQLite file (see ``stores.base`` for the contract).
 
     Opening it, and ``follow``, make tables that are missing and rows that another process could not write.
-    ``caps`` are those of this process, whatever state the file is in: each search reports the damage it
-    meets.
-
-    ``resident`` keeps all vectors in memory between queries: for long-lived processes. ``full_text`` and
-    ``extension`` exist so that the degraded forms can be chosen, and tested, on any machine.
-    ``busy_timeout_ms`` is how long a write waits for another process before it raises IndexLocked.
+    ``caps`` are those of this process, whatever state the file is in. ``busy_timeout_ms`` is how long a write
+    waits for another process before it raises IndexLocked. The other options: see ``open_store``.
     """
 
     def __init__(
@@ -66,8 +62,15 @@ class SqliteReader:
         busy_timeout_ms: int = BUSY_TIMEOUT_MS,
     ) -> None:
         self.path = path
-        self._resident, self._extension, self._full_text = resident, extension, full_text
-        self._busy_timeout_ms = busy_timeout_ms
+        self._reopen = partial(
+            SqliteReader,
+            path,
+            resident=resident,
+            extension=extension,
+            full_text=full_text,
+            busy_timeout_ms=busy_timeout_ms,
+        )
+        self._resident, self._full_text = resident, full_text
         self._following = threading.Lock()
         self._opened = 1  # how many files were opened so far
         self._left: Database | None = None  # the one before: what other threads just read there goes on
@@ -92,7 +95,7 @@ class SqliteReader:
         self._files: tuple[tuple[str, str], Mapping[str, FileState]] | None = None
         self._gaps: tuple[tuple[str | None, ...], tuple[Note, ...]] | None = None
         self._vectors = VectorRows(self._db, resident=self._resident)
-        self._text = FullTextRows(self._db)
+        self._text = FullTextRows(self._db, enabled=full_text)
         self._complete()
 
     def _make_tables(self, notes: list[Note]) -> bool:
@@ -105,7 +108,7 @@ class SqliteReader:
             with self._db.transaction() as connection:
                 for statement in TABLES:
                     connection.execute(statement)
-                trouble = FullTextRows.make(connection) if self._full_text else None
+                trouble = FullTextRows.trouble(connection, FULL_TEXT) if self._full_text else None
         elif self._full_text:
             with explained(self.path):
                 trouble = FullTextRows.trouble(self._db.reader())
@@ -117,8 +120,7 @@ class SqliteReader:
     # -- keeping up with other processes ----------------------------------------------------------------
 
     def follow(self, *, make: bool = True) -> int:
-        """See ``IndexStore.follow``. What is written into a file that was set aside or removed is lost, and a
-        file that is made while another process moves the parts of one would be in its way."""
+        """See ``IndexStore``. What is written into a file that was set aside or removed is lost."""
         if not self._db.is_at_its_path(or_nothing=not make):
             with self._following:
                 if not self._db.is_closed and not self._db.is_at_its_path(or_nothing=not make):
@@ -127,13 +129,7 @@ class SqliteReader:
         return self._opened
 
     def _open_again(self) -> None:
-        other = SqliteReader(
-            self.path,
-            resident=self._resident,
-            extension=self._extension,
-            full_text=self._full_text,
-            busy_timeout_ms=self._busy_timeout_ms,
-        )
+        other = self._reopen()
         long_left, self._left = self._left, self._db
         self.caps, self._notes = other.caps, other._notes
         self._db, self._meta, self._vectors, self._text = other._db, other._meta, other._vectors, other._text
@@ -152,21 +148,15 @@ class SqliteReader:
     def _refill(self, connection: apsw.Connection) -> None:
         """Refill full-text or vector rows that a process without FTS5 or sqlite-vec could not write, or one
         that found the full-text tables damaged."""
-        what = self._refillable(self._meta.seen_by(connection))
-        if "fts_behind" in what and self._can_write_text(connection):
-            self._text.clear(connection)
-            self._text.insert(connection, rows(connection, "SELECT seq, text FROM chunks"))
-            self._meta.set_behind(connection, "fts_behind", False)
+        what = self._refillable(self._meta.all(connection))
+        if "fts_behind" in what and self._text.trouble(connection) is None:
+            self._text.refill(connection)
         if "vectors_behind" in what and (known := self.fingerprint()):
             self._vectors.refill(connection, known.space)
-            self._meta.set_behind(connection, "vectors_behind", False)
 
     def _refillable(self, flags: Mapping[str, str]) -> list[str]:
         can = {"fts_behind": self.caps.full_text, "vectors_behind": self._db.extension}
         return [what for what in can if can[what] and flags.get(what) == "yes"]
-
-    def _can_write_text(self, connection: apsw.Connection) -> bool:
-        return self.caps.full_text and self._text.trouble(connection) is None
 
     # -- what the index is ------------------------------------------------------------------------------
 
@@ -230,21 +220,19 @@ class SqliteReader:
             (SELECT count(*) FROM embedding_cache)"""
         return Counts(*self._db.read(sql)[0])
 
-    def _primary(self, space: Space | None = None) -> Space | None:
-        """The asked space, else the one of the fingerprint; None for an index that was never begun."""
+    def _primary(self, space: Space | None = None) -> Space:
+        """The asked space, else the one of the fingerprint; one without vectors in an index never begun."""
         known = self.fingerprint() if space is None else None
-        return known.space if known else space
+        return known.space if known else space or Space("", "", "")
 
     def spaces(self) -> list[SpaceSize]:
         return self._vectors.spaces()
 
     def covered(self, space: Space | None = None) -> int:
-        asked = self._primary(space)
-        return self._vectors.count(asked) if asked else 0
+        return self._vectors.count(self._primary(space))
 
     def vector_dims(self, space: Space | None = None) -> int | None:
-        asked = self._primary(space)
-        return self._vectors.dims(asked) if asked else None
+        return self._vectors.dims(self._primary(space))
 
     def files(self) -> Mapping[str, FileState]:
         flags = self._meta.all()
@@ -312,19 +300,15 @@ class SqliteReader:
         space: Space | None = None,
     ) -> CandidateRows:
         primary = self._primary()
-        if primary is None:
-            return CandidateRows()
         asked = space or primary
         return self._vectors.nearest(
             asked, self.generation(), vector, limit, sources, primary=asked == primary
         )
 
     def cosines(self, vector: Vector, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
-        asked = self._primary(space)
-        return self._vectors.cosines(asked, vector, ids) if asked and ids else {}
+        return self._vectors.cosines(self._primary(space), vector, ids) if ids else {}
 
     def bytes_on_disk(self) -> int:
-        """Size of the file and of what is still in its write-ahead log."""
         parts = (self.path, self.path.with_name(f"{self.path.name}-wal"))
         return sum(part.stat().st_size for part in parts if part.exists())
 
@@ -334,7 +318,6 @@ class SqliteReader:
                 database.interrupt()
 
     def close(self) -> None:
-        """Close all connections. The object cannot be used afterwards."""
         with self._following:
             for database in (self._db, self._left):
                 if database is not None:

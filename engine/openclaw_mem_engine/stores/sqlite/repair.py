@@ -1,41 +1,60 @@
-"""Repairs of an index from its own content: derived rows are made anew, unusable rows are dropped.
+"""Repairs of an index. Derived rows are made anew and unusable rows dropped in the file itself; a damaged
+file is moved out of the way, and its embeddings saved, each of which cost time and perhaps money.
 
-Notes are not touched, and nothing is embedded: what is missing afterwards is made by the next sync.
+Notes are not touched, and nothing is embedded: what is missing afterwards is made by the next sync, or by a
+rebuild.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from contextlib import suppress
+import re
+import time
+from collections.abc import Collection, Iterator
+from contextlib import closing
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from openclaw_mem_engine.model import Space
-from openclaw_mem_engine.stores.base import Fingerprint
 from openclaw_mem_engine.stores.findings import counted
+from openclaw_mem_engine.stores.scoring import unit_vector
+from openclaw_mem_engine.stores.sqlite.checks import bad_vectors, vector_differs
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
-from openclaw_mem_engine.stores.sqlite.derived_checks import bad_vectors, vector_differs
+from openclaw_mem_engine.stores.sqlite.files import aside_path, remove, set_aside
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES, Meta, new_generation
+from openclaw_mem_engine.stores.sqlite.schema import Meta, new_generation, vector_space
+from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 
-_FULL_TEXT_TROUBLE = {"tables", "damaged", "missing", "orphans", "lost", "differs", "behind"}
-FULL_TEXT_CODES = frozenset(f"full-text-{what}" for what in _FULL_TEXT_TROUBLE)
-CACHE_CODES = frozenset({"cache-length", "cache-values", "cache-dims", "cache-names"})
-VECTOR_CODES = frozenset(
-    {"vectors-missing", "vectors-differ", "vectors-behind", "vector-orphans", "vector-dims", "recall"}
+if TYPE_CHECKING:
+    from openclaw_mem_engine.stores.base import Vector
+
+#: Everything that ``repair`` can repair.
+INDEX_CODES = frozenset(
+    """full-text-tables full-text-damaged full-text-missing full-text-orphans full-text-lost full-text-differs
+    full-text-behind cache-length cache-values cache-dims cache-names vectors-missing vectors-differ
+    vectors-behind vector-orphans vector-dims recall chunks-without-file file-without-chunks
+    vectors-forgotten generation synced-at fingerprint-unreadable""".split()
+)
+_VECTOR_CODES = frozenset(
+    "vectors-missing vectors-differ vectors-behind vector-orphans vector-dims recall".split()
 )
 #: So many vectors are made anew rather than trusted.
-FEW_DOUBTFUL = 50
-#: Everything that ``repair`` can repair.
-INDEX_CODES = (
-    FULL_TEXT_CODES
-    | CACHE_CODES
-    | VECTOR_CODES
-    | {"chunks-without-file", "file-without-chunks", "vectors-forgotten", "generation", "synced-at"}
-    | {"fingerprint-unreadable"}
-)
+_FEW_DOUBTFUL = 50
+#: Reading ends after so many seconds, with the rows found by then: a failing disk reads slowly.
+SALVAGE_S = 60.0
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_LAST_ROW = 2**62
+_TOGETHER = 1_000
+#: What reading a damaged page may raise: SQLite's errors, bytes that are no text, impossible lengths.
+_DAMAGE = (apsw.Error, UnicodeDecodeError, MemoryError)
+# Not "rowid > ?": SQLite begins to search on that row's page, which may be damaged.
+_SQL = """SELECT rowid, provider, model, provider_key, hash, dims, embedding FROM embedding_cache
+    WHERE rowid >= ? + 1 AND rowid <= ? ORDER BY rowid"""
 
 
 def repair(path: Path, codes: Collection[str], *, extension: bool = True) -> list[str]:
@@ -50,118 +69,179 @@ def repair(path: Path, codes: Collection[str], *, extension: bool = True) -> lis
     database = Database(path, extension=extension)
     try:
         with database.transaction() as connection:
-            return _Repair(database, connection).run(asked)
+            return _repair(connection, asked, extension=database.extension)
     finally:
         database.close()
 
 
-class _Repair:
-    """Steps that share a transaction."""
-
-    def __init__(self, database: Database, connection: apsw.Connection) -> None:
-        self._db = database
-        self._connection = connection
-        self._done: list[str] = []
-
-    def run(self, asked: set[str]) -> list[str]:
-        stray = "chunks-without-file" in asked
-        steps: list[tuple[bool, Callable[[], None]]] = [
-            (bool(asked & CACHE_CODES), self._drop_bad_vectors),
-            ("vectors-differ" in asked, self._drop_doubtful_vectors),
-            (stray, self._drop_stray_chunks),
-            ("file-without-chunks" in asked, self._forget_empty_files),
-            (stray or bool(asked & FULL_TEXT_CODES), self._refill_full_text),
-            (stray or bool(asked & (VECTOR_CODES | CACHE_CODES)), self._refill_vectors),
-            ("vectors-forgotten" in asked, self._await_vectors),
-            ("synced-at" in asked, self._forget_sync),
-            ("fingerprint-unreadable" in asked, self._forget_fingerprint),
-        ]
-        for wanted, step in steps:
-            if wanted:
-                step()
-        if "generation" in asked:
-            Meta.put(self._connection, "generation", str(new_generation()))
-            self._done.append("the generation of the index was set anew")
-        else:
-            Meta.bump(self._connection)
-        return self._done
-
-    def _drop_bad_vectors(self) -> None:
-        bad = sorted({row for numbers in bad_vectors(self._connection).values() for row in numbers})
-        self._connection.executemany("DELETE FROM embedding_cache WHERE rowid = ?", ((n,) for n in bad))
-        Meta.set_behind(self._connection, "vectors_awaited")
-        self._done.append(f"{counted(len(bad), 'cached vector')} dropped; the next sync makes them anew")
-
-    def _drop_doubtful_vectors(self) -> None:
-        """Where cache and vec0 table differ, one of them was damaged, and it is unknown which. A few are made
-        anew; where many differ it is the table that was filled wrongly, and the cache was paid for."""
-        space = self._space()
-        if space is None or not self._db.extension:
-            return
-        seqs = [row[0] for row in rows(self._connection, "SELECT rowid FROM chunks_vec")]
-        doubtful = [seq for seq in seqs if vector_differs(self._connection, space, seq)]
-        if not doubtful or len(doubtful) > FEW_DOUBTFUL:
-            return
-        self._connection.executemany(
-            """DELETE FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?
-            AND hash = (SELECT hash FROM chunks WHERE seq = ?)""",
-            [(*space, seq) for seq in doubtful],
-        )
-        Meta.set_behind(self._connection, "vectors_awaited")
-        self._done.append(
-            f"{counted(len(doubtful), 'vector')} in doubt dropped; the next sync makes them anew"
-        )
-
-    def _space(self) -> Space | None:
-        found = rows(self._connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
-        with suppress(ValueError, TypeError, KeyError, IndexError):
-            known = Fingerprint.from_json(found[0][0])
-            return known.space if known.provider != "none" else None
-        return None
-
-    def _drop_stray_chunks(self) -> None:
-        self._connection.execute(
+def _repair(connection: apsw.Connection, asked: set[str], *, extension: bool) -> list[str]:
+    """The steps, in one transaction; what was done."""
+    done: list[str] = []
+    found = rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
+    space = vector_space(found[0][0]) if extension and found else None
+    stray = "chunks-without-file" in asked
+    cache = any(code.startswith("cache-") for code in asked)
+    if cache:
+        bad = sorted({row for numbers in bad_vectors(connection).values() for row in numbers})
+        connection.executemany("DELETE FROM embedding_cache WHERE rowid = ?", ((n,) for n in bad))
+        Meta.set_behind(connection, "vectors_awaited")
+        done.append(f"{counted(len(bad), 'cached vector')} dropped; the next sync makes them anew")
+    if "vectors-differ" in asked and space is not None:
+        done += _drop_doubtful_vectors(connection, space)
+    if stray:
+        connection.execute(
             """DELETE FROM chunks AS c WHERE NOT EXISTS (
                 SELECT 1 FROM files f WHERE f.path = c.path AND f.source = c.source AND f.refusal = '')"""
         )
-        self._done.append(f"{counted(self._connection.changes(), 'chunk')} of no file dropped")
-
-    def _forget_empty_files(self) -> None:
-        self._connection.execute(
+        done.append(f"{counted(connection.changes(), 'chunk')} of no file dropped")
+    if "file-without-chunks" in asked:
+        connection.execute(
             """DELETE FROM files AS f WHERE f.refusal = '' AND NOT EXISTS (
                 SELECT 1 FROM chunks c WHERE c.path = f.path AND c.source = f.source)"""
         )
-        number = self._connection.changes()
-        self._done.append(
-            f"{counted(number, 'file')} without chunks forgotten; the next sync reads them again"
-        )
+        number = connection.changes()
+        done.append(f"{counted(number, 'file')} without chunks forgotten; the next sync reads them again")
+    if stray or any(code.startswith("full-text-") for code in asked):
+        number = FullTextRows.refill(connection)
+        done.append(f"the full-text tables were made anew from {counted(number, 'chunk')}")
+    if space is not None and (stray or cache or asked & _VECTOR_CODES):
+        VectorRows.refill(connection, space)
+        done.append("the vec0 table was made anew from the cache")
+    if "vectors-forgotten" in asked:
+        Meta.set_behind(connection, "vectors_awaited")
+        done.append("the next sync looks for chunks without a vector")
+    if "synced-at" in asked:
+        connection.execute("DELETE FROM meta WHERE key = 'synced_at'")
+        done.append("the time of the last sync was forgotten")
+    if "fingerprint-unreadable" in asked:
+        connection.execute("DELETE FROM meta WHERE key = 'fingerprint'")
+        done.append("what the index was built with was forgotten; a rebuild writes it anew")
+    if "generation" in asked:
+        Meta.put(connection, "generation", str(new_generation()))
+        return [*done, "the generation of the index was set anew"]
+    Meta.bump(connection)
+    return done
 
-    def _refill_full_text(self) -> None:
-        for table in ("chunks_terms", *FULL_TEXT_TABLES.values()):
-            self._connection.execute(f"DROP TABLE IF EXISTS {table}")
-        for statement in FULL_TEXT:
-            self._connection.execute(statement)
-        texts = rows(self._connection, "SELECT seq, text FROM chunks")
-        FullTextRows(self._db).insert(self._connection, texts)
-        Meta.set_behind(self._connection, "fts_behind", False)
-        self._done.append(f"the full-text tables were made anew from {counted(len(texts), 'chunk')}")
 
-    def _refill_vectors(self) -> None:
-        space = self._space()
-        if space is None or not self._db.extension:
+def _drop_doubtful_vectors(connection: apsw.Connection, space: Space) -> list[str]:
+    """Where cache and vec0 table differ, one of them was damaged, and it is unknown which. A few are made
+    anew; where many differ it is the table that was filled wrongly, and the cache was paid for."""
+    seqs = [row[0] for row in rows(connection, "SELECT rowid FROM chunks_vec")]
+    doubtful = [seq for seq in seqs if vector_differs(connection, space, seq)]
+    if not doubtful or len(doubtful) > _FEW_DOUBTFUL:
+        return []
+    connection.executemany(
+        """DELETE FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?
+        AND hash = (SELECT hash FROM chunks WHERE seq = ?)""",
+        [(*space, seq) for seq in doubtful],
+    )
+    Meta.set_behind(connection, "vectors_awaited")
+    return [f"{counted(len(doubtful), 'vector')} in doubt dropped; the next sync makes them anew"]
+
+
+# -- a damaged file ---------------------------------------------------------------------------------------
+
+
+def replace_damaged(index: Path) -> tuple[Path, int]:
+    """Move a damaged index to ``NAME.damaged``, and replace it by a new one that holds the embeddings
+    which can still be read. Returns where the damaged one is now, and how many embeddings were saved. The
+    caller holds the sync lock; may take ``SALVAGE_S`` seconds. Raises IndexUnavailable.
+
+    The embeddings are saved first, into a file of its own: a process that is killed meanwhile leaves a file
+    that is removed like that of a killed rebuild, and the damaged index where it is.
+    """
+    fresh = aside_path(index)
+    try:
+        saved = save_embeddings(index, fresh)
+        damaged = set_aside(index)
+        fresh.replace(index)
+    finally:
+        remove(fresh)
+    return damaged, saved
+
+
+def save_embeddings(damaged: Path, index: Path, seconds: float = SALVAGE_S) -> int:
+    """Copy the embeddings that can still be read in a damaged index into another one, which is made when it
+    is not there; how many. 0 when nothing of the damaged one can be read. The caller holds the sync lock.
+
+    Only whole vectors are taken: of unit length, for the hash of a text. Raises IndexUnavailable when the
+    other index cannot be written.
+    """
+    saved = 0
+    until = time.monotonic() + seconds
+    with closing(SqliteIndex(index)) as store:
+        found = _whole_rows(damaged, until)
+        while batch := sorted(islice(found, _TOGETHER), key=itemgetter(0)):
+            for space, of_space in groupby(batch, key=itemgetter(0)):
+                vectors = {text_hash: vector for _, text_hash, vector in of_space}
+                store.cache_vectors(vectors, space)
+                saved += len(vectors)
+    return saved
+
+
+def _whole_rows(damaged: Path, until: float) -> Iterator[tuple[Space, str, Vector | None]]:
+    try:
+        # For writing, although nothing is written: what is still in the log is not read without.
+        connection = apsw.Connection(str(damaged), flags=apsw.SQLITE_OPEN_READWRITE)
+        # What was set aside stays as it was.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    except apsw.Error:
+        return
+    try:
+        for _, *values in _readable(connection, 0, _LAST_ROW, until):
+            row = _checked(*values)
+            if row is not None:
+                yield row
+    finally:
+        connection.close()
+
+
+def _readable(connection: apsw.Connection, after: int, last: int, until: float) -> Iterator[tuple[Any, ...]]:
+    """All rows with ``after`` < rowid <= ``last`` that can be read, as far as there is time."""
+    while after < last and time.monotonic() < until:
+        try:
+            for row in connection.execute(_SQL, (after, last)):
+                after = row[0]
+                yield row
+                if time.monotonic() >= until:
+                    return
             return
-        VectorRows(self._db, resident=False).refill(self._connection, space)
-        Meta.set_behind(self._connection, "vectors_behind", False)
-        self._done.append("the vec0 table was made anew from the cache")
+        except _DAMAGE:
+            bad = after
+        # Skip ahead, each time twice as far, until something can be read again; then read what was skipped.
+        step, before = 1, bad
+        while (after := bad + step) < last and not _is_readable(connection, after, last):
+            if time.monotonic() >= until:
+                return
+            before, step = after, 2 * step
+        if after < last:
+            if after - before > 1:
+                yield from _readable(connection, before, after, until)
+        elif last < _LAST_ROW and last - before > 1:
+            after = before  # readable rows may begin after the last skip
+        else:
+            return
 
-    def _await_vectors(self) -> None:
-        Meta.set_behind(self._connection, "vectors_awaited")
-        self._done.append("the next sync looks for chunks without a vector")
 
-    def _forget_sync(self) -> None:
-        self._connection.execute("DELETE FROM meta WHERE key = 'synced_at'")
-        self._done.append("the time of the last sync was forgotten")
+def _is_readable(connection: apsw.Connection, after: int, last: int) -> bool:
+    """Whether the next row can be read, or there is none."""
+    try:
+        connection.execute(f"{_SQL} LIMIT 1", (after, last)).fetchall()
+    except _DAMAGE:
+        return False
+    return True
 
-    def _forget_fingerprint(self) -> None:
-        self._connection.execute("DELETE FROM meta WHERE key = 'fingerprint'")
-        self._done.append("what the index was built with was forgotten; a rebuild writes it anew")
+
+def _checked(
+    provider: object, model: object, key: object, text_hash: object, dims: object, embedding: object
+) -> tuple[Space, str, Vector | None] | None:
+    """A row as we write it; None when a damaged page made something else of it."""
+    if not (isinstance(provider, str) and isinstance(model, str) and isinstance(key, str)):
+        return None
+    if not isinstance(text_hash, str) or _HASH.fullmatch(text_hash) is None:
+        return None
+    space = Space(provider, model, key)
+    if embedding is None:
+        return (space, text_hash, None) if dims == 0 else None
+    vector = unit_vector(embedding, dims)
+    return None if vector is None else (space, text_hash, vector)

@@ -12,6 +12,7 @@ from typing import Literal
 import apsw
 
 from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
+from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, Fingerprint
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
 
@@ -59,6 +60,14 @@ def vector_table(dims: int) -> str:
     )
 
 
+def vector_space(fingerprint: str | None) -> Space | None:
+    """The primary vector space of a stored fingerprint; None when it has none, or none that can be read."""
+    with suppress(ValueError, TypeError, KeyError):
+        known = Fingerprint.from_json(fingerprint or "")
+        return known.space if known.provider != "none" else None
+    return None
+
+
 #: Work that a process could not do and that the next one that can does.
 Behind = Literal["fts_behind", "vectors_behind", "vectors_awaited"]
 
@@ -85,8 +94,7 @@ def time_of(value: str) -> float:
 
 
 def new_generation() -> int:
-    """For an index whose own cannot be read: above any that a reader may have seen, which was counted up
-    from 1."""
+    """For an index whose own cannot be read: above any that a reader may have seen."""
     return time.time_ns() // 1_000_000
 
 
@@ -104,18 +112,13 @@ class Meta:
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    def all(self) -> dict[str, str]:
-        """Every row, in one read."""
-        return {row[0]: row[1] for row in self._db.read("SELECT key, value FROM meta")}
-
-    @staticmethod
-    def seen_by(connection: apsw.Connection) -> dict[str, str]:
-        """Every row, as seen by a transaction."""
-        return {row[0]: row[1] for row in rows(connection, "SELECT key, value FROM meta")}
+    def all(self, connection: apsw.Connection | None = None) -> dict[str, str]:
+        """Every row, in one read; as seen by the transaction of ``connection`` when one is given."""
+        sql = "SELECT key, value FROM meta"
+        return dict(self._db.read(sql) if connection is None else rows(connection, sql))
 
     def fingerprint(self) -> Fingerprint | None:
-        """What the content was built with; None for an index that was never begun. Raises IndexUnavailable
-        for one that a newer program wrote."""
+        """See ``IndexContent``."""
         text = self.all().get("fingerprint")
         if text is None:
             return None
@@ -131,14 +134,12 @@ class Meta:
             ) from error
 
     def generation(self) -> int:
-        """Grows with every change; two equal values mean equal content. Raises IndexDamaged when what is
-        stored is no generation."""
+        """See ``SearchStore``. Raises IndexDamaged when what is stored is no generation."""
         with self._readable("generation"):
             return generation_of(self.all().get("generation"))
 
     def synced_at(self) -> float | None:
-        """Epoch seconds of the last completed sync, None before the first. Raises IndexDamaged when what is
-        stored is no time."""
+        """See ``IndexContent``. Raises IndexDamaged when what is stored is no time."""
         value = self.all().get("synced_at")
         with self._readable("time of the last sync"):
             return None if value is None else time_of(value)
@@ -172,18 +173,15 @@ class Meta:
         found = rows(connection, "SELECT value FROM meta WHERE key = ?", (counter,))
         Meta.put(connection, counter, str(generation_after(found[0][0] if found else None)))
 
-    def expect(self, connection: apsw.Connection, built_with: Fingerprint | None) -> None:
-        """Raises IndexChanged when a transaction sees another index than the one that ``built_with`` names;
-        None expects nothing."""
+    def expect(self, connection: apsw.Connection, built_with: Fingerprint | None) -> str:
+        """The model that the content was built with, as seen by a transaction; "" for an index that was never
+        begun. Raises IndexChanged when it is another index than ``built_with`` names; None expects nothing.
+        """
         found = rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
-        if built_with is not None and (not found or Fingerprint.from_json(found[0][0]) != built_with):
+        known = Fingerprint.from_json(found[0][0]) if found else None
+        if built_with is not None and built_with != known:
             raise IndexChanged(
                 f"Another process has rebuilt the index {self._db.path} with other settings meanwhile. "
                 "Nothing of this was written: run it again."
             )
-
-    @staticmethod
-    def model(connection: apsw.Connection) -> str:
-        """The model that the content was built with, as seen by a transaction."""
-        found = rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
-        return Fingerprint.from_json(found[0][0]).model if found else ""
+        return known.model if known else ""

@@ -1,40 +1,57 @@
-"""One state of an index file, opened to be looked at: nothing is made, brought up to date or repaired."""
+"""One state of an index file, opened to be examined (nothing is made, brought up to date or repaired), and
+the checks that need nothing but its file: SQLite itself, tables, facts, chunks."""
 
 from __future__ import annotations
 
+import json
 import re
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import apsw
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.model import Space
-from openclaw_mem_engine.stores.base import FileState, Fingerprint
+from openclaw_mem_engine.model import Space, chunk_id_of, text_hash
+from openclaw_mem_engine.stores.base import SCHEMA_VERSION, FileState, Fingerprint
+from openclaw_mem_engine.stores.findings import (
+    FIX,
+    INDEX,
+    REBUILD,
+    UPGRADE,
+    Outcome,
+    counted,
+    counted_are,
+    counted_have,
+)
 from openclaw_mem_engine.stores.sqlite.database import (
     BUSY_TIMEOUT_MS,
     MMAP_BYTES,
     Bound,
     explained,
-    extension_path,
+    load_extension,
     rows,
 )
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, time_of
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, generation_of, time_of, vector_space
 
 _DIMS = re.compile(r"FLOAT\[(\d+)\]", re.IGNORECASE)
 #: How many steps of SQLite's machine lie between two looks at the cancel token.
 _STEPS = 50_000
 
 
-class Snapshot:
-    """A read transaction over the index ``path``. Opening an index for use already repairs some of it, so
-    this does not; and what other processes write meanwhile is not seen, so that no check meets a half of it.
+#: Older ones may corrupt a WAL database that two connections write and checkpoint at the same time.
+SAFE_SQLITE = (3, 51, 3)
+#: How many complaints of SQLite are asked for.
+_COMPLAINTS = 20
+_NEEDED = ("meta", "files", "chunks", "embedding_cache")
 
-    Raises IndexDamaged or IndexUnavailable when not even that is possible, and from every read Cancelled
-    when ``cancel`` is set.
-    """
+
+class Snapshot:
+    """A read transaction over the index ``path``: what other processes write meanwhile is not seen. Raises
+    IndexDamaged or IndexUnavailable when not even that is possible, and from every read Cancelled when
+    ``cancel`` is set."""
 
     def __init__(self, path: Path, cancel: CancelToken | None = None, *, extension: bool = True) -> None:
         """``extension`` asks for sqlite-vec; ``extension_error`` tells why it is not there."""
@@ -60,12 +77,7 @@ class Snapshot:
         connection = self.connection
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         if not self.extension_error:
-            try:
-                connection.enable_load_extension(True)
-                connection.load_extension(extension_path())
-                connection.enable_load_extension(False)
-            except (ImportError, AttributeError, apsw.Error) as error:
-                self.extension_error = str(error) or type(error).__name__
+            self.extension_error = load_extension(connection)
         with explained(self.path):
             connection.pragma("mmap_size", MMAP_BYTES)
             for table in FULL_TEXT_TABLES.values():
@@ -106,10 +118,7 @@ class Snapshot:
 
     def space(self) -> Space | None:
         """The primary vector space; None when it has none, or none that can be read."""
-        with suppress(ValueError, TypeError, KeyError):
-            known = self.fingerprint()
-            return known.space if known is not None and known.provider != "none" else None
-        return None
+        return vector_space(self.meta.get("fingerprint"))
 
     def files(self) -> dict[str, FileState]:
         """Known files by path."""
@@ -136,3 +145,152 @@ class Snapshot:
                 self.connection.execute("ROLLBACK")
         with suppress(apsw.Error):
             self.connection.close()
+
+
+# -- checks -----------------------------------------------------------------------------------------------
+
+
+def check_version(out: Outcome, version: Sequence[int] = ()) -> None:
+    """The SQLite in use. ``version`` is (major, minor, patch); default: this process's."""
+    known = tuple(version) or tuple(map(int, apsw.sqlite_lib_version().split(".")[:3]))
+    version_text = ".".join(map(str, known))
+    out.detail = f"SQLite {version_text}, apsw {apsw.apsw_version()}"
+    if known < SAFE_SQLITE:
+        out.add(
+            "sqlite-old",
+            "warning",
+            f"SQLite {version_text} has a bug by which two writers can damage an index (fixed in "
+            f"{'.'.join(map(str, SAFE_SQLITE))}).",
+            repair='python -m pip install --upgrade "apsw>=3.51.3"',
+        )
+
+
+def check_integrity(snap: Snapshot, out: Outcome) -> None:
+    """SQLite's own look at every page, every index and every full-text structure."""
+    said = [str(row[0]) for row in snap.rows(f"PRAGMA integrity_check({_COMPLAINTS})")]
+    if said == ["ok"]:
+        out.detail = f"integrity_check ok over {counted(snap.number('PRAGMA page_count'), 'page')}"
+        return
+    out.detail = f"integrity_check has {counted(len(said), 'complaint')}"
+    # A complaint over a full-text table alone leaves the chunks whole, from which that table can be refilled.
+    if all(FULL_TEXT_TABLES["plain"] in line and not line.startswith(("Tree", "***")) for line in said):
+        text = "The full-text tables are damaged."
+        out.add("full-text-damaged", "error", text, said, FIX, fixable=True)
+    else:
+        out.add("damaged", "error", "SQLite finds the index file damaged.", said, REBUILD)
+
+
+def check_tables(snap: Snapshot, out: Outcome) -> None:
+    """Every table is there."""
+    missing = [name for name in _NEEDED if name not in snap.tables]
+    full_text = [name for name in (*FULL_TEXT_TABLES.values(), "chunks_terms") if name not in snap.tables]
+    out.detail = f"{counted(len(snap.tables), 'table and index', 'tables and indexes')}"
+    if missing:
+        text = "Tables of the index are missing: " + ", ".join(missing) + "."
+        out.add("tables-missing", "error", text, repair=REBUILD)
+    elif full_text:
+        text = "Full-text tables are missing: " + ", ".join(full_text) + "."
+        out.add("full-text-tables", "error", text, repair=FIX, fixable=True)
+
+
+def check_facts(snap: Snapshot, out: Outcome) -> None:
+    """What the index says of itself."""
+    meta, chunks = snap.meta, snap.number("SELECT count(*) FROM chunks")
+    generation = meta.get("generation")
+    out.detail = f"generation {generation or 'unknown'}"
+    fault = "is missing" if generation is None and chunks else ""
+    try:
+        generation_of(generation)
+    except ValueError:
+        fault = "cannot be read"
+    if fault:
+        text = f"The generation of the index {fault}: what is kept in memory of it can go stale unseen."
+        out.add("generation", "error", text, repair=FIX, fixable=True)
+    if "synced_at" in meta and snap.synced_at is None:
+        out.add("synced-at", "error", "The time of the last sync cannot be read.", repair=FIX, fixable=True)
+    elif snap.synced_at is None and chunks:
+        text = "No sync was ever completed: some notes may not be in the index."
+        out.add("never-synced", "warning", text, repair=INDEX)
+    text = meta.get("fingerprint", "")
+    if not text:
+        if chunks:
+            sentence = "The index does not say what it was built with, so nothing in it can be trusted."
+            out.add("no-fingerprint", "error", sentence, repair=REBUILD)
+        return
+    schema = _schema_of(text)
+    out.detail += f", schema {schema or 'unknown'}"
+    if schema > SCHEMA_VERSION:
+        sentence = f"A newer program wrote this index (schema {schema}; this one knows {SCHEMA_VERSION})."
+        out.add("newer-schema", "error", sentence, repair=UPGRADE)
+        return
+    try:
+        snap.fingerprint()
+    except (ValueError, TypeError, KeyError) as error:
+        sentence = f"What the index was built with cannot be read ({type(error).__name__})."
+        # Forgotten first: an index without a fingerprint can be rebuilt and keeps its embeddings. Not "&&":
+        # what is left is an error until it was rebuilt.
+        repair = f"{FIX}; {REBUILD}"
+        out.add("fingerprint-unreadable", "error", sentence, repair=repair, fixable=True)
+
+
+def _schema_of(fingerprint: str) -> int:
+    """The schema that a fingerprint names, whatever else a newer program has put there; 0 for none."""
+    try:
+        return int(json.loads(fingerprint)["schema"])
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
+        return 0
+
+
+def check_chunks(snap: Snapshot, out: Outcome) -> None:
+    """Each chunk is what its id says, exists once, belongs to a file, and to the model of the index."""
+    total, wrong = 0, []
+    models: Counter[str] = Counter()
+    ids: set[str] = set()
+    twice: list[str] = []
+    # NOT INDEXED: an index that is damaged must not tell what it was asked to prove.
+    sql = "SELECT id, path, source, start_line, end_line, hash, model, text FROM chunks NOT INDEXED"
+    for chunk_id, path, source, first, last, content, model, text in snap.each(sql):
+        total += 1
+        models[model] += 1
+        location = f"{path}:{first}-{last}"
+        if chunk_id in ids:
+            twice.append(location)
+        ids.add(chunk_id)
+        if content != text_hash(text) or chunk_id != chunk_id_of(source, path, first, last, content, model):
+            wrong.append(location)
+    out.detail = f"{counted(total, 'chunk')}, each as its id and hash say"
+    if wrong:
+        text = f"{counted_are(len(wrong), 'chunk')} altered: text or lines do not match hash and id."
+        out.add("altered-chunks", "error", text, wrong, REBUILD)
+        out.detail = f"{counted(total, 'chunk')}, {len(wrong):,} of them not as their ids and hashes say"
+    if twice:
+        text = f"{counted_have(len(twice), 'chunk')} the same id as another one."
+        out.add("duplicate-ids", "error", text, twice, REBUILD)
+    _check_models(snap, out, models)
+    _check_owners(snap, out)
+
+
+def _check_models(snap: Snapshot, out: Outcome, models: Counter[str]) -> None:
+    try:
+        known = snap.fingerprint()
+    except (ValueError, TypeError, KeyError):
+        known = None
+    wanted = {known.model} if known is not None else set(models) if len(models) < 2 else set()
+    if set(models) - wanted:
+        text = "The index mixes chunks of several models: their vectors cannot be compared."
+        some = [f"{model or '(none)'}: {counted(number, 'chunk')}" for model, number in models.most_common()]
+        if wanted:
+            some.append(f"the index was built with {known.model or '(none)'}" if known else "")
+        out.add("mixed-models", "error", text, some, REBUILD)
+
+
+def _check_owners(snap: Snapshot, out: Outcome) -> None:
+    """Chunks and files belong together."""
+    owned = "SELECT 1 FROM files f WHERE f.path = c.path AND f.source = c.source"
+    stray = snap.rows(
+        f"SELECT path, count(*) FROM chunks c WHERE NOT EXISTS ({owned} AND f.refusal = '') GROUP BY path"
+    )
+    if stray:
+        total = sum(row[1] for row in stray)
+        text = f"{counted_are(total, 'chunk')} of no file that the index knows, and would never go."
+        out.add("chunks-without-file", "error", text, (str(row[0]) for row in stray), FIX, fixable=True)

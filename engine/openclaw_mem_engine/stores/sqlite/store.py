@@ -22,11 +22,7 @@ from openclaw_mem_engine.stores.base import (
     IndexStore,
     StoredChunk,
 )
-from openclaw_mem_engine.stores.sqlite.database import (
-    Bound,
-    explained,
-    rows,
-)
+from openclaw_mem_engine.stores.sqlite.database import explained, rows
 from openclaw_mem_engine.stores.sqlite.files import aside_path, check_room, remove, sweep
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
 from openclaw_mem_engine.stores.sqlite.schema import generation_after
@@ -55,24 +51,15 @@ class SqliteIndex(SqliteReader, IndexStore):
     def apply(self, *changes: FileChange, built_with: Fingerprint | None = None) -> None:
         """See ``IndexWriter.apply``: with each commit FTS5 writes and merges its segments."""
         with self._changing() as connection:
-            self._meta.expect(connection, built_with)
-            model, now = self._meta.model(connection), time.time()
+            model, now = self._meta.expect(connection, built_with), time.time()
             for change in changes:
                 self._replace(connection, change, model, now)
             if built_with is not None:
-                self._keep_cached(connection, built_with.space, changes)
+                # What was put into the cache before its chunk was written may have been pruned meanwhile.
+                pairs = (pair for x in changes for pair in zip(x.chunks, x.vectors, strict=True))
+                made = {chunk.hash: vector for chunk, vector in pairs if vector is not None}
+                self._vectors.cache(connection, built_with.space, made, replace=False)
             self._meta.bump(connection)
-
-    def _keep_cached(self, connection: apsw.Connection, space: Space, changes: Sequence[FileChange]) -> None:
-        """The cache keeps vectors for good; what was put there before its chunk was written may have been
-        pruned in between."""
-        made = {
-            chunk.hash: vector
-            for change in changes
-            for chunk, vector in zip(change.chunks, change.vectors, strict=True)
-            if vector is not None
-        }
-        self._vectors.cache_missing(connection, space, made)
 
     def _replace(self, connection: apsw.Connection, change: FileChange, model: str, now: float) -> None:
         self._delete_chunks(connection, change.state.path, change.state.source)
@@ -90,30 +77,18 @@ class SqliteIndex(SqliteReader, IndexStore):
                 added.append((row[0][0], chunk.text))
                 if vector is not None:
                     vectors.append((row[0][0], chunk.source, vector))
-        self._insert_text(connection, added)
-        if not self._vectors.insert(connection, vectors):
-            self._meta.set_behind(connection, "vectors_behind")
+        self._text.insert(connection, added)
+        self._vectors.insert(connection, vectors)
         if change.awaits_vectors:
             self._meta.set_behind(connection, "vectors_awaited")
         self._put_state(connection, change.state)
 
-    def _insert_text(self, connection: apsw.Connection, added: Sequence[Bound]) -> None:
-        if self._can_write_text(connection):
-            self._text.insert(connection, added)
-        else:
-            self._meta.set_behind(connection, "fts_behind")
-
     def _delete_chunks(self, connection: apsw.Connection, path: str, source: str) -> None:
         found = rows(connection, "SELECT seq FROM chunks WHERE path = ? AND source = ?", (path, source))
-        if not found:
-            return
-        if self._can_write_text(connection):
+        if found:
             self._text.delete(connection, found)
-        else:
-            self._meta.set_behind(connection, "fts_behind")
-        if not self._vectors.delete(connection, found):
-            self._meta.set_behind(connection, "vectors_behind")
-        connection.execute("DELETE FROM chunks WHERE path = ? AND source = ?", (path, source))
+            self._vectors.delete(connection, found)
+            connection.execute("DELETE FROM chunks WHERE path = ? AND source = ?", (path, source))
 
     @staticmethod
     def _put_state(connection: apsw.Connection, s: FileState) -> None:
@@ -144,12 +119,11 @@ class SqliteIndex(SqliteReader, IndexStore):
     # -- embeddings -------------------------------------------------------------------------------------
 
     def cached_vectors(self, hashes: Iterable[str], space: Space | None = None) -> dict[str, Vector | None]:
-        asked = self._primary(space)
-        return self._vectors.cached(asked, hashes) if asked else {}
+        return self._vectors.cached(self._primary(space), hashes)
 
     def cache_vectors(self, vectors: Mapping[str, Vector | None], space: Space | None = None) -> None:
         asked = self._primary(space)
-        if asked and vectors:
+        if any(asked) and vectors:
             with self._db.transaction() as connection:
                 self._vectors.cache(connection, asked, vectors)
                 if space is not None:
@@ -167,11 +141,10 @@ class SqliteIndex(SqliteReader, IndexStore):
 
     def chunks_without_vector(self, limit: int, space: Space | None = None) -> list[StoredChunk]:
         primary = self._primary()
-        if primary is None:
+        asked = space or primary
+        if not any(primary) or (asked == primary and not self._awaits_vectors()):
             return []
-        if space is not None and space != primary:
-            return self._vectors.missing(space, limit, primary=False)
-        return self._vectors.missing(primary, limit, primary=True) if self._awaits_vectors() else []
+        return self._vectors.missing(asked, limit, primary=asked == primary)
 
     def vectors_complete(self) -> None:
         if self._awaits_vectors():
@@ -184,14 +157,13 @@ class SqliteIndex(SqliteReader, IndexStore):
     def set_vectors(self, vectors: Mapping[str, Vector], built_with: Fingerprint | None = None) -> None:
         with self._changing() as connection:
             self._meta.expect(connection, built_with)
-            found = []
-            for chunk_id, vector in vectors.items():
-                for seq, source in connection.execute(
-                    "SELECT seq, source FROM chunks WHERE id = ?", (chunk_id,)
-                ):
-                    found.append((seq, source, vector))
-            if not self._vectors.insert(connection, found):
-                self._meta.set_behind(connection, "vectors_behind")
+            sql = "SELECT seq, source FROM chunks WHERE id = ?"
+            found = [
+                (seq, source, vector)
+                for chunk_id, vector in vectors.items()
+                for seq, source in rows(connection, sql, (chunk_id,))
+            ]
+            self._vectors.insert(connection, found)
             self._meta.bump(connection)
 
     # -- rebuilding -------------------------------------------------------------------------------------
@@ -204,8 +176,7 @@ class SqliteIndex(SqliteReader, IndexStore):
             generation.begin(fingerprint)
             generation._take_cache(self.path, without)
         except BaseException:
-            generation.close()
-            remove(generation.path)
+            generation._end()
             raise
         return generation
 

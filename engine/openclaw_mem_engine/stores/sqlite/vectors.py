@@ -15,7 +15,7 @@ from openclaw_mem_engine.stores.base import CacheSize, SpaceSize, StoredChunk
 from openclaw_mem_engine.stores.query import CandidateRows, Scored
 from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, products
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained, rows
-from openclaw_mem_engine.stores.sqlite.schema import vector_table
+from openclaw_mem_engine.stores.sqlite.schema import Meta, vector_table
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.model import Source
@@ -30,12 +30,13 @@ _MAX_K = 4096
 
 
 class VectorRows:
-    """Vector reads and writes of a :class:`SqliteIndex`. KNN runs inside SQLite when sqlite-vec is there and
-    the process is short-lived, else in memory; both are exact."""
+    """Vector reads and writes of a :class:`SqliteIndex` (see ``SearchStore``, ``EmbeddingCache``). KNN runs
+    inside SQLite when sqlite-vec is there and the process is short-lived, else in memory; both are exact."""
 
     def __init__(self, database: Database, *, resident: bool) -> None:
         self._db = database
-        self._in_memory = resident or not database.extension
+        #: Whether vectors of every space are compared in memory, from the cache.
+        self.in_memory = resident or not database.extension
         self._loaded: dict[Space, ResidentVectors] = {}
         self._loading = threading.Lock()
 
@@ -58,7 +59,7 @@ class VectorRows:
         """The vec0 table holds the primary space; another one is compared in memory."""
         if limit < 1:
             return CandidateRows()
-        if self._in_memory or not primary or limit > _MAX_K:
+        if self.in_memory or not primary or limit > _MAX_K:
             resident = self.resident(space, generation)
             with decoding(self._db.path):
                 return resident.nearest(vector, limit, sources)
@@ -125,11 +126,9 @@ class VectorRows:
         return {row[0]: float(score) for row, score in zip(found, products(matrix, vector), strict=True)}
 
     def count(self, space: Space) -> int:
-        """Chunks that have a vector in this space."""
         return int(self._db.read(f"SELECT count(*) FROM {_JOIN}", space)[0][0])
 
     def dims(self, space: Space) -> int | None:
-        """Length of the vectors of this space; None as long as there is none."""
         found = self._db.read(
             """SELECT dims FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?
             AND embedding IS NOT NULL LIMIT 1""",
@@ -139,7 +138,6 @@ class VectorRows:
             return int(found[0][0]) if found else None
 
     def spaces(self) -> list[SpaceSize]:
-        """Every space that some chunk has a vector of."""
         found = self._db.read(
             """SELECT e.provider, e.model, e.provider_key, count(*), max(e.dims)
             FROM chunks c JOIN embedding_cache e ON e.hash = c.hash AND e.embedding IS NOT NULL
@@ -153,47 +151,44 @@ class VectorRows:
     def _has_table(connection: apsw.Connection) -> bool:
         return bool(rows(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'chunks_vec'"))
 
-    @property
-    def in_memory(self) -> bool:
-        """Whether vectors of every space are compared in memory, from the cache."""
-        return self._in_memory
-
     def has_rows(self) -> bool:
         """Whether there is a vec0 table that holds something."""
         with explained(self._db.path):
             held = self._has_table(self._db.reader())
         return held and bool(self._db.read("SELECT rowid FROM chunks_vec LIMIT 1"))
 
-    def insert(self, connection: apsw.Connection, added: Sequence[tuple[int, str, Vector]]) -> bool:
-        """Put (seq, source, vector) rows, over those that are there (vec0 has no REPLACE); False when
-        sqlite-vec is missing and they could not be written."""
+    def insert(self, connection: apsw.Connection, added: Sequence[tuple[int, str, Vector]]) -> None:
+        """Put (seq, source, vector) rows, over those that are there (vec0 has no REPLACE). Without sqlite-vec
+        they are noted as behind."""
         if not added:
-            return True
+            return
         if not self._db.extension:
-            return False
+            Meta.set_behind(connection, "vectors_behind")
+            return
         # Every time: the transaction that made the table may have been rolled back, or replaced by a rebuild.
         connection.execute(vector_table(len(added[0][2])))
         self.delete(connection, [(seq,) for seq, _, _ in added])
         values = [(seq, source, vector.tobytes()) for seq, source, vector in added]
         connection.executemany("INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)", values)
-        return True
 
-    def delete(self, connection: apsw.Connection, seqs: Sequence[tuple[int, ...]]) -> bool:
-        """Remove rows by seq; False when sqlite-vec is missing and the table could not be reached."""
+    def delete(self, connection: apsw.Connection, seqs: Sequence[tuple[int, ...]]) -> None:
+        """Remove rows by seq, or note that they are behind."""
         if not self._has_table(connection):
-            return True
-        if not self._db.extension:
-            return False
-        connection.executemany("DELETE FROM chunks_vec WHERE rowid = ?", seqs)
-        return True
+            return
+        if self._db.extension:
+            connection.executemany("DELETE FROM chunks_vec WHERE rowid = ?", seqs)
+        else:
+            Meta.set_behind(connection, "vectors_behind")
 
-    def refill(self, connection: apsw.Connection, space: Space) -> None:
+    @staticmethod
+    def refill(connection: apsw.Connection, space: Space) -> None:
         """Make the vec0 table anew from the cache."""
         connection.execute("DROP TABLE IF EXISTS chunks_vec")
         found = rows(connection, f"SELECT c.seq, c.source, e.embedding FROM {_JOIN}", space)
         if found:
             connection.execute(vector_table(len(found[0][2]) // 4))
             connection.executemany("INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)", found)
+        Meta.set_behind(connection, "vectors_behind", False)
 
     # -- the cache --------------------------------------------------------------------------------------
 
@@ -209,41 +204,24 @@ class VectorRows:
             return {h: None if blob is None else np.frombuffer(blob, dtype=np.float32) for h, blob in found}
 
     @staticmethod
-    def cache(connection: apsw.Connection, space: Space, vectors: Mapping[str, Vector | None]) -> None:
-        now = time.time()
+    def cache(
+        connection: apsw.Connection,
+        space: Space,
+        vectors: Mapping[str, Vector | None],
+        *,
+        replace: bool = True,
+    ) -> None:
+        """Keep embeddings, over those that are there or only where there is none."""
+        now, otherwise = time.time(), "REPLACE" if replace else "IGNORE"
         connection.executemany(
-            "INSERT OR REPLACE INTO embedding_cache VALUES(?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT OR {otherwise} INTO embedding_cache VALUES(?, ?, ?, ?, ?, ?, ?)",
             [
-                (
-                    *space,
-                    text_hash,
-                    None if v is None else v.tobytes(),
-                    0 if v is None else len(v),
-                    now,
-                )
-                for text_hash, v in vectors.items()
+                (*space, key, None if v is None else v.tobytes(), 0 if v is None else len(v), now)
+                for key, v in vectors.items()
             ],
         )
 
-    @classmethod
-    def cache_missing(
-        cls, connection: apsw.Connection, space: Space, vectors: Mapping[str, Vector | None]
-    ) -> None:
-        """Cache what is not in the cache, as seen by a transaction."""
-        if not vectors:
-            return
-        held = rows(
-            connection,
-            """SELECT hash FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?
-            AND hash IN (SELECT value FROM json_each(?))""",
-            (*space, json.dumps(list(vectors))),
-        )
-        known = {row[0] for row in held}
-        if missing := {key: vector for key, vector in vectors.items() if key not in known}:
-            cls.cache(connection, space, missing)
-
     def cache_sizes(self) -> list[CacheSize]:
-        """The cache, space by space."""
         found = self._db.read(
             """SELECT provider, model, provider_key, count(*),
                 sum(hash IN (SELECT hash FROM chunks)), sum(coalesce(length(embedding), 0)),

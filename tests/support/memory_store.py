@@ -1,4 +1,4 @@
-"""An index in memory, in plain Python: the second store behind the contract, for tests and short uses."""
+"""An index in memory, in plain Python: the second store behind the contract of ``stores.base``."""
 
 from __future__ import annotations
 
