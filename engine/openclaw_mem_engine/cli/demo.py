@@ -138,7 +138,7 @@ def _run_lessons(
 
 
 def _both_runs(memory: Memory, lesson: SuggestedQuery, token: threading.Event) -> tuple[Answer, Answer]:
-    from openclaw_mem_engine.ranking.knob_table import parse_settings
+    from openclaw_mem_engine.ranking.knobs import parse_settings
 
     shown, against = (
         memory.search(lesson.query, memory.knobs.set(parse_settings(list(settings))), token)

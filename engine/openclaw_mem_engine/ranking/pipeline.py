@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.stages import cuts, decay, fusion, mmr
+from openclaw_mem_engine.ranking.stages import cuts, mmr, scores
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
 
@@ -16,9 +16,9 @@ StageFunction = Callable[[RankingState], None]
 
 #: What a profile can name (see ``ranking.knobs.Profile``).
 STAGES: Mapping[str, StageFunction] = {
-    "candidates": fusion.take_candidates,
-    "fusion": fusion.fuse,
-    "decay": decay.decay_scores,
+    "candidates": scores.take_candidates,
+    "fusion": scores.fuse,
+    "decay": scores.decay_scores,
     "mmr": mmr.diversify,
     "min_score": cuts.cut_by_score,
     "rescue": cuts.rescue_keyword_hits,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from time import perf_counter
 from typing import NamedTuple
 
@@ -28,19 +27,6 @@ class Ranked:
     rank: int = 0
     rescued: bool = False
     diversity: Diversity | None = None
-
-
-class _Drop(NamedTuple):
-    """``step`` counts stages down: what a later one dropped was nearer to being returned."""
-
-    step: int
-    order: float
-    chunk_id: str
-    outcome: Outcome
-
-
-#: Key, ranks and raw scores of a list.
-_Numbers = tuple[str, Mapping[str, int], Mapping[str, float]]
 
 
 class Displacement(NamedTuple):
@@ -72,7 +58,8 @@ class RankingState:
         self.why_late: list[Callable[[Ranked], str]] = []
         self.displaced: Displacement | None = None
         self._scored: dict[str, Ranked] = {}
-        self._drops: dict[str, _Drop] = {}
+        # By chunk id: stages counted down (what a later one dropped was nearer to being returned), order.
+        self._drops: dict[str, tuple[int, float, Outcome]] = {}
         self._stages: list[Stage] = []
         self._step = 0
         self._start = 0.0
@@ -99,8 +86,7 @@ class RankingState:
     def drop(self, chunk_id: str, stage: str, label: str, reason: str, order: float) -> None:
         """A candidate is not returned: ``reason`` is shown, ``order`` sorts what one stage dropped. The
         stage takes it out of ``ranked`` itself."""
-        outcome = Outcome("dropped", None, stage, reason, False, label)
-        self._drops[chunk_id] = _Drop(-self._step, order, chunk_id, outcome)
+        self._drops[chunk_id] = (-self._step, order, Outcome("dropped", None, stage, reason, False, label))
 
     def dropped_scores(self) -> list[Ranked]:
         """Scored candidates that were dropped so far, in the order of dropping."""
@@ -134,17 +120,39 @@ class RankingState:
             Stage(name, formula, constants, entered, left, changed, spent, note, kind, label, heading, limit)
         )
 
-    # -- the trace ------------------------------------------------------------------------------------------
-
     def trace(self) -> Trace:
         """The explanation of everything that happened: a row for every candidate of the pool."""
-        lists = [(lst.key, lst.ranks, lst.raw) for lst in (*self.lists, *self.shown_lists)]
-        rows = [
-            self._row(item.chunk_id, lists, Outcome("returned", at, rescued=item.rescued))
+        outcomes = {
+            item.chunk_id: Outcome("returned", at, rescued=item.rescued)
             for at, item in enumerate(self.ranked, 1)
-        ]
-        dropped = sorted(self._drops.values(), key=itemgetter(0, 1))
-        rows.extend(self._row(drop.chunk_id, lists, drop.outcome) for drop in dropped)
+        }
+        dropped = sorted(self._drops.items(), key=lambda drop: drop[1][:2])
+        outcomes.update((chunk_id, outcome) for chunk_id, (_, _, outcome) in dropped)
+        lists = [(lst.key, lst.ranks, lst.raw) for lst in (*self.lists, *self.shown_lists)]
+        rows = []
+        for chunk_id, outcome in outcomes.items():
+            found = [(key, by_id[chunk_id], raw[chunk_id]) for key, by_id, raw in lists if chunk_id in by_id]
+            scores = {key: score for key, _, score in found}
+            ranks = {key: rank for key, rank, _ in found}
+            item = self._scored.get(chunk_id)
+            if item is not None:
+                scores |= {**item.scores, "final": item.score}
+                ranks |= {**item.ranks, "final": item.rank}
+            at = self.pool.candidates[chunk_id]
+            rows.append(
+                Row(
+                    chunk_id,
+                    at.path,
+                    at.start_line,
+                    at.end_line,
+                    at.source,
+                    scores,
+                    ranks,
+                    item.operands if item is not None else (),
+                    outcome,
+                    item.diversity if item is not None else None,
+                )
+            )
         return Trace(
             self.pool.query,
             self.knobs,
@@ -153,32 +161,4 @@ class RankingState:
             tuple(self.notes),
             tuple(self.lists),
             tuple(self.shown_lists),
-        )
-
-    def _row(self, chunk_id: str, lists: Sequence[_Numbers], outcome: Outcome) -> Row:
-        candidate = self.pool.candidates[chunk_id]
-        scores: dict[str, float] = {}
-        ranks: dict[str, int] = {}
-        for key, ranks_of, raw in lists:
-            rank = ranks_of.get(chunk_id)
-            if rank is not None:
-                scores[key] = raw[chunk_id]
-                ranks[key] = rank
-        item = self._scored.get(chunk_id)
-        if item is not None:
-            scores.update(item.scores)
-            scores["final"] = item.score
-            ranks.update(item.ranks)
-            ranks["final"] = item.rank
-        return Row(
-            chunk_id,
-            candidate.path,
-            candidate.start_line,
-            candidate.end_line,
-            candidate.source,
-            scores,
-            ranks,
-            item.operands if item is not None else (),
-            outcome,
-            item.diversity if item is not None else None,
         )

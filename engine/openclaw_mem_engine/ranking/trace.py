@@ -15,8 +15,8 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 
 TRACE_VERSION = 1
 
+_OUTCOME_KEYS = ("kind", "rank", "stage", "reason", "rescued")
 _DIVERSITY_KEYS = ("picked", "relevance", "similarity", "rival", "value")
-
 
 #: What a stage does: ``list`` is a candidate list and its cut, ``fusion`` makes scores out of lists,
 #: ``score`` changes scores, ``order`` the order only, ``cut`` drops by score, ``rescue`` takes back what was
@@ -184,16 +184,7 @@ class Trace:
 
 
 def _row_dict(row: Row) -> dict[str, object]:
-    outcome = row.outcome
-    result: dict[str, object] = {"kind": outcome.kind}
-    if outcome.rank is not None:
-        result["rank"] = outcome.rank
-    if outcome.stage is not None:
-        result["stage"] = outcome.stage
-    if outcome.reason is not None:
-        result["reason"] = outcome.reason
-    if outcome.rescued:
-        result["rescued"] = True
+    outcome = zip(_OUTCOME_KEYS, row.outcome, strict=False)
     return {
         "chunkId": row.chunk_id,
         "path": row.path,
@@ -203,19 +194,10 @@ def _row_dict(row: Row) -> dict[str, object]:
         "scores": dict(row.scores),
         "ranks": dict(row.ranks),
         "operands": [
-            {
-                "stage": o.stage,
-                "label": o.label,
-                "op": o.op,
-                "value": o.value,
-                "weight": o.weight,
-                "inputs": dict(o.inputs),
-                **({"note": o.note} if o.note else {}),
-            }
-            for o in row.operands
+            {key: value for key, value in o._asdict().items() if key != "note" or value} for o in row.operands
         ],
         **({"mmr": dict(zip(_DIVERSITY_KEYS, row.diversity, strict=True))} if row.diversity else {}),
-        "outcome": result,
+        "outcome": {key: value for key, value in outcome if value not in (None, False)},
     }
 
 

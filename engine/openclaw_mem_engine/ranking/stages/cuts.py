@@ -15,7 +15,10 @@ def cut_by_score(state: RankingState) -> None:
         state.ranked = [item for item in before if item.score >= minimum]
         for item in before:
             if item.score < minimum:
-                state.drop(item.chunk_id, "min_score", "min", _below(state, item), -item.score)
+                reason = f"{item.score:.3f} is below {minimum:g}, short by {minimum - item.score:.3f}"
+                state.drop(
+                    item.chunk_id, "min_score", "min", _joined(reason, state.why_low, item), -item.score
+                )
     elif minimum > 0:
         state.notes.append(Note("cut-not-applied", no_cut + "."))
     state.record(
@@ -30,12 +33,6 @@ def cut_by_score(state: RankingState) -> None:
         heading="out: below the minimum score",
         limit=minimum,
     )
-
-
-def _below(state: RankingState, item: Ranked) -> str:
-    minimum = state.knobs.min_score
-    reason = f"{item.score:.3f} is below {minimum:g}, short by {minimum - item.score:.3f}"
-    return _joined(reason, state.why_low, item)
 
 
 def rescue_keyword_hits(state: RankingState) -> None:

@@ -52,13 +52,6 @@ def bitsets(token_sets: Iterable[frozenset[str]], positions: dict[str, int] | No
     return result
 
 
-def jaccard(a: int, b: int) -> float:
-    """Similarity of two bitsets, 0 to 1. Two empty sets count as equal (1), as in the original."""
-    shared = (a & b).bit_count()
-    union = a.bit_count() + b.bit_count() - shared
-    return shared / union if union else 1.0
-
-
 class Selection(NamedTuple):
     """One candidate after selection. ``value`` is ``λ·relevance − (1 − λ)·similarity`` when it was picked (or
     when selection stopped); ``nearest`` is the position of the picked candidate it resembles most, or -1."""
@@ -97,7 +90,8 @@ def mmr_order(
     ordered: list[Selection] = []
 
     def refresh(index: int) -> float:
-        """Bring a candidate's largest similarity up to date with the picks made since the last refresh."""
+        """Bring a candidate's largest similarity up to date with the picks made since the last refresh, and
+        return its value. Similarity is Jaccard's; two empty sets are equal, as in the original."""
         bits, count, best = sets[index], counts[index], similarity[index]
         for other in picked[seen[index] :]:
             shared = (bits & sets[other]).bit_count()

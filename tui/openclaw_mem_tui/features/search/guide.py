@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from openclaw_mem_engine.ranking.knob_table import parse_settings
-from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.knobs import Knobs, parse_settings
 from openclaw_mem_tui.features.search.state import View, asked
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, fit, line, width, wrapped

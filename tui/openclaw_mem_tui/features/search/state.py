@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Literal
 
-from openclaw_mem_engine.ranking.knob_table import KnobValue
-from openclaw_mem_engine.ranking.knobs import KNOBS, PROFILES, Knobs, profile
+from openclaw_mem_engine.ranking.knobs import KNOBS, PROFILES, Knobs, KnobValue, profile
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
 from openclaw_mem_engine.ranking.trace import Row, Trace
