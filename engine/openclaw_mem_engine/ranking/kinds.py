@@ -16,8 +16,7 @@ _NO_SIGNAL = Signal()
 
 
 class Value(NamedTuple):
-    """What one list says of one candidate: ``value`` enters the fusion, ``inputs`` are what it was computed
-    from, first of all the rank or the raw score."""
+    """What a list says of a candidate: ``value`` enters the fusion, ``inputs`` are what it was made of."""
 
     value: float
     inputs: Mapping[str, float]
@@ -57,12 +56,11 @@ class RankedList(NamedTuple):
 class ListKind:
     """What ranking and the screens need to know of one kind.
 
-    ``label`` is the short name, ``term`` the name of its values in the fusion, ``heading`` what the values
-    are and ``ordered_by`` the raw score that ranks a list. ``by_words``: its rows hold words of the query,
-    so keyword rescue may keep them, and its ranks say nothing on the scale of the score cut. ``weight`` is
-    its share in weighted fusion, ``ceiling`` its largest possible value (None: not known in advance).
-    ``only`` begins a sentence about an answer of this kind alone; ``unmatched`` says why a candidate is not
-    in a list, ``nothing`` that a list is empty.
+    ``label`` is the short name, ``term`` that of its values in the fusion, ``heading`` what the values are,
+    ``ordered_by`` the raw score that ranks a list. ``by_words``: its rows hold words of the query, so keyword
+    rescue may keep them, and its ranks are not on the scale of the score cut. ``weight`` is its share in
+    weighted fusion, ``ceiling`` its largest possible value (None: not known). ``only`` begins a sentence on
+    this kind alone; ``unmatched`` says why a candidate is not in a list, ``nothing`` that a list is empty.
     """
 
     label: str
@@ -80,8 +78,7 @@ class ListKind:
 
 
 def ranked_list(source: CandidateList, cut: int, owner: str, *, fused: bool) -> RankedList:
-    """Ranks and raw scores of a list. The key of a fused one does not name its vector space, so that it is
-    the same whichever is chosen; its term is that of its kind, with the same name after a colon."""
+    """The key of a fused list does not name its vector space, so that it is the same whichever is chosen."""
     ranks = {row.chunk_id: rank for rank, row in enumerate(source.rows, 1)}
     key = source.id.removesuffix(f":{source.space}")
     _, colon, name = key.partition(":")
@@ -115,15 +112,10 @@ def _text_formula(knobs: Knobs) -> str:
     }[knobs.text_score]
 
 
-def _text_ceiling(knobs: Knobs) -> float:
-    return 0.5 if knobs.text_score == "rank" else 1.0  # 1 / (1 + rank) begins at 0.5
-
-
 def _text_values(
     lst: RankedList, signals: Mapping[str, Signal], knobs: Knobs, members: Sequence[str]
 ) -> Values:
-    """With ``rank`` and ``one`` only rows inside the candidate cut count; with ``max`` every member with a
-    bm25 does (when ``fill_missing`` has supplied it)."""
+    """With ``rank`` and ``one`` only rows inside the cut count; with ``max`` every member with a bm25."""
     if knobs.text_score != "max":
         return {
             chunk_id: Value(
@@ -205,7 +197,7 @@ KINDS: Mapping[Kind, ListKind] = {
         unmatched="no word matched",
         nothing="no note holds a word of the query",
         weight=lambda knobs: knobs.weights[1],
-        ceiling=_text_ceiling,
+        ceiling=lambda knobs: 0.5 if knobs.text_score == "rank" else 1.0,  # 1 / (1 + rank) begins at 0.5
         formula=_text_formula,
         values=_text_values,
     ),

@@ -4,6 +4,7 @@ profiles."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
@@ -16,6 +17,8 @@ _T = TypeVar("_T", bound=KnobValue)
 
 #: Key of the :class:`KnobSpec` in the metadata of a field of ``Knobs``.
 SPEC = "knob"
+
+_SWITCH = dict.fromkeys(("on", "true", "yes", "1"), True) | dict.fromkeys(("off", "false", "no", "0"), False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +50,17 @@ class KnobSpec:
         """The typed value of a setting. Raises UsageError."""
         word = str(value).strip().lower()
         if self.kind == "switch":
-            if word in ("on", "true", "yes", "1"):
-                return True
-            if word in ("off", "false", "no", "0"):
-                return False
-            raise self._refuse(value)
-        if self.kind == "choice":
+            if word in _SWITCH:
+                return _SWITCH[word]
+        elif self.kind == "choice":
             if word in self.choices:
                 return word
-            raise self._refuse(value)
-        try:
-            number = float(word)  # of a bool: no number
-        except ValueError:
-            raise self._refuse(value) from None
-        if not self.low <= number <= self.high or (self.kind == "int" and number != int(number)):
-            raise self._refuse(value)
-        return int(number) if self.kind == "int" else number
-
-    def _refuse(self, value: object) -> UsageError:
-        return UsageError(f"{self.name} cannot be {value!r}: allowed is {self.allowed}.")
+        else:
+            with suppress(ValueError):  # also of True, which is no number here
+                number = float(word)
+                if self.low <= number <= self.high and (self.kind == "float" or number.is_integer()):
+                    return number if self.kind == "float" else int(number)
+        raise UsageError(f"{self.name} cannot be {value!r}: allowed is {self.allowed}.")
 
     def nudge(self, value: KnobValue, direction: int, large: bool = False) -> KnobValue:
         """The next value in a direction (+1, -1): the other switch position, the next choice, a step up."""

@@ -13,8 +13,6 @@ from openclaw_mem_engine.model import Note, Source
 from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
 
-TRACE_VERSION = 1
-
 _OUTCOME_KEYS = ("kind", "rank", "stage", "reason", "rescued")
 _DIVERSITY_KEYS = ("picked", "relevance", "similarity", "rival", "value")
 
@@ -25,10 +23,9 @@ StageKind = Literal["list", "fusion", "score", "order", "cut", "rescue", "count"
 
 
 class Operand(NamedTuple):
-    """One term of a score. ``add`` contributes ``value × weight``; ``mul`` multiplies the sum so far by
-    ``value`` (weight 1). ``label`` names the term: that of a list (``RankedList.term``), or the stage.
-    ``inputs`` hold the numbers that ``value`` was computed from, none where a list does not hold the
-    candidate; ``note`` then says why."""
+    """One term of a score: ``add`` contributes ``value × weight``, ``mul`` multiplies the sum so far by
+    ``value``. ``label`` is that of a list (``RankedList.term``) or the stage; ``inputs`` are what ``value``
+    was computed from, none where a list does not hold the candidate (``note`` says why)."""
 
     stage: str
     label: str
@@ -68,10 +65,9 @@ class Diversity(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One candidate. ``scores`` and ``ranks`` are keyed by list and stage: a list's key (``RankedList.key``)
-    holds its raw score and rank, its term the value that entered the fusion (where that is another number),
-    a stage the score after it (after an ``order`` stage its selection value), ``final`` the last one. Ranks
-    are from 1. Lists and stages that do not hold the candidate are absent."""
+    """One candidate. ``scores`` and ``ranks`` (from 1) are keyed by list and stage: a list's key has its raw
+    score and rank, its term the value that entered the fusion (where that is another number), a stage the
+    score after it (an ``order`` stage its selection value), ``final`` the last; absent if there is none."""
 
     chunk_id: str
     path: str
@@ -162,7 +158,7 @@ class Trace:
     def to_dict(self) -> dict[str, object]:
         """Versioned plain data, ready for JSON."""
         return {
-            "version": TRACE_VERSION,
+            "version": 1,
             "query": self.query,
             "knobs": self.knobs.to_dict(),
             "stages": [
