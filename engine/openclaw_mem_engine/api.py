@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.providers.spent import Spent as Spent
     from openclaw_mem_engine.providers.spent import summed as summed
     from openclaw_mem_engine.ranking.kinds import RankedList as RankedList
-    from openclaw_mem_engine.ranking.knob_table import KnobSpec as KnobSpec
-    from openclaw_mem_engine.ranking.knob_table import KnobValue as KnobValue
-    from openclaw_mem_engine.ranking.knob_table import parse_settings as parse_settings
     from openclaw_mem_engine.ranking.knobs import KNOBS as KNOBS
     from openclaw_mem_engine.ranking.knobs import PROFILES as PROFILES
     from openclaw_mem_engine.ranking.knobs import Knobs as Knobs
+    from openclaw_mem_engine.ranking.knobs import KnobSpec as KnobSpec
+    from openclaw_mem_engine.ranking.knobs import KnobValue as KnobValue
+    from openclaw_mem_engine.ranking.knobs import parse_settings as parse_settings
     from openclaw_mem_engine.ranking.knobs import profile as profile
     from openclaw_mem_engine.ranking.pipeline import rank as rank
     from openclaw_mem_engine.ranking.pool import Candidate as Candidate
@@ -109,8 +109,7 @@ _NAMES = {
     "providers.provider_state": "ProviderState",
     "providers.spent": "Spent summed",
     "ranking.kinds": "RankedList",
-    "ranking.knob_table": "KnobSpec KnobValue parse_settings",
-    "ranking.knobs": "KNOBS PROFILES Knobs profile",
+    "ranking.knobs": "KNOBS PROFILES KnobSpec KnobValue Knobs parse_settings profile",
     "ranking.pipeline": "rank",
     "ranking.pool": "Candidate Pool",
     "ranking.trace": "Operand Outcome Row Stage Trace recompute",

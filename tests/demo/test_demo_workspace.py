@@ -15,8 +15,7 @@ from openclaw_mem_engine.demo import ANCHOR, load_queries, write_demo
 from openclaw_mem_engine.demo.shifting import DATA, shift_dates, shift_days_for, shift_epochs
 from openclaw_mem_engine.demo.workspace import MANIFEST
 from openclaw_mem_engine.errors import WorkspaceError
-from openclaw_mem_engine.ranking.knob_table import parse_settings
-from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.knobs import Knobs, parse_settings
 
 TODAY = datetime.date(2027, 8, 14)
 DAILY = re.compile(r"\d{4}-\d\d-\d\d\.md")

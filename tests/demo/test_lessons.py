@@ -11,7 +11,7 @@ from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.demo import ANCHOR, load_queries, write_demo
 from openclaw_mem_engine.demo.queries import SuggestedQuery
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.ranking.knob_table import parse_settings
+from openclaw_mem_engine.ranking.knobs import parse_settings
 from support.memories import open_memory
 
 NOON = datetime.datetime.combine(ANCHOR, datetime.time(12), datetime.UTC).timestamp()

@@ -10,8 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.ranking.knob_table import KnobSpec, parse_settings
-from openclaw_mem_engine.ranking.knobs import KNOBS, PROFILES, WORKBENCH, Knobs, profile, spec
+from openclaw_mem_engine.ranking.knobs import (
+    KNOBS,
+    PROFILES,
+    WORKBENCH,
+    Knobs,
+    KnobSpec,
+    parse_settings,
+    profile,
+    spec,
+)
 
 
 def test_every_knob_but_the_profile_is_in_the_table() -> None:

@@ -8,7 +8,7 @@ import lab_world as world
 import pytest
 
 from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs
-from openclaw_mem_engine.ranking.pipeline import STAGES, run
+from openclaw_mem_engine.ranking.pipeline import STAGES, rank
 from openclaw_mem_engine.ranking.pool import CandidateList, ListRow, Pool
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Operand, recompute
@@ -38,14 +38,11 @@ def rerank(pipeline: RankingState) -> None:
         item.operands = (*item.operands, Operand("rerank", "blend", "mul", value, 1.0, {}))
         item.score *= value
         item.scores["rerank"] = item.score
-    entered = len(pipeline.ranked)
     moved = pipeline.reorder("rerank", sorted(pipeline.ranked, key=lambda item: -item.score))
     pipeline.record(
         "rerank",
         "score × rerank score",
         {},
-        entered,
-        entered,
         changed=moved,
         kind="score",
         label="blend",
@@ -111,7 +108,7 @@ def test_a_stage_that_no_profile_has_is_drawn_too() -> None:
     knobs = Knobs().set({"min_score": 0})
     names = PROFILES["documented"].stages
     stages = [STAGES[name] for name in names]
-    trace = run(pool, knobs, [*stages[:2], rerank, *stages[2:]])
+    trace = rank(pool, knobs, [*stages[:2], rerank, *stages[2:]])
     plain = view_of(pool, knobs)
     view = replace(plain, trace=trace)
     assert [row.chunk_id for row in trace.returned] == ["c2", "c0", "c1"]

@@ -14,7 +14,7 @@ from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.show import Row
-    from openclaw_mem_engine.ranking.knob_table import KnobValue
+    from openclaw_mem_engine.ranking.knobs import KnobValue
 
 
 def run(arguments: Namespace) -> int:

@@ -142,7 +142,7 @@ def _run_lessons(
 
 def _both_runs(memory: Memory, lesson: SuggestedQuery, token: threading.Event) -> list[_Run]:
     """The run that shows the lesson, and the one to compare it with."""
-    from openclaw_mem_engine.ranking.knob_table import parse_settings
+    from openclaw_mem_engine.ranking.knobs import parse_settings
 
     return [
         (settings, memory.search(lesson.query, memory.knobs.set(parse_settings(list(settings))), token))

@@ -98,7 +98,7 @@ def format_of(arguments: Namespace) -> str:
 def knobs_of(memory: Memory, arguments: Namespace) -> Knobs:
     """The configured ranking with the options over it. ``--profile`` means that profile as it is, without
     the configuration's own values. Raises UsageError."""
-    from openclaw_mem_engine.ranking.knob_table import parse_settings
+    from openclaw_mem_engine.ranking.knobs import parse_settings
 
     changes = parse_settings(arguments.set)
     if arguments.profile is not None:

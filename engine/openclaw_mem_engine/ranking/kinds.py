@@ -5,7 +5,7 @@ A retriever of a new kind (grep, say) is one more entry of :data:`KINDS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,8 +16,7 @@ _NO_SIGNAL = Signal()
 
 
 class Value(NamedTuple):
-    """What one list says of one candidate: ``value`` enters the fusion, ``inputs`` are what it was computed
-    from, first of all the rank or the raw score."""
+    """What a list says of a candidate: ``value`` enters the fusion, ``inputs`` are what it was made of."""
 
     value: float
     inputs: Mapping[str, float]
@@ -57,12 +56,11 @@ class RankedList(NamedTuple):
 class ListKind:
     """What ranking and the screens need to know of one kind.
 
-    ``label`` is the short name, ``term`` the name of its values in the fusion, ``heading`` what the values
-    are and ``ordered_by`` the raw score that ranks a list. ``by_words``: its rows hold words of the query,
-    so keyword rescue may keep them, and its ranks say nothing on the scale of the score cut. ``weight`` is
-    its share in weighted fusion, ``ceiling`` its largest possible value (None: not known in advance).
-    ``only`` begins a sentence about an answer of this kind alone; ``unmatched`` says why a candidate is not
-    in a list, ``nothing`` that a list is empty.
+    ``label`` is the short name, ``term`` that of its values in the fusion, ``heading`` what the values are,
+    ``ordered_by`` the raw score that ranks a list. ``by_words``: its rows hold words of the query, so keyword
+    rescue may keep them, and its ranks are not on the scale of the score cut. ``weight`` is its share in
+    weighted fusion, ``ceiling`` its largest possible value (None: not known). ``only`` begins a sentence on
+    this kind alone; ``unmatched`` says why a candidate is not in a list, ``nothing`` that a list is empty.
     """
 
     label: str
@@ -80,8 +78,7 @@ class ListKind:
 
 
 def ranked_list(source: CandidateList, cut: int, owner: str, *, fused: bool) -> RankedList:
-    """Ranks and raw scores of a list. The key of a fused one does not name its vector space, so that it is
-    the same whichever is chosen; its term is that of its kind, with the same name after a colon."""
+    """The key of a fused list does not name its vector space, so that it is the same whichever is chosen."""
     ranks = {row.chunk_id: rank for rank, row in enumerate(source.rows, 1)}
     key = source.id.removesuffix(f":{source.space}")
     _, colon, name = key.partition(":")
@@ -91,11 +88,16 @@ def ranked_list(source: CandidateList, cut: int, owner: str, *, fused: bool) -> 
     )
 
 
-def _true_score(lst: RankedList, chunk_id: str, filled: float | None, knobs: Knobs) -> float | None:
-    """The raw score of a candidate: its row inside the cut, or (``fill_missing``) the true score."""
-    if lst.inside(chunk_id):
-        return lst.raw[chunk_id]
-    return lst.raw.get(chunk_id, filled) if knobs.fill_missing else None
+def _true_scores(
+    lst: RankedList, signals: Mapping[str, Signal], knobs: Knobs, members: Sequence[str]
+) -> Iterator[tuple[str, float, float | None]]:
+    """(chunk id, raw score, best line) of the members with a row inside the cut, or (``fill_missing``) a true
+    score."""
+    for chunk_id in members:
+        signal = signals.get(chunk_id, _NO_SIGNAL)
+        raw = lst.raw.get(chunk_id, signal.raw) if knobs.fill_missing or lst.inside(chunk_id) else None
+        if raw is not None:
+            yield chunk_id, raw, signal.line
 
 
 # -- lexical ------------------------------------------------------------------------------------------------
@@ -110,15 +112,10 @@ def _text_formula(knobs: Knobs) -> str:
     }[knobs.text_score]
 
 
-def _text_ceiling(knobs: Knobs) -> float:
-    return 0.5 if knobs.text_score == "rank" else 1.0  # 1 / (1 + rank) begins at 0.5
-
-
 def _text_values(
     lst: RankedList, signals: Mapping[str, Signal], knobs: Knobs, members: Sequence[str]
 ) -> Values:
-    """With ``rank`` and ``one`` only rows inside the candidate cut count; with ``max`` every member with a
-    bm25 does (when ``fill_missing`` has supplied it)."""
+    """With ``rank`` and ``one`` only rows inside the cut count; with ``max`` every member with a bm25."""
     if knobs.text_score != "max":
         return {
             chunk_id: Value(
@@ -128,13 +125,10 @@ def _text_values(
             for chunk_id in members
             if lst.inside(chunk_id)
         }
-    mixed = {}
-    for chunk_id in members:
-        signal = signals.get(chunk_id, _NO_SIGNAL)
-        bm25 = _true_score(lst, chunk_id, signal.raw, knobs)
-        if bm25 is not None:
-            line = signal.line or 0.0
-            mixed[chunk_id] = (bm25 + knobs.line_text * line, bm25, line)
+    mixed = {
+        chunk_id: (bm25 + knobs.line_text * (line or 0.0), bm25, line or 0.0)
+        for chunk_id, bm25, line in _true_scores(lst, signals, knobs, members)
+    }
     top = max((total for total, *_ in mixed.values()), default=0.0)
     return {
         chunk_id: Value(
@@ -160,25 +154,19 @@ def _vector_values(
     """Cosine with the best line's share, as it is or spread from 0 to 1."""
     share = knobs.line_vector
     mixed = {}
-    for chunk_id in members:
-        signal = signals.get(chunk_id, _NO_SIGNAL)
-        cosine = _true_score(lst, chunk_id, signal.raw, knobs)
-        if cosine is not None:
-            # Without a line vector the chunk's own cosine is used, so that the share changes nothing.
-            line = cosine if signal.line is None else signal.line
-            mixed[chunk_id] = ((1 - share) * cosine + share * line, cosine, line)
-    if knobs.vector_score == "cosine":
-        return {
-            chunk_id: Value(total, {"cosine": cosine, "line": line, "line_share": share})
-            for chunk_id, (total, cosine, line) in mixed.items()
-        }
-    low = min((total for total, *_ in mixed.values()), default=0.0)
-    high = max((total for total, *_ in mixed.values()), default=0.0)
-    spread = high - low
+    for chunk_id, cosine, line in _true_scores(lst, signals, knobs, members):
+        # Without a line vector the chunk's own cosine is used, so that the share changes nothing.
+        best = cosine if line is None else line
+        mixed[chunk_id] = ((1 - share) * cosine + share * best, cosine, best)
+    low, spread, limits = 0.0, 1.0, dict[str, float]()
+    if mixed and knobs.vector_score == "minmax":
+        totals = [total for total, *_ in mixed.values()]
+        low, high = min(totals), max(totals)
+        spread, limits = high - low, {"min": low, "max": high}
     return {
         chunk_id: Value(
             (total - low) / spread if spread > 0 else 0.0,
-            {"cosine": cosine, "line": line, "line_share": share, "min": low, "max": high},
+            {"cosine": cosine, "line": line, "line_share": share, **limits},
         )
         for chunk_id, (total, cosine, line) in mixed.items()
     }
@@ -209,7 +197,7 @@ KINDS: Mapping[Kind, ListKind] = {
         unmatched="no word matched",
         nothing="no note holds a word of the query",
         weight=lambda knobs: knobs.weights[1],
-        ceiling=_text_ceiling,
+        ceiling=lambda knobs: 0.5 if knobs.text_score == "rank" else 1.0,  # 1 / (1 + rank) begins at 0.5
         formula=_text_formula,
         values=_text_values,
     ),

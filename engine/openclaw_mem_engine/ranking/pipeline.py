@@ -6,19 +6,18 @@ from collections.abc import Callable, Iterable, Mapping
 
 from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.stages import cuts, decay, fusion, mmr
+from openclaw_mem_engine.ranking.stages import cuts, mmr, scores
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
 
-#: A stage changes scores or order, or drops candidates with a reason, and records itself. One that its knob
-#: switches off returns at once and is not part of the trace.
+#: Changes scores or order, or drops candidates with a reason, and records itself (unless switched off).
 StageFunction = Callable[[RankingState], None]
 
 #: What a profile can name (see ``ranking.knobs.Profile``).
 STAGES: Mapping[str, StageFunction] = {
-    "candidates": fusion.take_candidates,
-    "fusion": fusion.fuse,
-    "decay": decay.decay_scores,
+    "candidates": scores.take_candidates,
+    "fusion": scores.fuse,
+    "decay": scores.decay_scores,
     "mmr": mmr.diversify,
     "min_score": cuts.cut_by_score,
     "rescue": cuts.rescue_keyword_hits,
@@ -26,18 +25,13 @@ STAGES: Mapping[str, StageFunction] = {
 }
 
 
-def rank(pool: Pool, knobs: Knobs) -> Trace:
-    """Rank a pool with the stages of the knobs' profile.
+def rank(pool: Pool, knobs: Knobs, stages: Iterable[StageFunction] | None = None) -> Trace:
+    """Rank a pool with these stages, by default those of the knobs' profile.
 
     Every candidate of the pool appears in the trace, returned or with the stage and reason that dropped it.
     Cost: about a millisecond for the default pool. Thread-safe; does not block.
     """
-    return run(pool, knobs, (STAGES[name] for name in PROFILES[knobs.profile].stages))
-
-
-def run(pool: Pool, knobs: Knobs, stages: Iterable[StageFunction]) -> Trace:
-    """Rank a pool with these stages in this order."""
     state = RankingState(pool, knobs)
-    for stage in stages:
+    for stage in stages or [STAGES[name] for name in PROFILES[knobs.profile].stages]:
         state.run(stage)
     return state.trace()

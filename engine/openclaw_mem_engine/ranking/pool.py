@@ -53,8 +53,7 @@ class Candidate:
 
 
 class ListRow(NamedTuple):
-    """One row of a list; its rank is its position in the list, from 1. ``raw`` is larger-is-better:
-    negated FTS5 bm25 (>= 0) or cosine similarity (-1..1)."""
+    """One row of a list, best first. ``raw``: negated FTS5 bm25 (>= 0) or cosine similarity (-1..1)."""
 
     chunk_id: str
     raw: float
@@ -64,16 +63,12 @@ class ListRow(NamedTuple):
 class CandidateList:
     """One ranked list of chunks.
 
-    ``id`` is unique in a pool: the retriever ("bm25", "vector"), and for a further query or vector space of
-    the same retriever its name after a colon ("bm25:expanded"). ``query`` is what was really searched for
-    (the full-text expression, or the text that was embedded), ``words`` the tokens of a lexical one.
-    ``weight`` (above 0) is its share among the lists of its kind, and its factor in RRF. ``matched`` is
-    how many chunks matched in all, None where the store knows only that there are more than it returned.
-    ``milliseconds`` is wall time. ``label`` is the name on screens (5 letters fit), by default that of its
-    kind.
-
-    ``space_number`` counts vector spaces: 0 is the primary's (or that of its fallback), None is a list that
-    belongs to no space. ``space`` names whose vectors were compared, "" for the primary's.
+    ``id`` is unique in a pool: the retriever ("bm25"), and for a further query or vector space its name after
+    a colon ("bm25:expanded"). ``query`` is the full-text expression or the text that was embedded, ``words``
+    the tokens of a lexical one. ``weight`` (above 0) is the share among the lists of its kind, and the factor
+    in RRF. ``matched`` counts the chunks that matched in all, None when unknown. ``milliseconds`` is wall
+    time, ``label`` the name on screens (5 letters fit), by default the kind's. ``space_number`` 0 is the
+    primary's vector space (or its fallback's), None no space; ``space`` names it, "" for the primary's.
     """
 
     id: str
@@ -90,9 +85,8 @@ class CandidateList:
 
 
 class Signal(NamedTuple):
-    """What is known of one chunk for the query of one list, beyond its rank in it: ``raw`` is its true score,
-    also of a chunk outside the list; ``line`` is the score of its best single line. None: not computed, or
-    does not exist."""
+    """The true score of a chunk for the query of a list, also of one outside the list, and the score of its
+    best single line. None: not computed, or does not exist."""
 
     raw: float | None = None
     line: float | None = None
@@ -102,9 +96,8 @@ class Signal(NamedTuple):
 class Pool:
     """Everything ``rank()`` needs, and nothing that can change.
 
-    ``candidates`` and ``rerank_scores`` are keyed by chunk id, ``signals`` by list id and then chunk id (only
-    for profiles that mix true scores). ``now`` is epoch seconds (the clock of the answer: ranking has none
-    of its own). ``timings`` are milliseconds by step, in the order in which they were spent.
+    ``candidates`` and ``rerank_scores`` are keyed by chunk id, ``signals`` by list id and then chunk id.
+    ``now`` is epoch seconds (ranking has no clock); ``timings`` are milliseconds by step, in their order.
     """
 
     query: str

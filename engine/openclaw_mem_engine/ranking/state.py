@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from time import perf_counter
-from typing import NamedTuple
 
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import RankedList
@@ -30,34 +28,14 @@ class Ranked:
     diversity: Diversity | None = None
 
 
-class _Drop(NamedTuple):
-    """``step`` counts stages down: what a later one dropped was nearer to being returned."""
-
-    step: int
-    order: float
-    chunk_id: str
-    outcome: Outcome
-
-
-#: Key, ranks and raw scores of a list.
-_Numbers = tuple[str, Mapping[str, int], Mapping[str, float]]
-
-
-class Displacement(NamedTuple):
-    """What an order stage says of a candidate that its score alone would have kept."""
-
-    stage: str
-    label: str
-    reason: Callable[[Ranked], str]
-
-
 class RankingState:
     """A stage reads and changes ``ranked`` (best first) with :meth:`reorder`, :meth:`drop` and
     :meth:`restore`, and records itself with :meth:`record`.
 
     Stages tell later cuts what they know: ``why_low`` and ``why_late`` hold functions that explain a low
-    score or a late rank (an empty text: not the cause); the latest stage is asked first. ``no_cut`` says why
-    a score cut has no meaning for these scores, None when it has one.
+    score or a late rank (an empty text: not the cause); the latest stage is asked first. ``why_displaced``
+    gives stage, label and reason of a drop that the score alone would not have caused. ``no_cut`` says why a
+    score cut has no meaning for these scores, None when it has one.
     """
 
     def __init__(self, pool: Pool, knobs: Knobs) -> None:
@@ -70,17 +48,18 @@ class RankingState:
         self.no_cut: str | None = None
         self.why_low: list[Callable[[Ranked], str]] = []
         self.why_late: list[Callable[[Ranked], str]] = []
-        self.displaced: Displacement | None = None
+        self.why_displaced: Callable[[Ranked], tuple[str, str, str]] | None = None
         self._scored: dict[str, Ranked] = {}
-        self._drops: dict[str, _Drop] = {}
+        # For each stage that ran, by chunk id: what orders its drops, and the outcome.
+        self._drops: list[dict[str, tuple[float, Outcome]]] = []
         self._stages: list[Stage] = []
-        self._step = 0
         self._start = 0.0
+        self._entered = 0
 
     def run(self, stage: Callable[[RankingState], None]) -> None:
         """Run one stage; its record carries the time since here."""
-        self._step += 1
-        self._start = perf_counter()
+        self._drops.append({})
+        self._start, self._entered = perf_counter(), len(self.ranked)
         stage(self)
 
     def add(self, items: Iterable[Ranked]) -> None:
@@ -99,16 +78,17 @@ class RankingState:
     def drop(self, chunk_id: str, stage: str, label: str, reason: str, order: float) -> None:
         """A candidate is not returned: ``reason`` is shown, ``order`` sorts what one stage dropped. The
         stage takes it out of ``ranked`` itself."""
-        outcome = Outcome("dropped", None, stage, reason, False, label)
-        self._drops[chunk_id] = _Drop(-self._step, order, chunk_id, outcome)
+        self._drops[-1][chunk_id] = order, Outcome("dropped", None, stage, reason, False, label)
 
     def dropped_scores(self) -> list[Ranked]:
         """Scored candidates that were dropped so far, in the order of dropping."""
-        return [self._scored[chunk_id] for chunk_id in self._drops if chunk_id in self._scored]
+        dropped = (chunk_id for drops in self._drops for chunk_id in drops)
+        return [self._scored[chunk_id] for chunk_id in dropped if chunk_id in self._scored]
 
     def restore(self, item: Ranked) -> None:
         """A dropped candidate is returned after all, behind those that passed."""
-        del self._drops[item.chunk_id]
+        for drops in self._drops:
+            drops.pop(item.chunk_id, None)
         item.rescued = True
         self.ranked.append(item)
 
@@ -117,68 +97,61 @@ class RankingState:
         name: str,
         formula: str,
         constants: dict[str, float | str | bool],
-        entered: int,
-        left: int,
         *,
         kind: StageKind,
         label: str,
         heading: str,
+        entered: int | None = None,
+        left: int | None = None,
         changed: int = 0,
         note: str = "",
         limit: float | None = None,
         milliseconds: float | None = None,
     ) -> None:
-        """Add a stage to the trace. Its time is that since the stage began, if not given."""
+        """Add a stage to the trace. What entered is what was ranked when it began, what left what is ranked
+        now, and its time that since it began, if not given."""
+        entered = self._entered if entered is None else entered
+        left = len(self.ranked) if left is None else left
         spent = (perf_counter() - self._start) * 1000 if milliseconds is None else milliseconds
         self._stages.append(
             Stage(name, formula, constants, entered, left, changed, spent, note, kind, label, heading, limit)
         )
 
-    # -- the trace ------------------------------------------------------------------------------------------
-
     def trace(self) -> Trace:
         """The explanation of everything that happened: a row for every candidate of the pool."""
-        lists = [(lst.key, lst.ranks, lst.raw) for lst in (*self.lists, *self.shown_lists)]
-        rows = [
-            self._row(item.chunk_id, lists, Outcome("returned", at, rescued=item.rescued))
+        outcomes = {
+            item.chunk_id: Outcome("returned", at, rescued=item.rescued)
             for at, item in enumerate(self.ranked, 1)
-        ]
-        dropped = sorted(self._drops.values(), key=itemgetter(0, 1))
-        rows.extend(self._row(drop.chunk_id, lists, drop.outcome) for drop in dropped)
-        return Trace(
-            self.pool.query,
-            self.knobs,
-            tuple(self._stages),
-            tuple(rows),
-            tuple(self.notes),
-            tuple(self.lists),
-            tuple(self.shown_lists),
-        )
-
-    def _row(self, chunk_id: str, lists: Sequence[_Numbers], outcome: Outcome) -> Row:
-        candidate = self.pool.candidates[chunk_id]
-        scores: dict[str, float] = {}
-        ranks: dict[str, int] = {}
-        for key, ranks_of, raw in lists:
-            rank = ranks_of.get(chunk_id)
-            if rank is not None:
-                scores[key] = raw[chunk_id]
-                ranks[key] = rank
-        item = self._scored.get(chunk_id)
-        if item is not None:
-            scores.update(item.scores)
-            scores["final"] = item.score
-            ranks.update(item.ranks)
-            ranks["final"] = item.rank
-        return Row(
-            chunk_id,
-            candidate.path,
-            candidate.start_line,
-            candidate.end_line,
-            candidate.source,
-            scores,
-            ranks,
-            item.operands if item is not None else (),
-            outcome,
-            item.diversity if item is not None else None,
-        )
+        }
+        for drops in reversed(self._drops):  # what a later stage dropped was nearer to being returned
+            dropped = sorted(drops.items(), key=lambda drop: drop[1][0])
+            outcomes.update((chunk_id, outcome) for chunk_id, (_, outcome) in dropped)
+        lists = [(lst.key, lst.ranks, lst.raw) for lst in (*self.lists, *self.shown_lists)]
+        rows = []
+        for chunk_id, outcome in outcomes.items():
+            scores: dict[str, float] = {}
+            ranks: dict[str, int] = {}
+            for key, by_id, raw in lists:
+                if chunk_id in by_id:
+                    scores[key], ranks[key] = raw[chunk_id], by_id[chunk_id]
+            item = self._scored.get(chunk_id)
+            if item is not None:
+                scores |= {**item.scores, "final": item.score}
+                ranks |= {**item.ranks, "final": item.rank}
+            at = self.pool.candidates[chunk_id]
+            rows.append(
+                Row(
+                    chunk_id,
+                    at.path,
+                    at.start_line,
+                    at.end_line,
+                    at.source,
+                    scores,
+                    ranks,
+                    item.operands if item is not None else (),
+                    outcome,
+                    item.diversity if item is not None else None,
+                )
+            )
+        parts = (tuple(self._stages), tuple(rows), tuple(self.notes))
+        return Trace(self.pool.query, self.knobs, *parts, tuple(self.lists), tuple(self.shown_lists))

@@ -13,10 +13,8 @@ from openclaw_mem_engine.model import Note, Source
 from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
 
-TRACE_VERSION = 1
-
+_OUTCOME_KEYS = ("kind", "rank", "stage", "reason", "rescued")
 _DIVERSITY_KEYS = ("picked", "relevance", "similarity", "rival", "value")
-
 
 #: What a stage does: ``list`` is a candidate list and its cut, ``fusion`` makes scores out of lists,
 #: ``score`` changes scores, ``order`` the order only, ``cut`` drops by score, ``rescue`` takes back what was
@@ -25,10 +23,9 @@ StageKind = Literal["list", "fusion", "score", "order", "cut", "rescue", "count"
 
 
 class Operand(NamedTuple):
-    """One term of a score. ``add`` contributes ``value × weight``; ``mul`` multiplies the sum so far by
-    ``value`` (weight 1). ``label`` names the term: that of a list (``RankedList.term``), or the stage.
-    ``inputs`` hold the numbers that ``value`` was computed from, none where a list does not hold the
-    candidate; ``note`` then says why."""
+    """One term of a score: ``add`` contributes ``value × weight``, ``mul`` multiplies the sum so far by
+    ``value``. ``label`` is that of a list (``RankedList.term``) or the stage; ``inputs`` are what ``value``
+    was computed from, none where a list does not hold the candidate (``note`` says why)."""
 
     stage: str
     label: str
@@ -68,10 +65,9 @@ class Diversity(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One candidate. ``scores`` and ``ranks`` are keyed by list and stage: a list's key (``RankedList.key``)
-    holds its raw score and rank, its term the value that entered the fusion (where that is another number),
-    a stage the score after it (after an ``order`` stage its selection value), ``final`` the last one. Ranks
-    are from 1. Lists and stages that do not hold the candidate are absent."""
+    """One candidate. ``scores`` and ``ranks`` (from 1) are keyed by list and stage: a list's key has its raw
+    score and rank, its term the value that entered the fusion (where that is another number), a stage the
+    score after it (an ``order`` stage its selection value), ``final`` the last; absent if there is none."""
 
     chunk_id: str
     path: str
@@ -162,7 +158,7 @@ class Trace:
     def to_dict(self) -> dict[str, object]:
         """Versioned plain data, ready for JSON."""
         return {
-            "version": TRACE_VERSION,
+            "version": 1,
             "query": self.query,
             "knobs": self.knobs.to_dict(),
             "stages": [
@@ -184,16 +180,7 @@ class Trace:
 
 
 def _row_dict(row: Row) -> dict[str, object]:
-    outcome = row.outcome
-    result: dict[str, object] = {"kind": outcome.kind}
-    if outcome.rank is not None:
-        result["rank"] = outcome.rank
-    if outcome.stage is not None:
-        result["stage"] = outcome.stage
-    if outcome.reason is not None:
-        result["reason"] = outcome.reason
-    if outcome.rescued:
-        result["rescued"] = True
+    outcome = zip(_OUTCOME_KEYS, row.outcome, strict=False)
     return {
         "chunkId": row.chunk_id,
         "path": row.path,
@@ -203,19 +190,10 @@ def _row_dict(row: Row) -> dict[str, object]:
         "scores": dict(row.scores),
         "ranks": dict(row.ranks),
         "operands": [
-            {
-                "stage": o.stage,
-                "label": o.label,
-                "op": o.op,
-                "value": o.value,
-                "weight": o.weight,
-                "inputs": dict(o.inputs),
-                **({"note": o.note} if o.note else {}),
-            }
-            for o in row.operands
+            {key: value for key, value in o._asdict().items() if key != "note" or value} for o in row.operands
         ],
         **({"mmr": dict(zip(_DIVERSITY_KEYS, row.diversity, strict=True))} if row.diversity else {}),
-        "outcome": result,
+        "outcome": {key: value for key, value in outcome if value not in (None, False)},
     }
 
 

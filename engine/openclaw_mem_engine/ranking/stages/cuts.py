@@ -15,15 +15,16 @@ def cut_by_score(state: RankingState) -> None:
         state.ranked = [item for item in before if item.score >= minimum]
         for item in before:
             if item.score < minimum:
-                state.drop(item.chunk_id, "min_score", "min", _below(state, item), -item.score)
+                reason = f"{item.score:.3f} is below {minimum:g}, short by {minimum - item.score:.3f}"
+                state.drop(
+                    item.chunk_id, "min_score", "min", _joined(reason, state.why_low, item), -item.score
+                )
     elif minimum > 0:
         state.notes.append(Note("cut-not-applied", no_cut + "."))
     state.record(
         "min_score",
         f"score ≥ {minimum:g}" if no_cut is None else "not applied",
         {"min_score": minimum},
-        len(before),
-        len(state.ranked),
         note=no_cut or "",
         kind="cut",
         label="min",
@@ -32,32 +33,23 @@ def cut_by_score(state: RankingState) -> None:
     )
 
 
-def _below(state: RankingState, item: Ranked) -> str:
-    minimum = state.knobs.min_score
-    reason = f"{item.score:.3f} is below {minimum:g}, short by {minimum - item.score:.3f}"
-    return _joined(reason, state.why_low, item)
-
-
 def rescue_keyword_hits(state: RankingState) -> None:
     """Take back keyword hits below the score cut: all of them when nothing passed (``when-empty``), or to
     fill free result slots (``fill``)."""
     knobs, passed = state.knobs, len(state.ranked)
     if knobs.keyword_rescue == "off" or state.no_cut is not None:
         return
-    wanted = knobs.keyword_rescue == "fill" or not passed
+    fills = knobs.keyword_rescue == "fill"
     terms = {lst.term for lst in state.lists if lst.kind.by_words}
     # An operand without inputs is an absence.
     hits = [i for i in state.dropped_scores() if any(o.label in terms and o.inputs for o in i.operands)]
-    saved = hits[: max(0, knobs.max_results - passed)] if wanted else []
+    saved = hits[: max(0, knobs.max_results - passed)] if fills or not passed else []
     for item in saved:
         state.restore(item)
-    when_empty = knobs.keyword_rescue == "when-empty"
     state.record(
         "rescue",
-        "keyword hits kept when nothing passes" if when_empty else "free slots filled",
+        "free slots filled" if fills else "keyword hits kept when nothing passes",
         {"keyword_rescue": knobs.keyword_rescue},
-        passed,
-        len(state.ranked),
         changed=len(saved),
         kind="rescue",
         label="rescue",
@@ -68,14 +60,14 @@ def rescue_keyword_hits(state: RankingState) -> None:
 def cut_by_count(state: RankingState) -> None:
     """Keep the first ``max_results``. What its score alone would have kept was displaced by the stage that
     changed the order, which names the reason."""
-    most, displaced, before = state.knobs.max_results, state.displaced, state.ranked
+    most, why_displaced, before = state.knobs.max_results, state.why_displaced, state.ranked
     by_score: set[str] = set()
-    if displaced is not None:
+    if why_displaced is not None:
         passed = sorted((i for i in before if not i.rescued), key=lambda item: -item.score)
         by_score = {item.chunk_id for item in passed[:most]}
     for item in before[most:]:
-        if displaced is not None and item.chunk_id in by_score:
-            state.drop(item.chunk_id, displaced.stage, displaced.label, displaced.reason(item), item.rank)
+        if why_displaced is not None and item.chunk_id in by_score:
+            state.drop(item.chunk_id, *why_displaced(item), item.rank)
         else:
             reason = _joined(f"rank {item.rank}, the first {most} are returned", state.why_late, item)
             state.drop(item.chunk_id, "max_results", "max", reason, item.rank)
@@ -84,8 +76,6 @@ def cut_by_count(state: RankingState) -> None:
         "max_results",
         f"first {most}",
         {"max_results": most},
-        len(before),
-        len(state.ranked),
         kind="count",
         label="max",
         heading="out: past the last result",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from openclaw_mem_engine.model import snippet_of
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.state import Displacement, Ranked, RankingState
+from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Diversity
 from openclaw_mem_engine.sanitize import CJK
 
@@ -39,9 +39,8 @@ TOKENISERS: dict[str, Callable[[str], frozenset[str]]] = {"ascii": ascii_tokens,
 
 
 def bitsets(token_sets: Iterable[frozenset[str]], positions: dict[str, int] | None = None) -> list[int]:
-    """One integer for each text, one bit for each distinct token, so that ``|A ∩ B|`` is
-    ``(a & b).bit_count()``. ``positions`` holds the bit of each token so far, and is added to: sets made with
-    the same ones can be compared."""
+    """One integer for each text, one bit for each distinct token: ``|A ∩ B|`` is ``(a & b).bit_count()``.
+    ``positions``, the bit of each token, is added to: sets made with the same ones can be compared."""
     positions = {} if positions is None else positions
     result = []
     for tokens in token_sets:
@@ -50,13 +49,6 @@ def bitsets(token_sets: Iterable[frozenset[str]], positions: dict[str, int] | No
             bits |= 1 << positions.setdefault(token, len(positions))
         result.append(bits)
     return result
-
-
-def jaccard(a: int, b: int) -> float:
-    """Similarity of two bitsets, 0 to 1. Two empty sets count as equal (1), as in the original."""
-    shared = (a & b).bit_count()
-    union = a.bit_count() + b.bit_count() - shared
-    return shared / union if union else 1.0
 
 
 class Selection(NamedTuple):
@@ -86,8 +78,7 @@ def mmr_order(
     lam = min(1.0, max(0.0, lam))
     if not scores:
         return []
-    low, high = min(scores), max(scores)
-    spread = high - low
+    low, spread = min(scores), max(scores) - min(scores)
     relevance = [(s - low) / spread if spread else 1.0 for s in scores]
     counts = [bits.bit_count() for bits in sets]
     similarity = [0.0] * len(scores)
@@ -97,7 +88,8 @@ def mmr_order(
     ordered: list[Selection] = []
 
     def refresh(index: int) -> float:
-        """Bring a candidate's largest similarity up to date with the picks made since the last refresh."""
+        """Bring a candidate's largest similarity up to date with the picks made since the last refresh, and
+        return its value. Similarity is Jaccard's; two empty sets are equal, as in the original."""
         bits, count, best = sets[index], counts[index], similarity[index]
         for other in picked[seen[index] :]:
             shared = (bits & sets[other]).bit_count()
@@ -152,14 +144,12 @@ def diversify(state: RankingState) -> None:
         item.scores["mmr"] = chosen.value
         item.diversity = Diversity(chosen.picked, chosen.relevance, chosen.similarity, nearest, chosen.value)
     state.reorder("mmr", [before[chosen.position] for chosen in order])
-    state.displaced = Displacement("mmr", "mmr", _why_displaced)
+    state.why_displaced = _why_displaced
     moved = sum(1 for at, chosen in enumerate(order) if chosen.picked and chosen.position != at)
     state.record(
         "mmr",
         "λ × relevance − (1 − λ) × largest similarity to a chosen hit",
         {"lambda": knobs.mmr_lambda, "tokens": knobs.mmr_tokens},
-        len(before),
-        len(before),
         changed=moved,
         kind="order",
         label="mmr",
@@ -167,11 +157,12 @@ def diversify(state: RankingState) -> None:
     )
 
 
-def _why_displaced(item: Ranked) -> str:
+def _why_displaced(item: Ranked) -> tuple[str, str, str]:
     seen = item.diversity
     if seen is None or seen.nearest is None:
-        return "by score alone it was in; MMR preferred more different hits"
-    return f"too close to {seen.nearest} (similarity {seen.similarity:.2f}); by score alone it was in"
+        return "mmr", "mmr", "by score alone it was in; MMR preferred more different hits"
+    near = f"too close to {seen.nearest} (similarity {seen.similarity:.2f})"
+    return "mmr", "mmr", f"{near}; by score alone it was in"
 
 
 def token_bitsets(pool: Pool, kind: str, ids: Sequence[str]) -> list[int]:

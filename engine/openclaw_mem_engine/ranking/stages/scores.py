@@ -1,10 +1,12 @@
-"""From candidate lists to one score: which lists and rows take part, and how their values are combined."""
+"""The score of a candidate: which lists take part, how their values are combined, and temporal decay."""
 
 from __future__ import annotations
 
+import math
+
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Value, Values, ranked_list
-from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES
+from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Pool
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Operand
 
@@ -31,22 +33,24 @@ def take_candidates(state: RankingState) -> None:
             lst.key,
             lst.kind.ordered_by,
             constants,
-            rows,
-            min(rows, lst.cut),
             kind="list",
             label=lst.label,
             heading=lst.kind.heading,
+            entered=rows,
+            left=min(rows, lst.cut),
             milliseconds=source.milliseconds,
         )
     members = set(_members(state))
+    lists = [(lst.ranks, lst.key) for lst in state.lists]
     tail = f"; the pool takes the first {knobs.candidates} of each list"
     for chunk_id in state.pool.candidates:
         if chunk_id in members:
             continue
-        found = sorted([(lst.ranks[chunk_id], lst.key) for lst in state.lists if chunk_id in lst.ranks])
+        found = [(ranks[chunk_id], key) for ranks, key in lists if chunk_id in ranks]
         if found:
-            ranks = ", ".join([f"{key} rank {rank}" for rank, key in found])
-            state.drop(chunk_id, "pool", "pool", ranks + tail, found[0][0])
+            found.sort()
+            reason = ", ".join([f"{key} rank {rank}" for rank, key in found])
+            state.drop(chunk_id, "pool", "pool", reason + tail, found[0][0])
         else:
             state.drop(chunk_id, "scope", "mode", _why_excluded(state, chunk_id), _LAST)
 
@@ -98,20 +102,21 @@ def fuse(state: RankingState) -> None:
         made.append(Ranked(chunk_id, score, operands, scores, {}))
     state.add(made)
     state.reorder("fusion", sorted(made, key=lambda item: -item.score))
-    _note_single(state)
+    explained = any(note.code in MISSING_LIST_NOTES for note in state.pool.notes)
+    if len({lst.source.kind for lst in lists}) == 1 and knobs.mode == "hybrid" and not explained:
+        text = f"{lists[0].kind.only}: the score of this list counts in full."
+        state.notes.append(Note("single-leg", text, "info"))
     state.no_cut = _why_no_cut(state)
     state.why_low.append(lambda item: _ceiling(state, item))
     formula, constants = _formula(state, weights)
-    entered = sum(min(len(lst.ranks), lst.cut) for lst in lists)
     state.record(
         "fusion",
         formula,
         constants,
-        entered,
-        len(made),
         kind="fusion",
         label="fused",
         heading="the lists weighted, or reciprocal ranks added (rrf)",
+        entered=sum(min(len(lst.ranks), lst.cut) for lst in lists),
     )
 
 
@@ -154,15 +159,6 @@ def _formula(state: RankingState, weights: list[float]) -> tuple[str, dict[str, 
     return " + ".join(terms) or "no candidate list", constants
 
 
-def _note_single(state: RankingState) -> None:
-    """Say that only one kind of list takes part, unless the knobs ask for that or a note says why."""
-    kinds = {lst.source.kind for lst in state.lists}
-    explained = any(note.code in MISSING_LIST_NOTES for note in state.pool.notes)
-    if len(kinds) == 1 and state.knobs.mode == "hybrid" and not explained:
-        text = f"{KINDS[kinds.pop()].only}: the score of this list counts in full."
-        state.notes.append(Note("single-leg", text, "info"))
-
-
 def _why_no_cut(state: RankingState) -> str | None:
     """Scores made of ranks are not on the scale that the minimum was set for: an RRF sum of two lists is at
     most 2/61, and a single text score says only "first"."""
@@ -181,3 +177,62 @@ def _ceiling(state: RankingState, item: Ranked) -> str:
         return ""
     most = sum(o.weight * (top or 0.0) for (_, o), top in zip(found, ceilings, strict=True))
     return f"{found[0][0].kind.only} reaches {most:g} at most" if most < state.knobs.min_score else ""
+
+
+# -- temporal decay -----------------------------------------------------------------------------------------
+
+DAY_SECONDS = 86_400.0
+
+
+def age_days(now: float, date: float) -> float:
+    """Age in days, never negative, of two times in epoch seconds."""
+    return max(0.0, (now - date) / DAY_SECONDS)
+
+
+def decay_multiplier(age: float, half_life_days: float) -> float:
+    """``exp(-ln 2 / half-life × age)``: 1 today, 0.5 after one half-life (documented formula)."""
+    return math.exp(-math.log(2.0) / half_life_days * age)
+
+
+def decay_scores(state: RankingState) -> None:
+    """Multiply every score by the factor of its note's age; evergreen notes keep theirs."""
+    knobs = state.knobs
+    if not knobs.decay:
+        return
+    before = {item.chunk_id: (item.score, item.rank) for item in state.ranked}
+    for item in state.ranked:
+        operand = _age_factor(state.pool, item.chunk_id, knobs.half_life_days)
+        item.operands = (*item.operands, operand)
+        item.score *= operand.value
+        item.scores["decay"] = item.score
+    moved = state.reorder("decay", sorted(state.ranked, key=lambda item: -item.score))
+
+    def why_low(item: Ranked) -> str:
+        score, _ = before[item.chunk_id]
+        return f"decay took it down from {score:.3f}" if score >= knobs.min_score else ""
+
+    def why_late(item: Ranked) -> str:
+        _, rank = before[item.chunk_id]
+        return f"before decay it was rank {rank}" if rank <= knobs.max_results else ""
+
+    state.why_low.append(why_low)
+    state.why_late.append(why_late)
+    state.record(
+        "decay",
+        "score × exp(−ln 2 / half-life × age)",
+        {"half_life_days": knobs.half_life_days},
+        changed=moved,
+        kind="score",
+        label="decay",
+        heading="factor by the note's age",
+    )
+
+
+def _age_factor(pool: Pool, chunk_id: str, half_life_days: float) -> Operand:
+    candidate = pool.candidates[chunk_id]
+    if candidate.date is None:
+        return Operand("decay", "decay", "mul", 1.0, 1.0, {}, "evergreen")
+    age = age_days(pool.now, candidate.date)
+    note = "age from the file's mtime" if candidate.date_kind == "mtime" else ""
+    inputs = {"age_days": age, "half_life_days": half_life_days}
+    return Operand("decay", "decay", "mul", decay_multiplier(age, half_life_days), 1.0, inputs, note)
