@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.inspection.file_list import Overview
     from openclaw_mem_engine.memory import Memory
-    from openclaw_mem_engine.providers.provider_state import ProviderState
+    from openclaw_mem_engine.providers.factory import ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
     from openclaw_mem_engine.state.events import Event
     from openclaw_mem_engine.status import Status

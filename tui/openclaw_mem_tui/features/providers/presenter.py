@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.providers.spent import Spent, summed
+from openclaw_mem_engine.providers.prices import Spent, summed
 from openclaw_mem_tui.presenter import Desk
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.provider_state import ProviderState
+    from openclaw_mem_engine.providers.factory import ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
     from openclaw_mem_engine.stores.base import CacheSize
 

@@ -24,7 +24,7 @@ from openclaw_mem_tui.widgets.key_bar import KeyBar
 from openclaw_mem_tui.widgets.panes import Pane
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.provider_state import ProviderState
+    from openclaw_mem_engine.providers.factory import ProviderState
     from openclaw_mem_engine.ranking.pool import Pool
 
 _NAMES = tuple(FAULTS)

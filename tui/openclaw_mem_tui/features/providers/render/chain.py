@@ -11,8 +11,8 @@ from openclaw_mem_tui.render.spans import Line, Span, labelled, line, spread, wi
 from openclaw_mem_tui.render.status import Activity
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.provider_state import ProviderState
-    from openclaw_mem_engine.providers.spent import Spent
+    from openclaw_mem_engine.providers.factory import ProviderState
+    from openclaw_mem_engine.providers.prices import Spent
 
 #: Mark and role of each state: never told by colour alone.
 _STATES = {
