@@ -43,7 +43,7 @@ def embedder_words() -> list[str]:
     """Words that the built-in embedder knows, common ones first (the order of its vocabulary)."""
     import numpy as np
 
-    from openclaw_mem_engine.providers.static.embedder import TABLE_FILE
+    from openclaw_mem_engine.providers.static import TABLE_FILE
 
     with np.load(TABLE_FILE, allow_pickle=False) as file:
         vocabulary = bytes(file["vocab"]).decode().split("\n")

@@ -38,7 +38,7 @@ PHASES = (
     ("chunk", "openclaw_mem_engine.chunking.line_chunker.LineChunker.chunks"),
     ("hash and name", "openclaw_mem_engine.sync.source_text.text_hash"),
     ("hash and name", "openclaw_mem_engine.sync.source_text.chunk_id_of"),
-    ("embed", "openclaw_mem_engine.providers.static.embedder.StaticEmbedder.embed_documents"),
+    ("embed", "openclaw_mem_engine.providers.static.StaticEmbedder.embed_documents"),
     ("write full text", "openclaw_mem_engine.stores.sqlite.full_text.FullTextRows.insert"),
     ("write vectors", "openclaw_mem_engine.stores.sqlite.vectors.VectorRows.insert"),
     ("embedding cache", "openclaw_mem_engine.stores.sqlite.store.SqliteIndex.cached_vectors"),

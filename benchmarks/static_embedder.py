@@ -32,7 +32,7 @@ import json, time
 start = time.process_time()
 import numpy
 numpy_s = time.process_time() - start
-from openclaw_mem_engine.providers.static.embedder import StaticEmbedder
+from openclaw_mem_engine.providers.static import StaticEmbedder
 StaticEmbedder().embed_query("tea")
 print(json.dumps([numpy_s, time.process_time() - start]))
 """
@@ -94,7 +94,7 @@ def main() -> None:
 
     import numpy as np
 
-    from openclaw_mem_engine.providers.static.embedder import TABLE_FILE, StaticEmbedder
+    from openclaw_mem_engine.providers.static import TABLE_FILE, StaticEmbedder
     from openclaw_mem_engine.providers.static.wordpiece import WordPiece
 
     with np.load(TABLE_FILE, allow_pickle=False) as file:

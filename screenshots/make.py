@@ -28,7 +28,7 @@ from openclaw_mem_engine.demo import load_queries, write_demo
 from openclaw_mem_engine.health import Health
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
-from openclaw_mem_engine.providers.provider_state import ProviderState
+from openclaw_mem_engine.providers.factory import ProviderState
 from openclaw_mem_engine.ranking import state as ranking_state
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool

@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Note as Note
     from openclaw_mem_engine.model import Progress as Progress
     from openclaw_mem_engine.model import SkippedFile as SkippedFile
+    from openclaw_mem_engine.providers.factory import ProviderState as ProviderState
     from openclaw_mem_engine.providers.faults import FAULTS as FAULTS
-    from openclaw_mem_engine.providers.provider_state import ProviderState as ProviderState
+    from openclaw_mem_engine.providers.prices import Spent as Spent
+    from openclaw_mem_engine.providers.prices import summed as summed
     from openclaw_mem_engine.providers.records import DayUsage as DayUsage
-    from openclaw_mem_engine.providers.spent import Spent as Spent
-    from openclaw_mem_engine.providers.spent import summed as summed
     from openclaw_mem_engine.ranking.kinds import RankedList as RankedList
     from openclaw_mem_engine.ranking.knobs import KNOBS as KNOBS
     from openclaw_mem_engine.ranking.knobs import PROFILES as PROFILES
@@ -106,8 +106,8 @@ _NAMES = {
     "model": "Excerpt Fallback Freshness Note Progress SkippedFile",
     "providers.faults": "FAULTS",
     "providers.records": "DayUsage",
-    "providers.provider_state": "ProviderState",
-    "providers.spent": "Spent summed",
+    "providers.factory": "ProviderState",
+    "providers.prices": "Spent summed",
     "ranking.kinds": "RankedList",
     "ranking.knobs": "KNOBS PROFILES KnobSpec KnobValue Knobs parse_settings profile",
     "ranking.pipeline": "rank",

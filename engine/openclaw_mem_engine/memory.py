@@ -15,9 +15,8 @@ from openclaw_mem_engine.configured import configured_knobs
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.health import Health
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
-from openclaw_mem_engine.providers.factory import ProviderSet
+from openclaw_mem_engine.providers.factory import ProviderSet, ProviderState
 from openclaw_mem_engine.providers.faults import check_faults
-from openclaw_mem_engine.providers.provider_state import ProviderState
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import Pool

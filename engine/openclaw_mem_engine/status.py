@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.model import Fallback, Freshness, Note
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.provider_state import ProviderState
+    from openclaw_mem_engine.providers.factory import ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
     from openclaw_mem_engine.stores.base import SpaceSize
 

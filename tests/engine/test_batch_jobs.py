@@ -10,7 +10,6 @@ import textwrap
 import threading
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,14 @@ from openclaw_mem_engine.config.settings import BatchSettings
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.providers.base import NotConfigured, TextRefused, Usage
-from openclaw_mem_engine.providers.batch import call as call_module
+from openclaw_mem_engine.providers.batch import BatchEmbedder, with_batches
 from openclaw_mem_engine.providers.batch import services as services_module
-from openclaw_mem_engine.providers.batch.embedder import BatchEmbedder, batch_service, with_batches
 from openclaw_mem_engine.providers.batch.jobs import BatchJobs
+from openclaw_mem_engine.providers.batch.wires import batch_service
 from openclaw_mem_engine.providers.records import ProviderRecords, StoredJob
 from openclaw_mem_engine.providers.registry import EmbedderSpec
 from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
+from openclaw_mem_engine.providers.remote.transport import Timing
 from openclaw_mem_engine.providers.remote.wires import wire_of
 from support.batch_server import BatchServer, running_batch_server
 from support.embed_server import bag_of_words
@@ -38,6 +38,8 @@ PROVIDERS = ("openai", "voyage", "gemini")
 KEY = "sk-very-secret-key-1234567890"
 #: Enough for a job whatever the minimum is.
 TEXTS = [f"note {number} about topic{number}" for number in range(40)]
+
+QUICK = Timing(sleep=lambda s: time.sleep(min(s, 0.01)))
 
 
 def settings(**changes: Any) -> BatchSettings:
@@ -64,9 +66,9 @@ class World:
             base_url=server.base_url(provider),
             api_key=KEY,
             model=model,
-            sleep=lambda s: time.sleep(min(s, 0.01)),
+            timing=QUICK,
         )
-        service = batch_service(provider, inner.transport, inner.base_url, inner.model)
+        service = batch_service(provider, inner.transport, inner.model)
         assert service is not None
         self.jobs = BatchJobs(
             service,
@@ -75,7 +77,7 @@ class World:
             provider_key=inner.key,
             agent="main",
             meter=self.usage.append,
-            sleep=lambda s: time.sleep(min(s, 0.01)),
+            timing=QUICK,
         )
         self.embedder = BatchEmbedder(inner, self.jobs, minimum=minimum)
         self.kept: dict[int, Any] = {}
@@ -220,7 +222,7 @@ def test_concurrency_and_size_of_jobs(records: ProviderRecords, monkeypatch: pyt
 
 
 def test_the_upload_is_bounded_too(records: ProviderRecords, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_module, "MAX_UPLOAD_BYTES", 1000)
+    monkeypatch.setattr(services_module, "MAX_UPLOAD_BYTES", 1000)
     with running_batch_server() as server:
         assert_all(World(server, records).embed())
         assert all(len(content) <= 1000 for content in server.files.values())
@@ -231,7 +233,7 @@ def test_a_part_has_at_least_one_text_and_at_most_fifty_thousand(
     records: ProviderRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_batch_server() as server:
-        part = partial(call_module.request_lines, World(server, records).jobs._service)
+        part = World(server, records).jobs._service.lines_of
         texts = {str(number): "x" for number in range(50_001)}
         assert len(part(list(texts), texts, 1)[0]) == 50_000
         assert len(part(list(texts), texts, None)[0]) < 1000
@@ -553,7 +555,7 @@ CHILD = """
     from pathlib import Path
     from openclaw_mem_engine.config.settings import BatchSettings
     from openclaw_mem_engine.providers.registry import EmbedderSpec
-    from openclaw_mem_engine.providers.batch.embedder import with_batches
+    from openclaw_mem_engine.providers.batch import with_batches
     from openclaw_mem_engine.providers.records import ProviderRecords
     from openclaw_mem_engine.providers.registry import make_embedder
 

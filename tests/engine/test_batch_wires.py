@@ -9,9 +9,8 @@ import pytest
 
 from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.providers.base import BadAnswer
-from openclaw_mem_engine.providers.batch.embedder import batch_service
 from openclaw_mem_engine.providers.batch.services import BatchService
-from openclaw_mem_engine.providers.remote.http_client import Reply
+from openclaw_mem_engine.providers.batch.wires import batch_service
 from support.goldens import golden
 
 PROVIDERS = ("openai", "voyage", "gemini")
@@ -22,19 +21,21 @@ class Recorder:
     """A transport that keeps what is sent; every answer holds an id of the file and of the job."""
 
     def __init__(self) -> None:
+        self.base_url = ""
         self.sent: list[dict[str, Any]] = []
 
-    def request(self, method: str, path: str, **options: Any) -> Reply:
+    def request(self, method: str, path: str, **options: Any) -> bytes:
         self.sent.append({"method": method, "path": path, **options})
         name = "files/file-1" if len(self.sent) == 1 else "batches/b1"
-        return Reply(200, {}, json.dumps({"id": "file-1", "name": name}).encode())
+        return json.dumps({"id": "file-1", "name": name}).encode()
 
 
 def service(
     provider: str, base_url: str = "", model: str = "m8", recorder: Recorder | None = None
 ) -> BatchService:
     transport: Any = recorder or Recorder()
-    made = batch_service(provider, transport, base_url or BASE[provider], model)
+    transport.base_url = base_url or BASE[provider]
+    made = batch_service(provider, transport, model)
     assert made is not None
     return made
 
@@ -80,7 +81,7 @@ def test_upload_and_create_are_those_of_the_recording(provider: str) -> None:
     assert [without_id(line) for line in own_lines] == [without_id(line) for line in lines]
     assert [line.get("custom_id") or line["key"] for line in own_lines] == [text_hash(t) for t in texts]
 
-    assert (create["json"] or json.loads(create["content"])) == sent[1]["body"]
+    assert (create.get("json") or json.loads(create["content"])) == sent[1]["body"]
     assert create["path"] == sent[1]["url"].removeprefix("/v1beta")
 
 
@@ -208,6 +209,4 @@ def test_output_lines_of_gemini() -> None:
 
 def test_providers_without_a_batch_interface() -> None:
     transport: Any = Recorder()
-    assert [batch_service(name, transport, "http://h", "m") for name in ("mistral", "ollama", "local")] == [
-        None
-    ] * 3
+    assert [batch_service(name, transport, "m") for name in ("mistral", "ollama", "local")] == [None] * 3

@@ -20,10 +20,7 @@ from openclaw_mem_engine.providers.registry import EmbedderSpec
 from openclaw_mem_engine.providers.resolve import (
     ORDER,
     Choice,
-    also_specs,
     choices,
-    fallback_spec,
-    primary_spec,
 )
 
 __all__ = ["local_extra", "world"]
@@ -32,6 +29,23 @@ RECORDED: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "openclaw" / "provider_requests.json").read_text("utf-8")
 )
 DEFAULT_HUB_MODEL = "hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf"
+
+
+def specs_of(settings: Settings, role: str) -> tuple[EmbedderSpec, ...]:
+    return tuple(one.spec for one in choices(settings) if one.spec and one.role == role)
+
+
+def primary_spec(settings: Settings) -> EmbedderSpec:
+    [spec] = specs_of(settings, "primary")
+    return spec
+
+
+def fallback_spec(settings: Settings) -> EmbedderSpec | None:
+    return next(iter(specs_of(settings, "fallback")), None)
+
+
+def also_specs(settings: Settings) -> tuple[EmbedderSpec, ...]:
+    return specs_of(settings, "also")
 
 
 def link(settings: Settings, name: str, role: str | None = None) -> Choice:
@@ -350,13 +364,13 @@ def test_choosing_the_table_imports_nothing_of_the_others(tmp_path: Path) -> Non
         "import sys\nfrom pathlib import Path\n"
         "from openclaw_mem_engine.config.load import load_settings\n"
         "from openclaw_mem_engine.config.sources import UserFolders\n"
-        "from openclaw_mem_engine.providers.resolve import choices, primary_spec\n"
+        "from openclaw_mem_engine.providers.resolve import choices\n"
         "from openclaw_mem_engine.providers.registry import make_embedder\n"
         f"home = Path({str(tmp_path)!r})\n"
         "folders = UserFolders(home / 'data', home / 'config')\n"
         "settings = load_settings(environ={}, home=home, cwd=Path('/'), folders=folders)\n"
-        "choices(settings)\n"
-        "assert make_embedder(primary_spec(settings)).id == 'static'\n"
+        "[spec] = [one.spec for one in choices(settings) if one.role == 'primary']\n"
+        "assert make_embedder(spec).id == 'static'\n"
         "names = ('httpx', 'httpx2', 'numpy', 'llama_cpp', 'ssl',\n"
         "  'openclaw_mem_engine.providers.remote.embedder',\n"
         "  'openclaw_mem_engine.providers.remote.wires', 'openclaw_mem_engine.providers.local')\n"

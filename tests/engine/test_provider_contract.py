@@ -17,18 +17,24 @@ import numpy as np
 import pytest
 
 from openclaw_mem_engine.errors import Cancelled, ConfigError, ProviderError
-from openclaw_mem_engine.providers import (
+from openclaw_mem_engine.providers import registry
+from openclaw_mem_engine.providers.base import (
     BadAnswer,
+    Chat,
     Embedder,
-    EmbedderSpec,
+    Message,
     RequestFailed,
-    make_embedder,
-    registry,
+    check_vectors,
 )
-from openclaw_mem_engine.providers.base import Chat, Message, check_vectors
 from openclaw_mem_engine.providers.base_embedder import BaseEmbedder, DelegatingEmbedder
-from openclaw_mem_engine.providers.registry import names, provider_named, register
-from openclaw_mem_engine.providers.remote.chat import OpenAIChat
+from openclaw_mem_engine.providers.registry import (
+    EmbedderSpec,
+    make_embedder,
+    names,
+    provider_named,
+    register,
+)
+from openclaw_mem_engine.providers.remote.openai_client import OpenAIChat
 from support import embed_server as faulty
 from support.embed_server import CHAT_ANSWER, Fault, Server, running_server
 
@@ -284,8 +290,8 @@ def test_a_key_or_address_that_cannot_be_sent_is_refused() -> None:
 def test_the_package_is_imported_at_the_first_chat_only() -> None:
     code = (
         "import sys\n"
-        "from openclaw_mem_engine.providers.remote.chat import OpenAIChat\n"
-        "from openclaw_mem_engine.providers.batch.embedder import with_batches\n"
+        "from openclaw_mem_engine.providers.remote.openai_client import OpenAIChat\n"
+        "from openclaw_mem_engine.providers.batch import with_batches\n"
         "OpenAIChat('m', api_key='k').close()\n"
         "print(sorted(sys.modules.keys() & {'openai', 'pydantic', 'httpx2', 'ssl', 'asyncio'}))\n"
     )

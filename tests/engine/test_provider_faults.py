@@ -22,7 +22,7 @@ from openclaw_mem_engine.providers.faults import (
     FaultyEmbedder,
     check_faults,
 )
-from openclaw_mem_engine.providers.static.embedder import StaticEmbedder
+from openclaw_mem_engine.providers.static import StaticEmbedder
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Keep, Vector

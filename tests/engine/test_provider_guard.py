@@ -18,15 +18,16 @@ from openclaw_mem_engine.providers.base import (
     Embedder,
     NotConfigured,
     RequestFailed,
+    Service,
     TextRefused,
     Unavailable,
 )
 from openclaw_mem_engine.providers.base_embedder import DelegatingEmbedder
-from openclaw_mem_engine.providers.batch.embedder import BatchEmbedder
+from openclaw_mem_engine.providers.batch import BatchEmbedder
 from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FaultyEmbedder
 from openclaw_mem_engine.providers.records import Health, ProviderRecords
-from openclaw_mem_engine.providers.static.embedder import StaticEmbedder
+from openclaw_mem_engine.providers.static import StaticEmbedder
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Keep, Vector
@@ -158,19 +159,20 @@ def test_it_is_the_embedder_that_it_guards(provider: Provider, guard: GuardedEmb
 
 
 def test_what_is_wrapped_forwards_every_member() -> None:
-    members = {name for name in vars(Embedder) if not name.startswith("_")}
-    assert members <= vars(DelegatingEmbedder).keys()
+    declared = {**vars(Service), **vars(Embedder)}
+    members = {name for name in declared if not name.startswith("_")}
 
     class Recorder:
         """Every member is its own name, or returns it."""
 
         def __getattr__(self, name: str) -> Any:
-            is_property = isinstance(vars(Embedder)[name], property)
+            is_property = isinstance(declared[name], property)
             return name if is_property else lambda *given: (name, *given)
 
     delegating: Any = DelegatingEmbedder(cast("Embedder", Recorder()))
+    assert members <= vars(DelegatingEmbedder).keys() | vars(delegating).keys()
     for name in members:
-        if isinstance(vars(Embedder)[name], property):
+        if isinstance(declared[name], property):
             assert getattr(delegating, name) == name
     assert delegating.why_not() == ("why_not",)
     assert delegating.embed_query(1, 2) == ("embed_query", 1, 2)

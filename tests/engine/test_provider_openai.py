@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from openclaw_mem_engine.errors import Cancelled, ConfigError, ProviderError
-from openclaw_mem_engine.providers import BadAnswer, RequestFailed
+from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed
 from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 from openclaw_mem_engine.providers.remote.limits import MAX_BATCH_BYTES, batch_end
-from openclaw_mem_engine.providers.remote.retry import RetryPolicy, retry_after_s
+from openclaw_mem_engine.providers.remote.transport import RetryPolicy, Timing, retry_after_s
 from openclaw_mem_engine.providers.remote.wires import wire_of
 from support import embed_server as faulty
 from support.embed_server import Fault, Server, bag_of_words, running_server
@@ -46,16 +46,17 @@ class Clock:
         return round(sum(self.slept), 6)
 
 
+def timing(clock: Clock, **options: Any) -> Timing:
+    return Timing(**{"random": lambda: 0.0, "sleep": clock.sleep, "clock": clock, "now": clock, **options})
+
+
 def embedder_for(server: Server, clock: Clock | None = None, **options: Any) -> RemoteEmbedder:
     clock = clock or Clock()
     usual: dict[str, Any] = {
         "base_url": server.base_url,
         "api_key": KEY,
         "model": "hash-bow-256",
-        "random": lambda: 0.0,
-        "sleep": clock.sleep,
-        "clock": clock,
-        "now": clock,
+        "timing": timing(clock),
         "concurrency": 1,
     }
     return RemoteEmbedder(wire_of("openai"), **(usual | options))
@@ -213,7 +214,10 @@ def test_retries_are_those_recorded() -> None:
 def test_retry_after_is_honoured_and_jitter_is_added() -> None:
     clock = Clock()
     with running_server([faulty.rate_limited("7"), faulty.server_error(500)]) as server:
-        assert embedder_for(server, clock, random=lambda: 0.5).embed_documents(["x"])[0] is not None
+        assert (
+            embedder_for(server, clock, timing=timing(clock, random=lambda: 0.5)).embed_documents(["x"])[0]
+            is not None
+        )
         assert len(server.requests) == 3
     assert clock.total == pytest.approx(7 + 1.0 * 1.1)
     assert max(clock.slept) <= 0.1
@@ -324,7 +328,7 @@ def test_cancel_between_requests_and_while_waiting() -> None:
 
     with running_server(forever=faulty.rate_limited("30")) as server:
         with pytest.raises(Cancelled):
-            embedder_for(server, clock, sleep=sleep).embed_documents(["a"], cancel)
+            embedder_for(server, clock, timing=timing(clock, sleep=sleep)).embed_documents(["a"], cancel)
         assert len(server.requests) == 1
     assert clock.total < 2
 

@@ -14,7 +14,7 @@ from openclaw_mem_engine.providers.prices import (
     price_class,
     price_per_million,
 )
-from openclaw_mem_engine.providers.remote.hosts import host_of, is_loopback
+from openclaw_mem_engine.providers.remote.endpoint import host_of, is_loopback
 
 OPENAI = "api.openai.com"
 

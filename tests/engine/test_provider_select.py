@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import ConfigError, ProviderError
-from openclaw_mem_engine.providers import EmbedderSpec, NotConfigured, make_embedder
-from openclaw_mem_engine.providers.base import Usage
-from openclaw_mem_engine.providers.static.embedder import MODEL
+from openclaw_mem_engine.providers.base import NotConfigured, Usage
+from openclaw_mem_engine.providers.registry import EmbedderSpec, make_embedder
+from openclaw_mem_engine.providers.static import MODEL
 from openclaw_mem_engine.redact import mask, redact
 from support.embed_server import running_server
 

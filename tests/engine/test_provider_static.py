@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import Cancelled, ProviderError
-from openclaw_mem_engine.providers.static.embedder import TABLE_FILE, TABLE_HASHES, StaticEmbedder
+from openclaw_mem_engine.providers.static import TABLE_FILE, TABLE_HASHES, StaticEmbedder
 from openclaw_mem_engine.providers.static.wordpiece import LINE_END, WordPiece
 
 GOLDENS: dict[str, Any] = json.loads(
@@ -260,7 +260,7 @@ def test_naming_a_provider_imports_neither_numpy_nor_a_network_library() -> None
     code = (
         "import sys\n"
         "import openclaw_mem_engine.providers.base, openclaw_mem_engine.redact\n"
-        "from openclaw_mem_engine.providers import EmbedderSpec, make_embedder\n"
+        "from openclaw_mem_engine.providers.registry import EmbedderSpec, make_embedder\n"
         "assert make_embedder(EmbedderSpec('none')) is None\n"
         "make_embedder(EmbedderSpec('static')).key\n"
         "make_embedder(EmbedderSpec('openai', base_url='http://127.0.0.1:9/v1')).key\n"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from openclaw_mem_engine.errors import ConfigError
-from openclaw_mem_engine.providers import BadAnswer, RequestFailed
-from openclaw_mem_engine.providers.base import Usage
+from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, Usage
 from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
-from openclaw_mem_engine.providers.remote.quoting import error_of_body
+from openclaw_mem_engine.providers.remote.endpoint import error_of_body
+from openclaw_mem_engine.providers.remote.transport import Timing
 from openclaw_mem_engine.providers.remote.wires import wire_of
 from support.embed_server import Fault, Server, bag_of_words, running_server
 from support.goldens import golden
@@ -26,8 +26,15 @@ def base_of(server: Server, provider: str) -> str:
     return server.base_url.removesuffix("/v1") + _BASES.get(provider, "/v1")
 
 
+TIMING = Timing(sleep=lambda _: None)
+
+
 def embedder_for(server: Server, provider: str, **options: Any) -> RemoteEmbedder:
-    usual: dict[str, Any] = {"base_url": base_of(server, provider), "api_key": "K", "sleep": lambda _: None}
+    usual: dict[str, Any] = {
+        "base_url": base_of(server, provider),
+        "api_key": "K",
+        "timing": TIMING,
+    }
     return RemoteEmbedder(wire_of(provider), **(usual | options))
 
 

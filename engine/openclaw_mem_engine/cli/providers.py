@@ -13,12 +13,12 @@ from openclaw_mem_engine.cli.opening import looking, say_warnings, settings_of
 from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, print_json, say
 from openclaw_mem_engine.cli.text_format import destination, dollars, failing, token_count
 from openclaw_mem_engine.errors import ProviderError, UsageError
-from openclaw_mem_engine.providers.spent import Spent, summed
+from openclaw_mem_engine.providers.prices import Spent, summed
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.memory import Memory
-    from openclaw_mem_engine.providers.provider_state import ProviderState
+    from openclaw_mem_engine.providers.factory import ProviderState
 
 #: Days of usage that are shown.
 USAGE_DAYS = 30

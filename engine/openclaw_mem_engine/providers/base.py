@@ -52,12 +52,7 @@ class TextRefused(RequestFailed):
     index of that text in the texts of the call, 0 for a query."""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        position: int,
-        status: int | None = None,
-        retry_after_s: float | None = None,
+        self, message: str, *, position: int, status: int | None = None, retry_after_s: float | None = None
     ) -> None:
         super().__init__(message, status=status, retry_after_s=retry_after_s)
         self.position = position
@@ -100,67 +95,62 @@ class Caps(Protocol):
 
     def item_cap(self, key: str) -> int | None:
         """How many inputs the provider with this ``key`` takes at once; None when nothing is known."""
-        ...
 
     def set_item_cap(self, key: str, items: int) -> None:
         """Store how many it takes, at least 1."""
-        ...
 
 
-class Embedder(Protocol):
-    """Turns text into vectors. Safe to call from several threads."""
+class Service(Protocol):
+    """What embedders, chat models and rerankers have in common. Safe to call from several threads."""
 
     @property
     def id(self) -> str:
         """Which provider this is: "static", "openai", "local"."""
-        ...
 
     @property
     def model(self) -> str:
-        """The model name as stored in an index."""
-        ...
-
-    @property
-    def key(self) -> str:
-        """SHA-256 hex over what determines the vector space; vectors of another key are never compared."""
-        ...
-
-    @property
-    def dims(self) -> int | None:
-        """Length of a vector; None as long as only the first answer can tell."""
-        ...
-
-    @property
-    def languages(self) -> str:
-        """For which languages the vectors mean something: "English", or "any" when the model decides."""
-        ...
-
-    @property
-    def cheap_lines(self) -> bool:
-        """True when thousands of single lines may be embedded while a query waits."""
-        ...
+        """The name of the model; vectors and scores of another one are never compared."""
 
     @property
     def host(self) -> str:
         """The host that text is sent to; "" when it does not leave this machine."""
-        ...
+
+    def close(self) -> None:
+        """Give back connections and processes. May be called twice; a later call opens them again."""
+
+
+class Embedder(Service, Protocol):
+    """Turns text into vectors."""
+
+    @property
+    def key(self) -> str:
+        """SHA-256 hex over what determines the vector space; vectors of another key are never compared."""
+
+    @property
+    def dims(self) -> int | None:
+        """Length of a vector; None as long as only the first answer can tell."""
+
+    @property
+    def languages(self) -> str:
+        """For which languages the vectors mean something: "English", or "any" when the model decides."""
+
+    @property
+    def cheap_lines(self) -> bool:
+        """True when thousands of single lines may be embedded while a query waits."""
 
     @property
     def max_input_bytes(self) -> int | None:
         """The longest text, in UTF-8 bytes, that is embedded whole; None when there is no such limit."""
-        ...
 
     def why_not(self) -> str | None:
         """Why this embedder cannot be used as it is configured; None when nothing is known to be missing.
         Sends nothing and loads nothing."""
-        ...
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
         """The vector of a query; None when this text has no embedding.
 
         Blocks until there is one, at most for the timeout of a query. Raises ProviderError (TextRefused when
         this text is the reason), Cancelled."""
-        ...
 
     def embed_documents(
         self,
@@ -176,15 +166,9 @@ class Embedder(Protocol):
         ``cancel`` is honoured within a fraction of a second. Raises ProviderError (TextRefused when one text
         is the reason) or Cancelled.
         """
-        ...
 
     def take_notes(self) -> tuple[Note, ...]:
         """Notes for people about the texts since the last call: cut ones, an unfinished batch job."""
-        ...
-
-    def close(self) -> None:
-        """Give back connections and processes. May be called twice; a later call opens them again."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,23 +179,8 @@ class Message:
     text: str
 
 
-class Chat(Protocol):
-    """A chat model. Safe to call from several threads."""
-
-    @property
-    def id(self) -> str:
-        """Which provider this is."""
-        ...
-
-    @property
-    def model(self) -> str:
-        """The name of the model."""
-        ...
-
-    @property
-    def host(self) -> str:
-        """The host that text is sent to; "" when it does not leave this machine."""
-        ...
+class Chat(Service, Protocol):
+    """A chat model."""
 
     def complete(
         self,
@@ -227,41 +196,16 @@ class Chat(Protocol):
         model. Blocks until the whole answer is there, at most for the timeout of the provider. Raises
         ProviderError, Cancelled.
         """
-        ...
-
-    def close(self) -> None:
-        """Give back connections and processes. May be called twice; a later call opens them again."""
-        ...
 
 
-class Reranker(Protocol):
-    """Scores passages by how well they answer a query. Safe to call from several threads."""
-
-    @property
-    def id(self) -> str:
-        """Which provider this is."""
-        ...
-
-    @property
-    def model(self) -> str:
-        """The name of the model; scores of another one are never compared."""
-        ...
-
-    @property
-    def host(self) -> str:
-        """The host that text is sent to; "" when it does not leave this machine."""
-        ...
+class Reranker(Service, Protocol):
+    """Scores passages by how well they answer a query."""
 
     def scores(self, query: str, texts: Sequence[str], cancel: CancelToken | None = None) -> list[float]:
         """One score from 0.0 (irrelevant) to 1.0 per text, in order; [] for no texts.
 
         Blocks until all are scored. Raises ProviderError, Cancelled.
         """
-        ...
-
-    def close(self) -> None:
-        """Give back connections and processes. May be called twice; a later call opens them again."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,16 +29,8 @@ class BaseEmbedder(ABC):
     dims: int | None = None
     languages: str = "any"
     cheap_lines: bool = False
-
-    @property
-    def host(self) -> str:
-        """Text stays in this process, unless a subclass says otherwise."""
-        return ""
-
-    @property
-    def max_input_bytes(self) -> int | None:
-        """No limit, unless a subclass says otherwise."""
-        return None
+    max_input_bytes: int | None = None
+    host: str = ""
 
     @abstractmethod
     def embed_batch(
@@ -101,14 +93,8 @@ class DelegatingEmbedder(Generic[_Inner]):
 
     def __init__(self, inner: _Inner) -> None:
         self._inner = inner
-
-    @property
-    def id(self) -> str:
-        return self._inner.id
-
-    @property
-    def model(self) -> str:
-        return self._inner.model
+        self.id, self.model, self.host = inner.id, inner.model, inner.host
+        self.languages, self.cheap_lines = inner.languages, inner.cheap_lines
 
     @property
     def key(self) -> str:
@@ -117,18 +103,6 @@ class DelegatingEmbedder(Generic[_Inner]):
     @property
     def dims(self) -> int | None:
         return self._inner.dims
-
-    @property
-    def languages(self) -> str:
-        return self._inner.languages
-
-    @property
-    def cheap_lines(self) -> bool:
-        return self._inner.cheap_lines
-
-    @property
-    def host(self) -> str:
-        return self._inner.host
 
     @property
     def max_input_bytes(self) -> int | None:

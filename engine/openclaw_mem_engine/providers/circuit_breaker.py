@@ -134,7 +134,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
     # -- deciding --------------------------------------------------------------------------------------
 
     def _admitted(self) -> tuple[int, bool]:
-        """(number of changes so far, is this the one query that is sent). Raises Unavailable."""
+        """(changes so far, whether this is the one query that is sent). Raises Unavailable."""
         with self._lock:
             health, now = self._recorded(), self._clock()
             if not health.failures:
@@ -167,11 +167,11 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
             failures = health.failures + 1
             backoff = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(failures - 1, 16))
             wait = max(backoff * (1 + JITTER * self._random()), _hint_s(error))
-            since = health.failing_since
+            since, reason = health.failing_since, str(error)
             health = replace(
                 health,
                 failing_since=now if since is None or since > now else since,
-                reason=_short(str(error)),
+                reason=reason if len(reason) <= REASON_CHARS else f"{reason[: REASON_CHARS - 1]}…",
                 failures=failures,
                 next_retry=now + wait,
             )
@@ -228,7 +228,3 @@ def _hint_s(error: ProviderError) -> float:
     """Seconds that the server asks to wait; 0 when it does not."""
     hint = error.retry_after_s if isinstance(error, RequestFailed) else None
     return 0.0 if hint is None or not math.isfinite(hint) else min(max(0.0, hint), LONGEST_HINT_S)
-
-
-def _short(reason: str) -> str:
-    return reason if len(reason) <= REASON_CHARS else f"{reason[: REASON_CHARS - 1]}…"

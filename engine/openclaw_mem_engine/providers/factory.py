@@ -1,28 +1,138 @@
 """Makes the embedders of one configuration: each with batch jobs where they are enabled, a circuit breaker
-and a meter. Nothing is loaded or sent here; that happens at the first text."""
+and a meter; and tells the state of each. Nothing is loaded or sent here; that happens at the first text."""
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Note, Space
-from openclaw_mem_engine.providers.base import Embedder, Embedders
+from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FAULTS, PROVIDER_FAULTS, FaultyEmbedder
-from openclaw_mem_engine.providers.provider_state import ProviderState, states_of
+from openclaw_mem_engine.providers.prices import price_class
 from openclaw_mem_engine.providers.records import ProviderRecords
-from openclaw_mem_engine.providers.registry import EmbedderSpec, make_embedder
-from openclaw_mem_engine.providers.resolve import also_specs, choices, fallback_spec, primary_spec
+from openclaw_mem_engine.providers.registry import make_embedder
+from openclaw_mem_engine.providers.resolve import Choice, choices
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.records import DayUsage
 
 RECORDS_FILE = "providers.sqlite"
+
+
+State = Literal["serving", "ready", "idle", "failed", "skipped"]
+
+KEYWORDS = "keywords"
+
+_LABELS = {"serving": "active", "idle": "not indexed", "skipped": "not selected"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderState:
+    """One provider of the configuration. ``vectors`` of ``chunks`` passages have a vector in its space.
+
+    ``state``: serving: answers now; ready: could; idle: could, but the index holds no vectors of it; failed:
+    its last request failed, or it cannot be used as configured (``why``, ``since``, ``next_retry``: epoch
+    seconds, None when waiting does not help); skipped: not in use. ``space`` names its vectors; ``last_ok``
+    is epoch seconds, ``last_ms`` the milliseconds that the vector of a query took then.
+    """
+
+    name: str
+    role: Literal["primary", "fallback", "also", "skipped", "keywords"]
+    state: State
+    why: str
+    model: str = ""
+    host: str = ""
+    key_origin: str = ""
+    price: str = ""
+    vectors: int = 0
+    chunks: int = 0
+    space: str = ""
+    since: float | None = None
+    next_retry: float | None = None
+    last_ok: float | None = None
+    last_ms: float | None = None
+
+    @property
+    def in_use(self) -> bool:
+        """Whether this is an embedder that takes part."""
+        return self.role not in ("skipped", "keywords") and self.state != "skipped"
+
+    @property
+    def label(self) -> str:
+        """``state`` in words for people: active, ready, not indexed, failed, circuit open, not selected."""
+        if self.state == "failed" and self.next_retry is not None:
+            return "circuit open"
+        return _LABELS.get(self.state, self.state)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for ``openclaw-mem providers --json``."""
+        return {
+            "name": self.name,
+            "role": self.role,
+            "state": self.state,
+            "why": self.why,
+            "model": self.model,
+            "place": self.host,
+            "keyOrigin": self.key_origin,
+            "price": self.price,
+            "vectors": self.vectors,
+            "space": self.space,
+            "chunks": self.chunks,
+            "since": self.since,
+            "nextRetry": self.next_retry,
+            "lastOk": self.last_ok,
+            "lastMs": self.last_ms,
+        }
+
+
+def _state(
+    choice: Choice, guard: GuardedEmbedder | None, vectors: Mapping[Space, int], chunks: int
+) -> ProviderState:
+    made = ProviderState(
+        choice.name, choice.role, "skipped", choice.why, choice.model, choice.host, choice.key_origin
+    )
+    if guard is None:
+        return made
+    health, space, missing = guard.health, space_of(guard), guard.why_not()
+    made = replace(
+        made,
+        state="ready",
+        host=guard.host,
+        price=price_class(guard.id, guard.model, guard.host),
+        vectors=vectors.get(space, 0),
+        chunks=chunks,
+        space=space.label,
+        last_ok=health.last_ok,
+        last_ms=health.last_ms,
+    )
+    if missing is not None:
+        return replace(made, state="failed", why=missing)
+    if health.failing_since is not None:
+        return replace(
+            made,
+            state="failed",
+            why=health.reason,
+            since=health.failing_since,
+            next_retry=health.next_retry,
+        )
+    if chunks and not made.vectors:
+        why = f"the index holds no vectors of {space.label} yet: run `openclaw-mem index`"
+        return replace(made, state="idle", why=why)
+    return made
+
+
+def _keywords(states: Sequence[ProviderState], full_text: bool) -> ProviderState:
+    if not full_text:
+        return ProviderState(KEYWORDS, "keywords", "failed", "full-text search is not available")
+    if any(state.state == "serving" for state in states):
+        return ProviderState(KEYWORDS, "keywords", "ready", "answer together with the vectors")
+    return ProviderState(KEYWORDS, "keywords", "serving", "no provider of vectors answers: BM25 only")
 
 
 class ProviderSet:
@@ -39,21 +149,19 @@ class ProviderSet:
         *,
         faults: frozenset[str] = frozenset(),
         clock: Callable[[], float] = time.time,
-        random: Callable[[], float] = random.random,
         read_only: bool = False,
     ) -> None:
-        self._settings = settings
-        self._clock, self._random = clock, random
+        self._settings, self._clock = settings, clock
         self.faults = faults
         path = None if faults else settings.data_dir / RECORDS_FILE
         self.records = ProviderRecords(path, clock, read_only=read_only)
-        self._choices = choices(settings)
-        self._guards: dict[str, list[GuardedEmbedder]] = {}
-        fallback = fallback_spec(settings)
+        #: Every provider of the configuration, with its embedder, None for one that is not in use.
+        self._made = [(choice, self._guarded(choice)) for choice in choices(settings)]
+        by_role = {role: self._of_role(role) for role in ("primary", "fallback", "also")}
         self.embedders = Embedders(
-            self._guarded("primary", primary_spec(settings), faults & PROVIDER_FAULTS),
-            self._guarded("fallback", fallback) if fallback else None,
-            tuple(made for spec in also_specs(settings) if (made := self._guarded("also", spec))),
+            next(iter(by_role["primary"]), None),
+            next(iter(by_role["fallback"]), None),
+            tuple(by_role["also"]),
         )
 
     @property
@@ -67,22 +175,28 @@ class ProviderSet:
     def states(
         self, vectors: Mapping[Space, int], chunks: int, *, full_text: bool = True
     ) -> tuple[ProviderState, ...]:
-        """The state of every provider, in the order of the configuration, as :func:`states_of` describes."""
-        guards = {role: list(made) for role, made in self._guards.items()}
-        made = [
-            (choice, guards[choice.role].pop(0) if guards.get(choice.role) else None)
-            for choice in self._choices
+        """The state of every provider, in the order of the configuration, and of BM25 (``keywords``) at the
+        end. ``vectors`` counts the passages that have a vector, by space; ``chunks`` counts all; without
+        ``full_text`` there is no BM25."""
+        found = [_state(choice, guard, vectors, chunks) for choice, guard in self._made]
+        ready = [
+            index
+            for role in ("primary", "fallback")
+            for index, state in enumerate(found)
+            if state.role == role and state.state == "ready"
         ]
-        return states_of(made, vectors, chunks, full_text=full_text)
+        if ready:  # the primary is active if it is ready, else the fallback
+            found[ready[0]] = replace(found[ready[0]], state="serving")
+        return (*found, _keywords(found, full_text))
 
     def probe(self, name: str) -> float:
         """Ask a provider (by name, role, or ``name:model``) for one vector, now; returns milliseconds. Raises
         ProviderError, or UsageError for one that is not in use."""
-        for role, guards in self._guards.items():
-            for guard in guards:
+        for role in ("primary", "fallback", "also"):
+            for guard in self._of_role(role):
                 if name in (guard.id, role, f"{guard.id}:{guard.model}"):
                     return guard.probe()
-        in_use = [choice.name for choice in self._choices if choice.role != "skipped"]
+        in_use = [choice.name for choice, _ in self._made if choice.role != "skipped"]
         known = ", ".join(dict.fromkeys(in_use)) or "none"
         raise UsageError(f"Provider {name!r} is not in use, so it cannot be asked. In use: {known}.")
 
@@ -95,25 +209,21 @@ class ProviderSet:
         self.embedders.close()
         self.records.close()
 
-    def _guarded(
-        self, role: str, spec: EmbedderSpec, faults: frozenset[str] = frozenset()
-    ) -> GuardedEmbedder | None:
-        made = make_embedder(spec, meter=self.records.add_usage, caps=self.records)
-        if made is None:
+    def _of_role(self, role: str) -> list[GuardedEmbedder]:
+        return [guard for choice, guard in self._made if guard is not None and choice.role == role]
+
+    def _guarded(self, choice: Choice) -> GuardedEmbedder | None:
+        spec = choice.spec
+        made = make_embedder(spec, meter=self.records.add_usage, caps=self.records) if spec else None
+        if spec is None or made is None:
             return None
-        made = self._with_batch_jobs(made)
-        if faults:
-            made = FaultyEmbedder(made, faults)
+        batch = self._settings.provider.batch
+        if batch.enabled:
+            from openclaw_mem_engine.providers.batch import with_batches
+
+            made = with_batches(made, self.records, batch, agent=self._settings.agent)
+        if choice.role == "primary" and self.faults & PROVIDER_FAULTS:
+            made = FaultyEmbedder(made, self.faults)
         # A key may be in a header as well. After a change of key the circuit is closed.
         tag = self.records.key_tag(spec.api_key, *(f"{k}:{v}" for k, v in sorted(spec.headers.items())))
-        guarded = GuardedEmbedder(made, self.records, key_tag=tag, clock=self._clock, random=self._random)
-        self._guards.setdefault(role, []).append(guarded)
-        return guarded
-
-    def _with_batch_jobs(self, embedder: Embedder) -> Embedder:
-        batch = self._settings.provider.batch
-        if not batch.enabled:
-            return embedder
-        from openclaw_mem_engine.providers.batch.embedder import with_batches
-
-        return with_batches(embedder, self.records, batch, agent=self._settings.agent)
+        return GuardedEmbedder(made, self.records, key_tag=tag, clock=self._clock)

@@ -7,6 +7,7 @@ Nothing is sent to the provider for it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import ConfigError, ProviderError, UsageError
@@ -136,9 +137,9 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
 
 def _advice(provider: str, status: int | None) -> str:
     """What to do about it, in the words of the provider's wire."""
-    from openclaw_mem_engine.providers.remote.wires import advice, wire_of
+    from openclaw_mem_engine.providers.remote.wires import OPENAI, wire_of
 
     try:
         return wire_of(provider).advice(status)
     except ConfigError:  # an embedder that is none of ours
-        return advice(status, key_variable="")
+        return replace(OPENAI, key_variable="").advice(status)

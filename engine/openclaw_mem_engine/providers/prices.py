@@ -1,9 +1,18 @@
 """What an embedding costs, as far as this release knows: list prices in US dollars, without any account's
-discounts. A provider may change them any day, so every text says where they come from."""
+discounts. A provider may change them any day, so every text says where they come from. And what the recorded
+usage of models has cost."""
 
 from __future__ import annotations
 
-from openclaw_mem_engine.providers.remote.hosts import is_loopback
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.providers.remote.endpoint import is_loopback
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.providers.factory import ProviderState
+    from openclaw_mem_engine.providers.records import DayUsage
 
 #: Host of the provider itself, the only one where its list prices hold.
 PUBLIC_HOSTS = {
@@ -104,3 +113,47 @@ def _is_this_machine(host: str) -> bool:
     name = _host(host)
     # "::1:8080" is an address and, written carelessly, a loopback host with a port.
     return not name or is_loopback(name) or is_loopback(name.rpartition(":")[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The usage of one model: ``usd`` at list price, None where that is not known."""
+
+    provider: str
+    model: str
+    requests: int
+    texts: int
+    tokens: int
+    estimated: bool
+    usd: float | None
+
+    def to_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def summed(usage: Iterable[DayUsage], links: Sequence[ProviderState], since: str = "") -> list[Spent]:
+    """Usage by provider and model from the day ``since`` on (YYYY-MM-DD), most tokens first.
+
+    What a model costs depends on its host: one that is not among ``links`` has no known price.
+    """
+    hosts = {(link.name, link.model): link.host for link in links}
+    days: dict[tuple[str, str], list[DayUsage]] = {}
+    for day in usage:
+        if day.day >= since:
+            days.setdefault((day.provider, day.model), []).append(day)
+    found = []
+    for (provider, model), rows in days.items():
+        tokens = sum(row.tokens for row in rows)
+        host = hosts.get((provider, model))
+        found.append(
+            Spent(
+                provider,
+                model,
+                sum(row.requests for row in rows),
+                sum(row.texts for row in rows),
+                tokens,
+                any(row.estimated for row in rows),
+                None if host is None else cost(provider, model, host, tokens),
+            )
+        )
+    return sorted(found, key=lambda item: (-item.tokens, item.provider, item.model))

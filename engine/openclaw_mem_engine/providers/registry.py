@@ -62,16 +62,13 @@ class Provider(Protocol):
         """A new embedder. ``meter`` is called for every counted request, ``caps`` stores how many inputs a
         server takes; both are for providers with requests. Raises ProviderError or ConfigError for a spec
         that cannot be used."""
-        ...
 
     def model_name(self, given: str) -> str:
         """The name of the model in effect; the default for ""."""
-        ...
 
     def base_url(self, given: str) -> str:
         """The address that text is sent to; the default for "". Always "" when text stays in this process
         or its children."""
-        ...
 
 
 class _Local:
@@ -100,7 +97,7 @@ class _Local:
 
 #: "module:attribute" below this package, or the provider itself.
 _PROVIDERS: dict[str, str | Provider] = {
-    "static": "static.embedder:PROVIDER",
+    "static": "static:PROVIDER",
     "openai": "remote.wires:OPENAI",
     "gemini": "remote.wires:GEMINI",
     "voyage": "remote.wires:VOYAGE",
@@ -136,13 +133,10 @@ def provider_named(name: str) -> Provider:
 def make_embedder(
     spec: EmbedderSpec, *, meter: Meter | None = None, caps: Caps | None = None
 ) -> Embedder | None:
-    """The embedder that ``spec`` asks for; None for "none" (BM25 only).
+    """The embedder that ``spec`` asks for, as :meth:`Provider.make` says; None for "none" (BM25 only).
 
-    ``meter`` is called for every paid or counted request, ``caps`` stores how much a server takes at once;
-    neither means anything to embedders of this machine. A missing API key or model file shows at the first
-    text (NotConfigured), not here: the embedder still names its vector space, so that an index keeps its
-    vectors. Raises ProviderError for an unknown static model, ConfigError for a base URL, key or header that
-    cannot be used.
+    A missing API key or model file shows at the first text (NotConfigured), not here: the embedder still
+    names its vector space, so that an index keeps its vectors.
     """
     return None if spec.provider == "none" else provider_named(spec.provider).make(spec, meter, caps)
 

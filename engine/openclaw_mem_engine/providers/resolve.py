@@ -6,9 +6,9 @@ Nothing is loaded or sent here, and the module of a provider that is not in use 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from openclaw_mem_engine.config.secret import printable, without_credentials
 from openclaw_mem_engine.config.settings import (
@@ -21,7 +21,7 @@ from openclaw_mem_engine.config.settings import (
     name_of,
 )
 from openclaw_mem_engine.providers.registry import EmbedderSpec, provider_named
-from openclaw_mem_engine.providers.remote.hosts import host_of
+from openclaw_mem_engine.providers.remote.endpoint import host_of
 
 Role = Literal["primary", "fallback", "also", "skipped"]
 
@@ -40,7 +40,8 @@ class Choice:
     """One provider and its role. All texts are for people and hold no key.
 
     ``why`` says how it came to its role. ``model`` and ``host`` (that text is sent to, "" when it does not
-    leave this machine) are empty for a skipped one, ``key_origin`` where there is no key.
+    leave this machine) are empty for a skipped one, ``key_origin`` where there is no key. ``spec`` says what
+    to make; None for a skipped one.
     """
 
     name: str
@@ -49,60 +50,34 @@ class Choice:
     model: str = ""
     host: str = ""
     key_origin: str = ""
-
-
-class _Use(NamedTuple):
-    """An embedder that is in use."""
-
-    role: Role
-    spec: EmbedderSpec
+    spec: EmbedderSpec | None = field(default=None, compare=False, repr=False)
 
 
 def choices(settings: Settings) -> tuple[Choice, ...]:
     """Every provider in :data:`ORDER`: exactly one is the primary, which may be ``none``.
 
-    A provider is there more than once when several of its models are in use: first as primary or fallback,
-    then once for each entry of :func:`also_specs`, in that order. Raises ConfigError for a base URL that
-    cannot be used.
+    A provider is there more than once when several of its models are in use: first as primary or fallback
+    (used when the primary fails), then once for each other model whose vectors are stored as well. There is
+    no fallback of the primary's own provider, and neither with ``none``. A provider that is named without a
+    key stays: the error at the first text says what is missing.
+    Raises ConfigError for a base URL that cannot be used.
     """
     uses = list(_uses(settings))
     found: list[Choice] = []
     for name in ORDER:
-        used = [_choice(settings, use) for use in uses if use.spec.provider == name]
+        used = [_choice(settings, role, spec) for role, spec in uses if spec.provider == name]
         found += used or [Choice(name, "skipped", _why_not(settings, name), key_origin=_key(settings, name))]
     return tuple(found)
 
 
-def primary_spec(settings: Settings) -> EmbedderSpec:
-    """The primary provider; "none" for BM25 only.
-
-    A provider that is named without a key stays: the error at the first text says what is missing.
-    """
-    return _spec(settings, settings.provider.chosen)
-
-
-def fallback_spec(settings: Settings) -> EmbedderSpec | None:
-    """The fallback provider, used when the primary fails; None without one. It never gets the primary's
-    model, and there is none for a primary that cannot fail (``none``) or that is the same provider."""
-    return next((use.spec for use in _uses(settings) if use.role == "fallback"), None)
-
-
-def also_specs(settings: Settings) -> tuple[EmbedderSpec, ...]:
-    """The embedders whose vectors are stored besides the primary's, in the order of :data:`ORDER`, each once.
-    None of them when BM25 only is wanted."""
-    return tuple(use.spec for use in _uses(settings) if use.role == "also")
-
-
-def _uses(settings: Settings) -> Iterator[_Use]:
+def _uses(settings: Settings) -> Iterator[tuple[Role, EmbedderSpec]]:
     provider = settings.provider
-    primary = primary_spec(settings)
-    yield _Use("primary", primary)
+    primary = _spec(settings, provider.chosen)
+    yield "primary", primary
     if primary.provider == "none":
         return
-    if provider.fallback not in ("none", primary.provider):
-        for name in ORDER:
-            if name == provider.fallback:
-                yield _Use("fallback", _spec(settings, name))
+    if provider.fallback in ORDER and provider.fallback not in ("none", primary.provider):
+        yield "fallback", _spec(settings, provider.fallback)
     entries = [(name, entry) for name in ORDER for entry in provider.also if name_of(entry) == name]
     # Names of models are resolved only when there is something to compare.
     seen: set[tuple[str, str]] = {_identity(primary)} if entries else set()
@@ -111,7 +86,7 @@ def _uses(settings: Settings) -> Iterator[_Use]:
         # The default model under its own name is the same embedder once more.
         if _identity(spec) not in seen:
             seen.add(_identity(spec))
-            yield _Use("also", spec)
+            yield "also", spec
 
 
 def _identity(spec: EmbedderSpec) -> tuple[str, str]:
@@ -160,25 +135,14 @@ def _model(spec: EmbedderSpec) -> str:
     return "" if spec.provider == "none" else provider_named(spec.provider).model_name(spec.model)
 
 
-def _host(spec: EmbedderSpec) -> tuple[str, bool]:
-    """(host of the server, "" for none; whether it is another machine).
-
-    Raises ConfigError for an address that cannot be used.
-    """
-    base_url = "" if spec.provider == "none" else provider_named(spec.provider).base_url(spec.base_url)
-    if not base_url:
-        return "", False
-    host, is_here = host_of(base_url, spec.provider)
-    return host, not is_here
-
-
-def _choice(settings: Settings, use: _Use) -> Choice:
-    name, role = use.spec.provider, use.role
-    host, is_away = _host(use.spec)
+def _choice(settings: Settings, role: Role, spec: EmbedderSpec) -> Choice:
+    name = spec.provider
+    base_url = "" if name == "none" else provider_named(name).base_url(spec.base_url)
+    host, is_here = host_of(base_url, name) if base_url else ("", True)
     auto, primary = settings.provider.provider == "auto", settings.provider.chosen
-    why = [_state(settings, use.spec)]
-    sent = f"note text is sent to {host}" if is_away else ""
-    if host and not is_away:
+    why = [_state(settings, spec)]
+    sent = "" if is_here else f"note text is sent to {host}"
+    if host and is_here:
         why.append(f"at {host} on this machine")
     if role == "primary" and not auto:
         why.insert(0, _named(settings))
@@ -194,9 +158,10 @@ def _choice(settings: Settings, use: _Use) -> Choice:
         name,
         role,
         printable("; ".join(filter(None, why))),
-        printable(without_credentials(_model(use.spec))),
-        host if is_away else "",
+        printable(without_credentials(_model(spec))),
+        "" if is_here else host,
         _key(settings, name),
+        spec,
     )
 
 

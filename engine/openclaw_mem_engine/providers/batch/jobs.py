@@ -9,32 +9,27 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.providers.base import NotConfigured, RequestFailed, Usage, stop_if_cancelled
-from openclaw_mem_engine.providers.batch.call import (
-    Answers,
-    BatchCall,
-    BatchOutcome,
-    WatchedJob,
-    fetch_answers,
-    request_lines,
-)
 from openclaw_mem_engine.providers.prices import estimated_tokens
 from openclaw_mem_engine.providers.records import StoredJob
-from openclaw_mem_engine.providers.remote.retry import is_worth_retrying
+from openclaw_mem_engine.providers.remote.transport import TIMING, Timing, is_worth_retrying
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.config.settings import BatchSettings
     from openclaw_mem_engine.model import Progress
-    from openclaw_mem_engine.providers.base import Meter
-    from openclaw_mem_engine.providers.batch.call import Found
-    from openclaw_mem_engine.providers.batch.services import BatchService, JobState
+    from openclaw_mem_engine.providers.base import Meter, Vector
+    from openclaw_mem_engine.providers.batch.services import Answers, BatchService, JobState
+    from openclaw_mem_engine.providers.records import ProviderRecords
+
+    #: Called with the vectors of a job as soon as they are there, by text hash, in the calling thread.
+    Found = Callable[[Mapping[str, Vector | None]], None]
 
 #: After so many failed jobs in a row this process submits no more.
 MAX_FAILURES = 2
@@ -44,12 +39,41 @@ _MAX_FAILED_CHECKS = 3
 _SLICE_S = 0.2
 
 
-class JobStore(Protocol):
-    """Where submitted jobs are written down; ``ProviderRecords`` is one."""
+@dataclass(slots=True)
+class WatchedJob:
+    """A job that this call waits for. Times are those of ``clock``. ``is_resumed``: an earlier run has
+    submitted it; ``failed_checks``: in a row."""
 
-    def jobs(self, key: str) -> list[StoredJob]: ...
-    def save_job(self, job: StoredJob) -> None: ...
-    def drop_job(self, id: str) -> None: ...
+    id: str
+    texts: tuple[str, ...]
+    next_check: float
+    deadline: float
+    is_resumed: bool
+    failed_checks: int = 0
+
+
+@dataclass(slots=True)
+class BatchCall:
+    """What one call wants, and how far it has come. ``texts``: SHA-256 hex of a text to the text. ``found``
+    is called with the vectors of each job, and a job is forgotten only after it has returned. ``dims``: the
+    length that a vector must have. ``missing`` were tried and have no vector; ``waiting`` have a job that
+    goes on, or get one at the next call.
+    """
+
+    texts: Mapping[str, str]
+    cancel: CancelToken | None
+    progress: Progress | None
+    found: Found
+    dims: int | None
+    queue: list[str] = field(default_factory=list)
+    active: list[WatchedJob] = field(default_factory=list)
+    vectors: dict[str, Vector | None] = field(default_factory=dict)
+    missing: dict[str, None] = field(default_factory=dict)
+    waiting: dict[str, None] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+
+    def unanswered(self, keys: Collection[str]) -> list[str]:
+        return [k for k in keys if k in self.texts and k not in self.vectors and k not in self.missing]
 
 
 class BatchJobs:
@@ -57,25 +81,23 @@ class BatchJobs:
     followed by ``run``: a caller that relies on what is known lets only one thread at a time do both.
 
     ``provider_key`` names the vector space and thereby the stored jobs; ``agent`` is stored with a job at the
-    provider. ``clock`` (monotonic), ``now`` (since 1970) and ``sleep`` are parameters for tests.
+    provider.
     """
 
     def __init__(
         self,
         service: BatchService,
-        records: JobStore,
+        records: ProviderRecords,
         settings: BatchSettings,
         *,
         provider_key: str,
         agent: str,
         meter: Meter | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep,
+        timing: Timing = TIMING,
     ) -> None:
         self._service, self._agent = service, agent
         self._records, self._settings, self._key, self._meter = records, settings, provider_key, meter
-        self._clock, self._now, self._sleep = clock, now, sleep
+        self._timing, self._clock = timing, timing.clock
         self._pause_s = settings.poll_interval_ms / 1000
         self._lock = threading.Lock()
         #: Answers of finished jobs that were not delivered yet, and when a job was checked last, by job id.
@@ -97,28 +119,14 @@ class BatchJobs:
         found.update(key for job in self._stored() for key in job.texts)
         return found.intersection(keys)
 
-    def run(
-        self,
-        texts: Mapping[str, str],
-        cancel: CancelToken | None = None,
-        progress: Progress | None = None,
-        *,
-        found: Found | None = None,
-        dims: int | None = None,
-    ) -> BatchOutcome:
-        """Vectors of ``texts`` (SHA-256 hex of a text to the text) by batch jobs.
-
-        Waits for the jobs, at most ``timeout_minutes``, unless ``wait`` is off. ``found`` is called with the
-        vectors of each job, and a job is forgotten only after it has returned. ``dims`` is the length that a
-        vector must have. Failures of jobs are notes, not errors; raises NotConfigured without a key, and
-        Cancelled.
-        """
-        call = BatchCall(texts, cancel, progress, found, dims or self.dims)
+    def run(self, call: BatchCall) -> None:
+        """Fills ``call`` by batch jobs. Waits for them, at most ``timeout_minutes``, unless ``wait`` is off.
+        Failures of jobs are notes, not errors; raises NotConfigured without a key, and Cancelled."""
         try:
             self._deliver(call)
             self._resume(call)
             planned = call.vectors.keys() | {key for job in call.active for key in job.texts}
-            call.queue = [key for key in texts if key not in planned]
+            call.queue = [key for key in call.texts if key not in planned]
             self._drive(call)
         except Cancelled:
             if not call.active:
@@ -137,7 +145,6 @@ class BatchJobs:
                     "Until then keywords find what is in there.",
                 )
             )
-        return BatchOutcome(call.vectors, tuple(call.missing), tuple(call.waiting), tuple(call.notes))
 
     # -- the loop --------------------------------------------------------------------------------------
 
@@ -180,28 +187,27 @@ class BatchJobs:
     # -- jobs ------------------------------------------------------------------------------------------
 
     def _submit(self, call: BatchCall) -> None:
-        keys, lines = request_lines(self._service, call.queue, call.texts, call.dims)
+        keys, lines = self._service.lines_of(call.queue, call.texts, call.dims)
         call.queue = call.queue[len(keys) :]
         try:
             id = self._service.submit(lines, self._agent, call.cancel)
         except NotConfigured:
             raise
         except ProviderError as exc:
-            self._failed(call, keys, str(exc), is_final=self._has_no_batch(exc))
+            # A 404 of Gemini means that there are no batches for this model or base URL at all.
+            status = exc.status if isinstance(exc, RequestFailed) else None
+            is_final = self._service.provider == "gemini" and status == 404
+            self._failed(call, keys, str(exc), is_final=is_final)
             return
         self._records.save_job(
-            StoredJob(id, self._key, self._service.provider, "submitted", self._now(), keys)
+            StoredJob(id, self._key, self._service.provider, "submitted", self._timing.now(), keys)
         )
         call.active.append(self._watched(id, keys, self._clock() + self._pause_s, is_resumed=False))
-
-    def _has_no_batch(self, exc: Exception) -> bool:
-        """Whether a failed submission means that this endpoint has no batch interface at all."""
-        return self._service.provider == "gemini" and isinstance(exc, RequestFailed) and exc.status == 404
 
     def _pause(self, seconds: float, cancel: CancelToken | None) -> None:
         while seconds > 0:
             stop_if_cancelled(cancel)
-            self._sleep(min(seconds, _SLICE_S))
+            self._timing.sleep(min(seconds, _SLICE_S))
             seconds -= _SLICE_S
 
     def _stored(self) -> list[StoredJob]:
@@ -210,10 +216,8 @@ class BatchJobs:
 
     def _resume(self, call: BatchCall) -> None:
         """Take up the stored jobs that work on texts of this call."""
-        if self.disabled:
-            return
         claimed = set(call.vectors)
-        for job in self._stored():
+        for job in () if self.disabled else self._stored():
             wanted = [key for key in job.texts if key in call.texts and key not in claimed]
             if wanted:
                 claimed.update(wanted)
@@ -229,9 +233,7 @@ class BatchJobs:
         wanted."""
         try:
             state = self._service.state(job.id, call.cancel)
-            answers = (
-                fetch_answers(self._service, state, job.texts, call.dims, call.cancel) if state.end else None
-            )
+            answers = self._service.fetch(state, job.texts, call.dims, call.cancel) if state.end else None
         except NotConfigured:
             raise
         except ProviderError as exc:
@@ -287,8 +289,7 @@ class BatchJobs:
             if mine:
                 self._count(call, answers, mine)
                 call.vectors.update(mine)
-                if call.found is not None:
-                    call.found(mine)
+                call.found(mine)
             for key in mine:
                 answers.vectors.pop(key, None)
             if not answers.vectors:

@@ -1,36 +1,42 @@
-"""The batch interfaces of providers: what is sent, and how answers are read. Those of OpenAI and Voyage.
-
-All work alike: upload a file with one request a line, create a job for it, ask for its state until it has
-ended, fetch a file with one answer a line, in any order. Every line carries the SHA-256 of its text as its
-id. Requests of OpenAI and Voyage are built by the ``openai`` package; answers are read here, since compatible
-servers leave fields out.
+"""The batch interface of a provider: upload a file with one request a line, create a job for it, ask for its
+state until it has ended, fetch a file with one answer a line, in any order. Every line carries the SHA-256 of
+its text as its id.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from openclaw_mem_engine.cancellation import Deadline, LinkedToken
 from openclaw_mem_engine.model import utf8
-from openclaw_mem_engine.providers.base import BadAnswer
-from openclaw_mem_engine.providers.remote.retry import RetryPolicy
+from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, check_vectors, stop_if_cancelled
+from openclaw_mem_engine.providers.remote.transport import RetryPolicy
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.providers.remote.openai_client import RawAnswer
+    from openclaw_mem_engine.providers.base import Vector
     from openclaw_mem_engine.providers.remote.transport import Transport
 
+#: No provider takes more requests in one job.
+MAX_REQUESTS = 50_000
+#: In bytes. The input of a job is sent, and its output fetched, in one piece: both are kept small enough for
+#: memory by making more jobs.
+MAX_UPLOAD_BYTES = 32_000_000
 #: In bytes. An output that is more than twice as long is given up.
 MAX_OUTPUT_BYTES = 64_000_000
 
-FILE_TIMEOUT_S = 300.0
+#: Bytes of one number in an output (``-0.006929283495992422, ``), and the length of a vector as long as no
+#: answer has shown it: the longest in common use.
+_NUMBER_BYTES = 24
+_LONGEST_DIMS = 3072
+
+_FILE_TIMEOUT_S = 300.0
 _TIMEOUT_S = 60.0
 #: A server that has received the order for a job gets this long to answer with its id, also after a cancel:
 #: otherwise the job would be paid for and lost.
@@ -81,6 +87,16 @@ class Answer:
     tokens: int | None = None
 
 
+@dataclass(slots=True)
+class Answers:
+    """The outputs of one job, by text hash: vectors, and tokens where the server counted. ``said``: why texts
+    have no vector, redacted."""
+
+    vectors: dict[str, Vector | None] = field(default_factory=dict)
+    tokens: dict[str, int | None] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+
+
 class BatchService(ABC):
     """The batch interface of one endpoint and model. Methods with ``cancel`` block for the time of a request
     and raise ProviderError or Cancelled; those that read raise BadAnswer."""
@@ -95,6 +111,47 @@ class BatchService(ABC):
         file = self.file_of(self._upload(b"\n".join(lines), cancel))
         late = None if cancel is None else _set_later(cancel, _GRACE_S)
         return self.state_of(self._create(file, agent, late)).id
+
+    def lines_of(
+        self, keys: Sequence[str], texts: Mapping[str, str], dims: int | None
+    ) -> tuple[tuple[str, ...], list[bytes]]:
+        """The first of ``keys`` that fit into one job, at least one, and their request lines."""
+        most = min(MAX_REQUESTS, MAX_OUTPUT_BYTES // ((dims or _LONGEST_DIMS) * _NUMBER_BYTES))
+        lines: list[bytes] = []
+        size = 0
+        for key in keys[: max(1, most)]:
+            line = self.line(key, texts[key])
+            size += len(line) + 1
+            if lines and size > MAX_UPLOAD_BYTES:
+                break
+            lines.append(line)
+        return tuple(keys[: len(lines)]), lines
+
+    def fetch(
+        self, state: JobState, keys: Collection[str], dims: int | None, cancel: CancelToken | None
+    ) -> Answers:
+        """What a job that has ended answers to the texts ``keys``; ``dims`` is how long a vector must be.
+        Blocks for one or two downloads."""
+        answers = Answers()
+        if state.message:
+            answers.said.append(self.transport.quote(state.message))
+        for file in (state.output, state.errors):
+            if not file or len(answers.vectors) >= len(keys):
+                continue
+            ways = self.outputs(file, cancel)
+            for way in ways:
+                try:
+                    body = way()
+                except RequestFailed as exc:
+                    if way is ways[-1] or exc.status not in (400, 404):
+                        raise
+                    continue
+                except BadAnswer as exc:  # too long or torn: the next try would find the same
+                    answers.said.append(str(exc))
+                    break
+                if self._read(state.id, body, frozenset(keys), dims, answers, cancel):
+                    break
+        return answers
 
     @abstractmethod
     def line(self, key: str, text: str) -> bytes:
@@ -126,6 +183,37 @@ class BatchService(ABC):
     @abstractmethod
     def _create(self, file: str, agent: str, cancel: CancelToken | None) -> bytes: ...
 
+    def _read(
+        self,
+        job: str,
+        body: bytes,
+        keys: Collection[str],
+        dims: int | None,
+        answers: Answers,
+        cancel: CancelToken | None,
+    ) -> bool:
+        """Add the answers in an output; tells whether there were any, good or bad."""
+        any_answer = False
+        for answer in self.answers_of(body):
+            stop_if_cancelled(cancel)
+            if answer.key in answers.vectors or (answer.key and answer.key not in keys):
+                continue
+            any_answer = True
+            if answer.row is None:
+                answers.said.append(self.transport.quote(answer.message))
+                continue
+            label = f"{self.provider} batch {job}"
+            try:
+                [vector] = check_vectors([answer.row], expected=1, dims=dims, provider=label)
+            except BadAnswer as exc:
+                answers.said.append(str(exc))
+                continue
+            if vector is not None:
+                dims = len(vector)
+            answers.vectors[answer.key] = vector
+            answers.tokens[answer.key] = answer.tokens
+        return any_answer
+
     def answers_of(self, body: bytes) -> Iterator[Answer]:
         """The answers of an output, a line at a time; lines that are none are left out."""
         start = 0
@@ -141,151 +229,15 @@ class BatchService(ABC):
             if answer is not None:
                 yield answer
 
-    def _send(
-        self,
-        method: str,
-        path: str,
-        what: str,
-        cancel: CancelToken | None,
-        *,
-        timeout_s: float = _TIMEOUT_S,
-        json: object | None = None,
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> bytes:
-        return self.transport.request(
-            method,
-            path,
-            json=json,
-            content=content,
-            headers=headers,
-            what=what,
-            timeout_s=timeout_s,
-            policy=_GET if method == "GET" else _POST,
-            cancel=cancel,
-            max_bytes=2 * MAX_OUTPUT_BYTES,
-        ).body
-
-
-class OpenAIBatch(BatchService):
-    """``/files`` and ``/batches`` of the OpenAI protocol."""
-
-    provider = "openai"
-    window: Any = "24h"
-    metadata_source = "openclaw-memory"
-
-    def line(self, key: str, text: str) -> bytes:
-        body = {"model": self.model, "input": text}
-        return json_bytes({"custom_id": key, "method": "POST", "url": "/v1/embeddings", "body": body})
-
-    def state(self, job: str, cancel: CancelToken | None) -> JobState:
-        body = self._ask(
-            "batch status", cancel, lambda client: client.batches.with_raw_response.retrieve(job)
-        )
-        return self.state_of(body, job)
-
-    def outputs(self, file: str, cancel: CancelToken | None) -> Sequence[Callable[[], bytes]]:
-        def fetch() -> bytes:
-            return self._ask(
-                "batch output",
-                cancel,
-                lambda client: client.files.with_raw_response.content(file),
-                timeout_s=FILE_TIMEOUT_S,
-            )
-
-        return (fetch,)
-
-    def file_of(self, body: bytes) -> str:
-        return checked_id(json_object(body, "the upload").get("id"), "the upload")
-
-    def state_of(self, body: bytes, job: str = "") -> JobState:
-        said = json_object(body, "the batch job")
-        word = str(said.get("status") or "unknown").lower()
-        errors = said.get("errors")
-        first = errors.get("data") if isinstance(errors, dict) else errors
-        return JobState(
-            id=job or checked_id(said.get("id"), "the batch job"),
-            end=ENDED.get(word, ""),
-            word=word,
-            output=file_id(said.get("output_file_id")),
-            errors=file_id(said.get("error_file_id")),
-            message=message_of(first[0] if isinstance(first, list) and first else said.get("error")),
-        )
-
-    def answer_of(self, line: dict[str, object]) -> Answer | None:
-        key = line.get("custom_id")
-        key = key if isinstance(key, str) else ""
-        response = dict_of(line.get("response"))
-        body = dict_of(response.get("body"))
-        status = response.get("status_code")
-        refused = isinstance(status, int) and status >= 400
-        if line.get("error") or refused or body.get("error"):
-            said = message_of(line.get("error")) or message_of(body.get("error"))
-            return Answer(key, None, said or (f"status {status}" if refused else "an error without a text"))
-        if not key:
-            return None
-        data = body.get("data")
-        item = data[0] if isinstance(data, list) and data else None
-        row = item.get("embedding") if isinstance(item, dict) else None
-        return Answer(key, row, "" if row is not None else "no embedding in the answer", _tokens(body))
-
-    def _upload(self, content: bytes, cancel: CancelToken | None) -> bytes:
-        name = f"memory-embeddings.{hashlib.sha256(content).hexdigest()}.jsonl"
-        return self._ask(
-            "batch file upload",
-            cancel,
-            lambda client: client.files.with_raw_response.create(
-                file=(name, content, "application/jsonl"), purpose="batch"
-            ),
-            timeout_s=FILE_TIMEOUT_S,
-        )
-
-    def _create(self, file: str, agent: str, cancel: CancelToken | None) -> bytes:
-        return self._ask(
-            "batch create",
-            cancel,
-            lambda client: client.batches.with_raw_response.create(
-                input_file_id=file,
-                endpoint="/v1/embeddings",
-                completion_window=self.window,
-                metadata={"source": self.metadata_source, "agent": agent},
-                extra_body=self.job_options(),  # what holds for all its lines
-            ),
-        )
-
-    def job_options(self) -> dict[str, object]:
-        return {}
-
-    def _ask(
-        self,
-        what: str,
-        cancel: CancelToken | None,
-        request: Callable[[Any], RawAnswer],
-        *,
-        timeout_s: float = _TIMEOUT_S,
-    ) -> bytes:
-        from openclaw_mem_engine.providers.remote.openai_client import ask
-
-        def send(method: str, path: str, *, content: bytes | None, headers: Mapping[str, str]) -> bytes:
-            return self._send(
-                method, path, what, cancel, timeout_s=timeout_s, content=content, headers=headers
-            )
-
-        return ask(send, request)
-
-
-class VoyageBatch(OpenAIBatch):
-    """As OpenAI, but model and input type belong to the job, and the window is twelve hours."""
-
-    provider = "voyage"
-    window = "12h"
-    metadata_source = "clawdbot-memory"
-
-    def line(self, key: str, text: str) -> bytes:
-        return json_bytes({"custom_id": key, "body": {"input": text}})
-
-    def job_options(self) -> dict[str, object]:
-        return {"request_params": {"model": self.model, "input_type": "document"}}
+    def options(self, what: str, cancel: CancelToken | None, *, is_file: bool = False) -> dict[str, Any]:
+        """Options for ``Transport.request``; ``what`` names the request."""
+        return {
+            "what": what,
+            "timeout_s": _FILE_TIMEOUT_S if is_file else _TIMEOUT_S,
+            "policy": _GET if what in ("batch status", "batch output") else _POST,
+            "cancel": cancel,
+            "max_bytes": 2 * MAX_OUTPUT_BYTES,
+        }
 
 
 def _set_later(cancel: CancelToken, seconds: float) -> LinkedToken:
@@ -342,9 +294,3 @@ def message_of(error: object) -> str:
         said = error.get("message") or error.get("error") or error.get("code")
         return message_of(said) if isinstance(said, dict) else str(said or "")
     return error if isinstance(error, str) else ""
-
-
-def _tokens(body: dict[str, object]) -> int | None:
-    usage = dict_of(body.get("usage"))
-    count = usage.get("total_tokens", usage.get("prompt_tokens"))
-    return count if type(count) is int and count >= 0 else None

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.providers.base import stop_if_cancelled
-from openclaw_mem_engine.providers.remote.hosts import is_loopback
+from openclaw_mem_engine.providers.remote.endpoint import is_loopback
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
 

@@ -7,17 +7,16 @@ is sent in halves, and the size that passes is stored.
 from __future__ import annotations
 
 import math
-import random
+import queue
 import threading
-import time
 from array import array
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
+from openclaw_mem_engine.cancellation import LinkedToken
 from openclaw_mem_engine.providers.base import (
     BadAnswer,
     NotConfigured,
@@ -30,7 +29,6 @@ from openclaw_mem_engine.providers.base import (
 from openclaw_mem_engine.providers.base_embedder import BaseEmbedder
 from openclaw_mem_engine.providers.prices import estimated_tokens
 from openclaw_mem_engine.providers.registry import BATCH_TIMEOUT_S, QUERY_TIMEOUT_S
-from openclaw_mem_engine.providers.remote.hosts import check_sendable
 from openclaw_mem_engine.providers.remote.limits import (
     MAX_BATCH_BYTES,
     LearnedCaps,
@@ -38,17 +36,21 @@ from openclaw_mem_engine.providers.remote.limits import (
     max_input_bytes,
     sendable,
 )
-from openclaw_mem_engine.providers.remote.parallel import in_parallel
-from openclaw_mem_engine.providers.remote.retry import RetryPolicy
-from openclaw_mem_engine.providers.remote.transport import Transport
+from openclaw_mem_engine.providers.remote.transport import RETRY_CAP_S, TIMING, RetryPolicy, Timing, Transport
 from openclaw_mem_engine.providers.remote.wires import SPLIT_STATUSES, parsed
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.model import Progress
     from openclaw_mem_engine.providers.base import Caps, Keep, Meter, Purpose, Vector
-    from openclaw_mem_engine.providers.remote.parallel import Answered
     from openclaw_mem_engine.providers.remote.wires import Wire
+
+#: (first input, end of inputs, body) of an answered request, and (first, end) of a batch.
+Answered: TypeAlias = tuple[int, int, bytes]
+Batch: TypeAlias = tuple[int, int]
+
+#: Seconds after which a calling thread that waits for answers can be interrupted.
+_SLICE_S = 0.1
 
 
 class RemoteEmbedder(BaseEmbedder):
@@ -58,8 +60,7 @@ class RemoteEmbedder(BaseEmbedder):
     the provider's own host then refuses at the first text (NotConfigured, with ``key_missing``). All tries of
     a query together take at most ``query_timeout_s``; a try of a document request ``batch_timeout_s``.
     ``concurrency``: requests in flight. ``meter`` is called with the usage of every answered request;
-    ``caps`` stores how many inputs the server takes. ``sleep``, ``random``, ``clock`` (monotonic) and ``now``
-    (since 1970) are parameters for tests.
+    ``caps`` stores how many inputs the server takes.
     Raises ConfigError for a base URL, key or header that cannot be sent.
     """
 
@@ -80,90 +81,50 @@ class RemoteEmbedder(BaseEmbedder):
         max_batch_bytes: int = MAX_BATCH_BYTES,
         meter: Meter | None = None,
         caps: Caps | None = None,
-        sleep: Callable[[float], None] = time.sleep,
-        random: Callable[[], float] = random.random,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
+        timing: Timing = TIMING,
     ) -> None:
         self.wire = wire
         self.id = wire.id
         self.model = wire.model_name(model)
-        self.base_url = wire.base_url(base_url)
         self.dims: int | None = None
-        own = dict(headers or {})
-        api_key = api_key.strip()
-        check_sendable(wire.id, api_key, own)
-        self.key = wire.space_key(self.base_url, self.model, own)
-        given = {name.lower() for name in own}
-        sent = {"Content-Type": "application/json"}
-        if api_key:
-            sent[wire.key_header] = wire.key_value(api_key)
-        sent = {name: value for name, value in sent.items() if name.lower() not in given} | own
-        self._transport = Transport(
-            wire.id,
-            self.base_url,
-            sent,
-            secrets=(api_key,),
-            advice=wire.advice,
-            sleep=sleep,
-            random=random,
-            clock=clock,
-            now=now,
-        )
-        has_key = bool(api_key) or not given.isdisjoint({"authorization", wire.key_header.lower()})
-        at_home = bool(wire.public_host) and urlsplit(self.base_url).hostname == wire.public_host
-        self._needs_key = at_home and not has_key
+        self.max_input_bytes = max_input_bytes(self.id, self.model)
+        #: Sends requests for other interfaces of this endpoint as well; call ``check_key`` before.
+        self.transport = Transport(wire, base_url=base_url, api_key=api_key, headers=headers, timing=timing)
+        self.base_url = self.transport.base_url
+        self.host = "" if self.transport.is_loopback else self.transport.host
+        self.key = wire.space_key(self.base_url, self.model, headers or {})
+        is_public = bool(wire.public_host) and urlsplit(self.base_url).hostname == wire.public_host
+        self._needs_key = is_public and not self.transport.has_key
         self._key_missing = key_missing
         self._query_timeout_s, self._batch_timeout_s = query_timeout_s, batch_timeout_s
-        self._policy = RetryPolicy(max_retries=max_retries)
+        self._policy = RetryPolicy(max_retries)
         # A query should be quick, and BM25 can answer instead.
-        self._query_policy = replace(
-            self._policy, max_retries=min(max_retries, 3), max_hint_s=self._policy.cap_s
-        )
+        self._query_policy = RetryPolicy(min(max_retries, 3), max_hint_s=RETRY_CAP_S)
         self._concurrency = max(1, concurrency)
         self._caps = LearnedCaps(self.key, max_batch_items or wire.max_items, max_batch_bytes, caps)
         self._meter = meter
-        self._clock = clock
+        self._clock = timing.clock
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"RemoteEmbedder({self.id}, host={self._transport.host!r}, model={self.model!r})"
-
-    @property
-    def host(self) -> str:
-        """The host that text is sent to; "" for a server on this machine."""
-        return "" if self._transport.is_loopback else self._transport.host
-
-    @property
-    def max_input_bytes(self) -> int | None:
-        return max_input_bytes(self.id, self.model)
-
-    @property
-    def transport(self) -> Transport:
-        """Sends requests for other interfaces of this endpoint; call ``check_key`` before."""
-        return self._transport
+        return f"RemoteEmbedder({self.id}, host={self.transport.host!r}, model={self.model!r})"
 
     def check_key(self) -> None:
         """Raises NotConfigured when this endpoint wants a key and there is none."""
-        # Raised here, since it is clearer than the server's 401, and nothing has to be sent for it.
         if (missing := self.why_not()) is not None:
             raise NotConfigured(missing)
 
     def why_not(self) -> str | None:
-        """That this endpoint wants a key and there is none."""
         if not self._needs_key:
             return None
         why = f" ({self._key_missing.rstrip('.')})" if self._key_missing else ""
         return (
-            f"No API key for {self._transport.host}{why}: set the environment variable "
+            f"No API key for {self.transport.host}{why}: set the environment variable "
             f"{self.wire.key_variable} or agents.defaults.memorySearch.remote.apiKey in OpenClaw's "
             'configuration, or choose provider "static" (built in, no key) or "none".'
         )
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
-        """The vector of a query; None for blank text or a zero vector. All tries together take no longer than
-        the query timeout. Raises ProviderError (TextRefused with the position 0 when the server does not take
-        this text), Cancelled."""
         try:
             return super().embed_query(text, cancel)
         except RequestFailed as exc:
@@ -174,7 +135,6 @@ class RemoteEmbedder(BaseEmbedder):
     def embed_batch(
         self, texts: Sequence[str], purpose: Purpose, cancel: CancelToken | None
     ) -> list[Vector | None]:
-        """The vectors of one request."""
         self.check_key()
         inputs = [sendable(text) for text in texts]
         return self._vectors_of(self._ask(inputs, purpose, cancel), inputs)
@@ -186,12 +146,8 @@ class RemoteEmbedder(BaseEmbedder):
         progress: Progress | None = None,
         keep: Keep | None = None,
     ) -> list[Vector | None]:
-        """One vector per text, in order; None for blank text (never sent) and for a zero vector.
-
-        ``keep`` and ``progress`` are called in this thread after every answered request. The first failure
-        ends what is in flight; a text that is refused although it was sent alone only keeps the rest from
-        being sent. Raises ProviderError (TextRefused for such a text) or Cancelled.
-        """
+        """As the protocol says; blank texts are never sent. The first failure ends what is in flight; a text
+        that is refused although it was sent alone only keeps the rest from being sent."""
         vectors: list[Vector | None] = [None] * len(texts)
         packing = Packing(texts)
         if not packing.positions:
@@ -213,8 +169,7 @@ class RemoteEmbedder(BaseEmbedder):
         return vectors
 
     def close(self) -> None:
-        """Closes the connections; the next request opens new ones."""
-        self._transport.close()
+        self.transport.close()
 
     def _answers(self, packing: Packing, cancel: CancelToken | None) -> Generator[Answered, None, None]:
         """Every answer, as they come in."""
@@ -222,13 +177,72 @@ class RemoteEmbedder(BaseEmbedder):
         if batch is not None and self._concurrency > 1 and batch[1] < len(packing.inputs):
             # Batches are cut late, with all that is learned about the server by then.
             batches = chain([batch], iter(lambda: packing.next_batch(self._caps), None))
-            yield from in_parallel(
-                lambda batch, stop: self._embed(packing, *batch, stop), batches, self._concurrency, cancel
-            )
+            yield from self._in_parallel(packing, batches, cancel)
             return
         while batch is not None:
             yield from self._embed(packing, *batch, cancel)
             batch = packing.next_batch(self._caps)
+
+    def _in_parallel(
+        self, packing: Packing, batches: Iterator[Batch], cancel: CancelToken | None
+    ) -> Iterator[Answered]:
+        """The answers to all ``batches``, as they come in.
+
+        Batches are sent by threads, and read in the calling thread, one ahead of what can run; reading an
+        answer holds the interpreter, so one thread does it faster than several. Raises the first failure,
+        once all threads have ended; a TextRefused lets the batches in flight finish (they are paid for), and
+        gives way to any other failure.
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        stop = LinkedToken(cancel)
+        # An answer, or the failure of a batch, or None for a batch that is finished.
+        found: queue.SimpleQueue[Answered | Exception | None] = queue.SimpleQueue()
+
+        def run(batch: Batch) -> None:
+            try:
+                for answer in self._embed(packing, *batch, stop):
+                    found.put(answer)
+            except Exception as exc:  # noqa: BLE001 - raised again in the calling thread
+                found.put(exc)
+            else:
+                found.put(None)
+
+        failure: Exception | None = None
+        pending = 0
+        pool = ThreadPoolExecutor(self._concurrency, "openclaw-mem-embed")
+        try:
+            while True:
+                while (
+                    failure is None
+                    and pending <= self._concurrency
+                    and (batch := next(batches, None)) is not None
+                ):
+                    pool.submit(run, batch)
+                    pending += 1
+                if not pending:
+                    break
+                try:
+                    answer = found.get(timeout=_SLICE_S)
+                except queue.Empty:
+                    continue
+                if isinstance(answer, tuple):
+                    yield answer
+                    continue
+                pending -= 1
+                if answer is None:
+                    continue
+                is_one_text = isinstance(answer, TextRefused)
+                if failure is None or (isinstance(failure, TextRefused) and not is_one_text):
+                    failure = answer
+                if not is_one_text:
+                    stop.set()
+        finally:
+            # Also when the caller is interrupted: requests in flight end within a fraction of a second.
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+        if failure is not None:
+            raise failure
 
     def _embed(
         self, packing: Packing, start: int, end: int, cancel: CancelToken | None
@@ -264,7 +278,7 @@ class RemoteEmbedder(BaseEmbedder):
         """The body of the answer to one request."""
         path, body = self.wire.request(self.model, texts, purpose)
         is_query = purpose == "query"
-        return self._transport.request(
+        return self.transport.request(
             "POST",
             path,
             json=body,
@@ -272,10 +286,10 @@ class RemoteEmbedder(BaseEmbedder):
             policy=self._query_policy if is_query else self._policy,
             deadline=self._clock() + self._query_timeout_s if is_query else math.inf,
             cancel=cancel,
-        ).body
+        )
 
     def _vectors_of(self, body: bytes, texts: list[str]) -> list[Vector | None]:
-        label = f"{self.id} embeddings at {self._transport.host}"
+        label = f"{self.id} embeddings at {self.transport.host}"
         answer = parsed(body, label)
         self._count(texts, self.wire.tokens(answer))
         rows = self.wire.rows(answer, len(texts))

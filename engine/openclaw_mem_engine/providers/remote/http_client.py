@@ -40,16 +40,8 @@ class NoAnswer(Exception):
     """No complete answer came: the network, the proxy or the protocol failed. The text says why."""
 
 
-class TooLate(NoAnswer):
-    """The time for this exchange is over."""
-
-
-class TooLong(Exception):
-    """The decompressed body is longer than allowed."""
-
-
-class Undecodable(Exception):
-    """The body cannot be decompressed."""
+class Unreadable(Exception):
+    """The body is longer than allowed, or cannot be decompressed: the text says which, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +83,8 @@ class HttpClient:
         """The answer to one request. Blocks for at most ``seconds``, and ends within 0.1 s of ``cancel`` or
         ``close`` (Cancelled).
 
-        ``max_bytes`` limits the decompressed body of a 2xx answer. Raises TooLate, NoAnswer, TooLong,
-        Undecodable, Cancelled.
+        ``max_bytes`` limits the decompressed body of a 2xx answer. Raises NoAnswer, Unreadable,
+        Cancelled.
         """
         request = httpx2.Request(
             method, url, headers=dict(headers), content=content, extensions={"timeout": _TIMEOUTS}
@@ -107,13 +99,16 @@ class HttpClient:
                     return future.result(timeout=_POLL_S)
                 except TimeoutError:
                     if future.done():
-                        raise TooLate from None
+                        raise NoAnswer(f"waited {seconds:.3g} s") from None
                 stop_if_cancelled(cancel)
         except CancelledError:
             self._stop_if_closed()
             raise NoAnswer("the request was ended by the event loop") from None
         except httpx2.DecodingError:
-            raise Undecodable from None
+            raise Unreadable(
+                "an answer that cannot be decompressed. Try again; if it stays, check what is between this "
+                "machine and the server."
+            ) from None
         except (httpx2.TransportError, httpx2.InvalidURL, OSError) as exc:
             self._stop_if_closed()
             raise NoAnswer(str(exc) or type(exc).__name__) from None
@@ -148,7 +143,7 @@ class HttpClient:
 
 
 async def _body(response: httpx2.Response, max_bytes: int, *, is_cut: bool) -> bytes:
-    """The decompressed body; a longer one is cut or TooLong. httpx2 decompresses in pieces of 1 MiB, so a
+    """The decompressed body; a longer one is cut or Unreadable. httpx2 decompresses in pieces of 1 MiB, so a
     compression bomb is never held in memory as a whole."""
     parts: list[bytes] = []
     room = max_bytes
@@ -156,7 +151,10 @@ async def _body(response: httpx2.Response, max_bytes: int, *, is_cut: bool) -> b
         async for part in response.aiter_bytes():
             if len(part) > room:
                 if not is_cut:
-                    raise TooLong
+                    raise Unreadable(
+                        f"more than {max_bytes // 1024**2:,} MB; nothing of it was kept. Check that the base "
+                        "URL is that of an embeddings API."
+                    )
                 parts.append(part[:room])
                 break
             room -= len(part)

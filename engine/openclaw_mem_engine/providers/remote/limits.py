@@ -58,27 +58,21 @@ def split_utf8(text: str, max_bytes: int) -> list[str]:
     parts: list[str] = []
     start = 0
     while start < len(data):
-        end = _boundary_at_most(data, start + max_bytes)
-        if end <= start:
-            end = _boundary_after(data, start)
+        end = min(start + max_bytes, len(data))
+        while end < len(data) and end > start and _is_inside(data, end):
+            end -= 1
+        if end == start:
+            end += 1
+            while end < len(data) and _is_inside(data, end):
+                end += 1
         parts.append(data[start:end].decode())
         start = end
     return parts
 
 
-def _boundary_at_most(data: bytes, index: int) -> int:
-    if index >= len(data):
-        return len(data)
-    while data[index] & 0xC0 == 0x80:  # inside of a character
-        index -= 1
-    return index
-
-
-def _boundary_after(data: bytes, index: int) -> int:
-    index += 1
-    while index < len(data) and data[index] & 0xC0 == 0x80:
-        index += 1
-    return index
+def _is_inside(data: bytes, index: int) -> bool:
+    """Whether a cut at ``index`` would be inside of a character."""
+    return data[index] & 0xC0 == 0x80
 
 
 def batch_end(sizes: Sequence[int], start: int, max_bytes: int, max_items: int) -> int:

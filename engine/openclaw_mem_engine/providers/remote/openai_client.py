@@ -1,66 +1,135 @@
-"""The ``openai`` package over our transport: it builds requests, and the transport does everything else.
+"""The ``openai`` package over our transport: it builds requests, and the transport does everything else; and
+chat models behind an OpenAI-compatible interface (``POST {base}/chat/completions``).
 
 Keys, headers, retries, deadlines, cancelling, size limits and redaction are in the transport alone: the
-package's own retries are off, and it never gets the API key. Importing this module imports ``openai`` (about
-a second of CPU), so it is imported at the first request that needs it; plain embeddings never do.
+package's own retries are off, and it never gets the API key. Importing ``openai`` takes about a second of
+CPU, so that is done at the first request that needs it; plain embeddings never do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
-
-import httpx2
-import openai
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.providers.base import BadAnswer
+from openclaw_mem_engine.providers.remote.transport import RetryPolicy, Transport
+from openclaw_mem_engine.providers.remote.wires import OPENAI, field_of, parsed
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.providers.base import Message
+
+#: Seconds for one answer, all tries together.
+CHAT_TIMEOUT_S = 120.0
+_POLICY = RetryPolicy(max_retries=2, max_hint_s=8.0)
 
 
-class Send(Protocol):
-    """Sends one request through our transport; ``path`` is below the base URL. Returns the body of a 2xx
-    answer; raises ProviderError, Cancelled."""
+def ask(transport: Transport, request: Callable[[OpenAI], Any], **options: Any) -> bytes:
+    """The body of the answer to ``request``, a call of a ``with_raw_response`` method, sent by ``transport``
+    with ``options`` of its ``request``. Raises as that does, and BadAnswer when the package cannot handle the
+    answer."""
+    import httpx2
+    import openai
 
-    def __call__(
-        self, method: str, path: str, *, content: bytes | None, headers: Mapping[str, str]
-    ) -> bytes: ...
+    def handle(request: httpx2.Request) -> httpx2.Response:
+        kind = request.headers.get("content-type")
+        body = transport.request(
+            request.method,
+            request.url.raw_path.decode("ascii"),
+            content=request.read() or None,
+            headers={"Content-Type": kind} if kind else {},
+            **options,
+        )
+        return httpx2.Response(200, content=body)
 
-
-class RawAnswer(Protocol):
-    """What ``with_raw_response`` methods of the package return."""
-
-    @property
-    def content(self) -> bytes: ...
-
-
-def ask(send: Send, request: Callable[[openai.OpenAI], RawAnswer]) -> bytes:
-    """The body of the answer to ``request``, a call of a ``with_raw_response`` method. Raises what ``send``
-    raises, and BadAnswer when the package cannot handle the answer."""
-    # The key is a dummy: the real one is added by the transport.
+    # The key is a dummy: the real one is added by our transport, which is what MockTransport hands on to.
     client = openai.OpenAI(
         api_key="-",
         base_url="http://transport",
         max_retries=0,
-        http_client=httpx2.Client(transport=_OverTransport(send), trust_env=False),
+        http_client=httpx2.Client(transport=httpx2.MockTransport(handle), trust_env=False),
     )
     try:
-        return request(client).content
+        body: bytes = request(client).content
+        return body
     except openai.OpenAIError as exc:
         if isinstance(exc.__cause__, OpenClawMemError):  # the package wraps what our transport raises
             raise exc.__cause__ from None
         raise BadAnswer(f"The answer cannot be used ({type(exc).__name__}). Check the base URL.") from None
 
 
-class _OverTransport(httpx2.BaseTransport):
-    def __init__(self, send: Send) -> None:
-        self._send = send
+class OpenAIChat:
+    """A :class:`~openclaw_mem_engine.providers.base.Chat` of any OpenAI-compatible service.
 
-    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        kind = request.headers.get("content-type")
-        body = self._send(
-            request.method,
-            request.url.raw_path.decode("ascii"),
-            content=request.read() or None,
-            headers={"Content-Type": kind} if kind else {},
+    ``base_url`` defaults to OpenAI's own. An empty ``api_key`` sends none; ``headers`` go with every request.
+    ``timeout_s`` holds for one answer, all tries together. Raises ConfigError for a base URL, key or header
+    that cannot be sent.
+    """
+
+    id = "openai"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str = "",
+        api_key: str = "",
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = CHAT_TIMEOUT_S,
+    ) -> None:
+        self.model = model
+        self._transport = Transport(OPENAI, base_url=base_url, api_key=api_key, headers=headers)
+        self._timeout_s = timeout_s
+
+    def __repr__(self) -> str:
+        return f"OpenAIChat(host={self._transport.host!r}, model={self.model!r})"
+
+    @property
+    def host(self) -> str:
+        return "" if self._transport.is_loopback else self._transport.host
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        cancel: CancelToken | None = None,
+    ) -> str:
+        """As the protocol says. Raises BadAnswer for JSON without an answer."""
+        limits = {"max_tokens": max_tokens, "temperature": temperature}
+        given = {name: value for name, value in limits.items() if value is not None}
+
+        def request(client: OpenAI) -> Any:
+            return client.chat.completions.with_raw_response.create(
+                model=self.model,
+                messages=[{"role": message.role, "content": message.text} for message in messages],  # type: ignore[misc]
+                extra_body=given,
+            )
+
+        label = f"{self.id} chat at {self._transport.host}"
+        body = ask(
+            self._transport,
+            request,
+            what="chat",
+            timeout_s=self._timeout_s,
+            policy=_POLICY,
+            deadline=time.monotonic() + self._timeout_s,
+            cancel=cancel,
         )
-        return httpx2.Response(200, content=body, request=request)
+        choices = field_of(parsed(body, label), "choices")
+        message = field_of(choices[0], "message") if isinstance(choices, list) and choices else None
+        answer = message.get("content") or "" if isinstance(message, dict) else None
+        if not isinstance(answer, str):
+            raise BadAnswer(
+                f"{label} sent JSON without an answer. Check that the base URL is that of a chat API and "
+                "the model a chat model."
+            )
+        return answer
+
+    def close(self) -> None:
+        self._transport.close()

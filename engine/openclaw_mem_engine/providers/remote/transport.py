@@ -13,34 +13,100 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, stop_if_cancelled
-from openclaw_mem_engine.providers.remote.hosts import host_of
-from openclaw_mem_engine.providers.remote.quoting import Quoting, error_of_body, secrets_in
-from openclaw_mem_engine.providers.remote.retry import (
-    RateGate,
-    RetryPolicy,
-    is_worth_retrying,
-    retry_after_s,
+from openclaw_mem_engine.providers.remote.endpoint import (
+    Quoting,
+    check_sendable,
+    error_of_body,
+    host_of,
+    merged,
+    secrets_in,
 )
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.providers.remote.http_client import HttpClient, Reply
+    from openclaw_mem_engine.providers.remote.wires import Wire
 
 #: No answer is read further than this, in bytes after decompression.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
+#: Seconds before the first retry; they double with every further one up to the cap, plus up to ``_JITTER`` of
+#: themselves so that many clients do not retry at the same time.
+_BASE_S = 0.5
+RETRY_CAP_S = 8.0
+_JITTER = 0.2
+#: Worth another try besides every 5xx: request timeout, too early, too many requests.
+_RETRY_STATUSES = frozenset({408, 425, 429})
+#: Server errors that no waiting repairs: not implemented, HTTP version not supported.
+_HOPELESS_STATUSES = frozenset({501, 505})
 #: Seconds between two checks of the cancel token while waiting for a retry.
 _SLICE_S = 0.1
 #: The values of these are no secrets, and their words are needed in messages.
 _PLAIN_HEADERS = frozenset({"accept", "content-type", "user-agent"})
-_WEB = ("http://", "https://")
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Sources of time and chance, replaced in tests: ``clock`` is monotonic, ``now`` since 1970 (seconds),
+    ``random`` gives numbers in [0, 1)."""
+
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+    random: Callable[[], float] = random.random
+
+
+TIMING = Timing()
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """A server's own Retry-After counts when it is longer than ours; one beyond ``max_hint_s`` seconds ends
+    the tries. ``max_silent_retries`` limits the retries without an answer, since the server may have acted on
+    such a request."""
+
+    max_retries: int = 5
+    max_hint_s: float = 60.0
+    max_silent_retries: int = 1
+
+    def wait_s(self, retry: int, hint_s: float | None, random: Callable[[], float]) -> float | None:
+        """Seconds before retry number ``retry`` (from 1); None when there is no point in waiting."""
+        if retry > self.max_retries or (hint_s is not None and hint_s > self.max_hint_s):
+            return None
+        backoff: float = min(RETRY_CAP_S, _BASE_S * 2 ** (retry - 1)) * (1 + _JITTER * random())
+        return backoff if hint_s is None else max(backoff, hint_s)
+
+
+def is_worth_retrying(status: int) -> bool:
+    """Whether the same request may succeed later."""
+    return status in _RETRY_STATUSES or (status >= 500 and status not in _HOPELESS_STATUSES)
+
+
+def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds that a server asks to wait, or None.
+
+    Reads ``retry-after-ms`` (milliseconds) and ``retry-after`` (seconds or an HTTP date, RFC 9110, 10.2.3).
+    ``headers`` must find lower-case names; ``now`` is in seconds since 1970.
+    """
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) * scale
+        except ValueError:
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    try:
+        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now)
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,47 +125,51 @@ class Transport:
     """Sends requests to one endpoint. Safe to use from several threads, which share connections and wait
     together when the server is asked too often.
 
-    ``headers`` go with every request, the one with the key included; their values, ``secrets``, and what may
-    be secret in ``base_url`` (passwords, values of the query) are kept out of messages. User name and
-    password in ``base_url`` become a Basic authorization, unless ``headers`` hold another. ``advice`` says
-    what to do about a status (None: no answer).
-    ``sleep``, ``random``, ``clock`` (monotonic) and ``now`` (since 1970) are parameters for tests.
-    Raises ConfigError for a base URL that cannot be used.
+    An empty ``base_url`` is that of the ``wire``; user name and password in it become a Basic authorization.
+    An empty ``api_key`` sends none. ``headers`` go with every request, and replace ours.
+    Raises ConfigError for a base URL, key or header that cannot be sent.
     """
 
     def __init__(
         self,
-        provider: str,
-        base_url: str,
-        headers: Mapping[str, str],
+        wire: Wire,
         *,
-        secrets: Sequence[str] = (),
-        advice: Callable[[int | None], str],
-        sleep: Callable[[float], None] = time.sleep,
-        random: Callable[[], float] = random.random,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
+        base_url: str = "",
+        api_key: str = "",
+        headers: Mapping[str, str] | None = None,
+        timing: Timing = TIMING,
     ) -> None:
-        self._provider = provider
-        self.host, self.is_loopback = host_of(base_url, provider)
-        parts = urlsplit(base_url)
+        self._provider, self._advice, self._timing = wire.id, wire.advice, timing
+        api_key, own = api_key.strip(), dict(headers or {})
+        check_sendable(wire.id, api_key, own)
+        self.base_url = wire.base_url(base_url)
+        self.host, self.is_loopback = host_of(self.base_url, wire.id)
+        parts = urlsplit(self.base_url)
         plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
-        self._base_url, self._query = plain.geturl().rstrip("/"), parts.query
-        self._headers = {"User-Agent": "openclaw-mem", "Accept": "application/json", **headers}
-        keys = [*secrets, *secrets_in(base_url)]
-        values = [value for name, value in headers.items() if name.lower() not in _PLAIN_HEADERS]
+        self._address, self._query = plain.geturl().rstrip("/"), parts.query
+        keys, ours = [api_key, *secrets_in(self.base_url)], {}
         if parts.username is not None:
             user, password = unquote(parts.username), unquote(parts.password or "")
             pair = base64.b64encode(f"{user}:{password}".encode()).decode()
             keys.append(pair)
-            if not any(name.lower() == "authorization" for name in headers):
-                self._headers["Authorization"] = f"Basic {pair}"
-        # The one coding that every server has; httpx2 would offer more.
-        self._headers["Accept-Encoding"] = "gzip"
+            ours["Authorization"] = f"Basic {pair}"
+        if api_key:
+            ours[wire.key_header] = wire.key_value(api_key)
+        given = merged(ours, own)
+        plain_headers = {
+            "User-Agent": "openclaw-mem",
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+        }
+        # gzip is the one coding that every server has; httpx2 would offer more.
+        self._headers = merged(plain_headers, given, {"Accept-Encoding": "gzip"})
+        #: Whether requests carry what a server may take as a key.
+        self.has_key = bool(api_key) or any(
+            name.lower() in ("authorization", wire.key_header.lower()) for name in own
+        )
+        values = [value for name, value in given.items() if name.lower() not in _PLAIN_HEADERS]
         self._quoting = Quoting(keys, values)
-        self._advice = advice
-        self._sleep, self._random, self._clock, self._now = sleep, random, clock, now
-        self._gate = RateGate()
+        self._shut_until = -math.inf  # the account is over its rate limit until then, on the clock
         self._connection: HttpClient | None = None
         self._lock = threading.Lock()
 
@@ -120,8 +190,8 @@ class Transport:
         deadline: float = math.inf,
         cancel: CancelToken | None = None,
         max_bytes: int = MAX_ANSWER_BYTES,
-    ) -> Reply:
-        """The answer to one request, tried again as ``policy`` allows until ``deadline`` (on ``clock``).
+    ) -> bytes:
+        """The body of a 2xx answer, tried for as ``policy`` allows until ``deadline`` (on the clock).
 
         ``path`` is below the base URL, or a whole address on the same host. ``timeout_s`` holds for every
         try as a whole; ``what`` names the request in errors. Ends within 0.2 s of a cancel or ``close``,
@@ -129,33 +199,32 @@ class Transport:
         Raises RequestFailed (with the server's hint), BadAnswer for an answer of more than
         ``max_bytes`` or an address elsewhere, Cancelled.
         """
-        url = self._address(path, what)
-        sent = dict(self._headers)
+        clock = self._timing.clock
+        url = self._url(path, what)
+        sent = merged(self._headers, headers or {})
         if json is not None:
             content = json_library.dumps(json, ensure_ascii=False, separators=(",", ":")).encode()
-            _put(sent, "Content-Type", "application/json")
-        for name, value in (headers or {}).items():
-            _put(sent, name, value, override=True)
         tries = silent = 0
         while True:
             self._pass_gate(what, policy, deadline, cancel)
             tries += 1
-            seconds = max(min(timeout_s, deadline - self._clock()), 0.001)
+            seconds = max(min(timeout_s, deadline - clock()), 0.001)
             found = self._try(method, url, content, sent, what, seconds, cancel, max_bytes)
-            if not isinstance(found, _Refusal):
+            if isinstance(found, bytes):
                 return found
             silent += found.status is None
-            wait_s = policy.wait_s(tries, found.hint_s, self._random)
+            wait_s = policy.wait_s(tries, found.hint_s, self._timing.random)
             if (
                 wait_s is None
                 or not found.worth_retrying
                 or silent > policy.max_silent_retries
-                or self._clock() + wait_s >= deadline
+                or clock() + wait_s >= deadline
             ):
                 raise self._failed(found, what, tries)
             if found.status == 429:
                 # The limit is the account's: other requests would get the same answer, and prolong it.
-                self._gate.shut_until(self._clock() + wait_s)
+                with self._lock:
+                    self._shut_until = max(self._shut_until, clock() + wait_s)
             else:
                 self._wait(wait_s, cancel)
 
@@ -170,13 +239,11 @@ class Transport:
         if connection is not None:
             connection.close()
 
-    def _address(self, path: str, what: str) -> str:
-        if not path.startswith(_WEB):
-            address = f"{self._base_url}/{path.removeprefix('/')}"
-            if not self._query:
-                return address
-            return f"{address}{'&' if '?' in path else '?'}{self._query}"
-        here, there = urlsplit(self._base_url), urlsplit(path)
+    def _url(self, path: str, what: str) -> str:
+        if not path.startswith(("http://", "https://")):
+            url = f"{self._address}/{path.removeprefix('/')}"
+            return f"{url}{'&' if '?' in path else '?'}{self._query}" if self._query else url
+        here, there = urlsplit(self._address), urlsplit(path)
         if (here.scheme, here.netloc) != (there.scheme, there.netloc):
             raise BadAnswer(
                 f"{self._provider} {what}: {self.host} named an address on another host. Nothing was sent "
@@ -187,11 +254,10 @@ class Transport:
     def _pass_gate(self, what: str, policy: RetryPolicy, deadline: float, cancel: CancelToken | None) -> None:
         """Waits as long as the server asked another request to; refuses when ``policy`` would not wait so
         long."""
-        while (left := self._gate.left_s(self._clock())) > 0:
-            longest = max(policy.max_hint_s, policy.cap_s * (1 + policy.jitter))
-            if left > longest or self._clock() + left >= deadline:
-                refusal = _Refusal(429, "", worth_retrying=False, hint_s=left)
-                raise self._failed(refusal, what, tries=0)
+        while (left := self._shut_until - self._timing.clock()) > 0:
+            longest = max(policy.max_hint_s, RETRY_CAP_S * (1 + _JITTER))
+            if left > longest or self._timing.clock() + left >= deadline:
+                raise self._failed(_Refusal(429, "", worth_retrying=False, hint_s=left), what, tries=0)
             self._wait(left, cancel)
         stop_if_cancelled(cancel)
 
@@ -205,28 +271,18 @@ class Transport:
         seconds: float,
         cancel: CancelToken | None,
         max_bytes: int,
-    ) -> Reply | _Refusal:
+    ) -> bytes | _Refusal:
         from openclaw_mem_engine.providers.remote import http_client as http
 
         try:
             reply = self._connected().send(
                 method, url, headers, content, seconds=seconds, max_bytes=max_bytes, cancel=cancel
             )
-        except http.TooLate:
-            return _Refusal(None, f"waited {seconds:.3g} s", worth_retrying=True)
         except http.NoAnswer as exc:
-            return _Refusal(None, self._quoting.quote(str(exc)), worth_retrying=True)
-        except http.TooLong:
-            raise BadAnswer(
-                f"{self._provider} {what} at {self.host} sent more than {max_bytes // 1024**2:,} MB; nothing "
-                "of it was kept. Check that the base URL is that of an embeddings API."
-            ) from None
-        except http.Undecodable:
-            raise BadAnswer(
-                f"{self._provider} {what} at {self.host} sent an answer that cannot be decompressed. "
-                "Try again; if it stays, check what is between this machine and the server."
-            ) from None
-        return reply if 200 <= reply.status < 300 else self._refusal_of(reply)
+            return _Refusal(None, self.quote(str(exc)), worth_retrying=True)
+        except http.Unreadable as exc:
+            raise BadAnswer(f"{self._provider} {what} at {self.host} sent {exc}") from None
+        return reply.body if 200 <= reply.status < 300 else self._refusal_of(reply)
 
     def _refusal_of(self, reply: Reply) -> _Refusal:
         said, codes = error_of_body(reply.body.decode("utf-8", "replace"))
@@ -234,9 +290,9 @@ class Transport:
         out_of_credit = "insufficient_quota" in codes
         return _Refusal(
             reply.status,
-            self._quoting.quote(said),
+            self.quote(said),
             worth_retrying=is_worth_retrying(reply.status) and not out_of_credit,
-            hint_s=retry_after_s(reply.headers, self._now()),
+            hint_s=retry_after_s(reply.headers, self._timing.now()),
             is_wrong_key="API_KEY_INVALID" in codes,  # Gemini's 400 for what others call 401
         )
 
@@ -262,7 +318,7 @@ class Transport:
             stop_if_cancelled(cancel)
             if connection is not None and connection.is_closed:
                 raise Cancelled("The connection was closed while a request was waiting for its turn.")
-            self._sleep(min(seconds, _SLICE_S))
+            self._timing.sleep(min(seconds, _SLICE_S))
             seconds -= _SLICE_S
         stop_if_cancelled(cancel)
 
@@ -271,15 +327,5 @@ class Transport:
             if self._connection is None:
                 from openclaw_mem_engine.providers.remote.http_client import HttpClient
 
-                self._connection = HttpClient(self._base_url, is_loopback=self.is_loopback)
+                self._connection = HttpClient(self._address, is_loopback=self.is_loopback)
             return self._connection
-
-
-def _put(headers: dict[str, str], name: str, value: str, *, override: bool = False) -> None:
-    """Sets a header whatever the case of one that is there; without ``override`` that one stays."""
-    same = [known for known in headers if known.lower() == name.lower()]
-    if same and not override:
-        return
-    for known in same:
-        del headers[known]
-    headers[name] = value

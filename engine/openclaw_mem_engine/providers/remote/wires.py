@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from openclaw_mem_engine.errors import ConfigError
@@ -39,6 +39,7 @@ class Wire(ABC):
     public_host: str = ""
     key_variable: str = ""
     max_items: int = 128
+    key_by_endpoint: bool = False
 
     #: The header that carries the key.
     key_header: ClassVar[str] = "Authorization"
@@ -64,15 +65,28 @@ class Wire(ABC):
         """The value of ``key_header``."""
         return f"Bearer {api_key}"
 
-    def space_key(self, base_url: str, model: str, headers: Mapping[str, str]) -> str:  # noqa: ARG002
+    def space_key(self, base_url: str, model: str, headers: Mapping[str, str]) -> str:
         """SHA-256 hex over what determines the vector space; the API key is no part of it.
 
         Another server may mean another model by the same name, so an address that is not the provider's own
-        is part of it.
+        is part of it. ``key_by_endpoint``: as OpenClaw's ``providerKey``, over address, model and all headers
+        but those that carry a key.
         """
+        base_url = base_url.rstrip("/")
+        if self.key_by_endpoint:
+            without = {"authorization", self.key_header.lower()}
+            pairs = sorted(
+                (
+                    [name, value]
+                    for name, value in {"Content-Type": "application/json", **headers}.items()
+                    if name.lower() not in without
+                ),
+                key=lambda pair: (pair[0].lower(), pair[0]),
+            )
+            return hash_of({"provider": self.id, "baseUrl": base_url, "model": model, "headers": pairs})
         identity = {"provider": self.id, "model": model}
-        if base_url.rstrip("/") != self.default_base_url:
-            identity["baseUrl"] = base_url.rstrip("/")
+        if base_url != self.default_base_url:
+            identity["baseUrl"] = base_url
         return hash_of(identity)
 
     @abstractmethod
@@ -89,12 +103,20 @@ class Wire(ABC):
 
     def advice(self, status: int | None) -> str:
         """What to do about an HTTP status; None means no answer."""
-        return advice(
-            status,
-            key_variable=self.key_variable,
-            address=self.address_advice,
-            silence=self.silence_advice,
-        )
+        if status is None:
+            return self.silence_advice
+        if status in (401, 403):
+            where = f" ({self.key_variable} or remote.apiKey)" if self.key_variable else ""
+            return f"Check the API key{where} and that it may use this model."
+        if status == 404:
+            return self.address_advice
+        if status == 429:
+            return "Wait and try again, or check quota and rate limit of the account."
+        if 300 <= status < 400:
+            return "Redirects are not followed; set the base URL to the final address."
+        if status in SPLIT_STATUSES:
+            return "Check the model name; a text may be too long for this model."
+        return "Try again later, or choose another provider."
 
     def make(self, spec: EmbedderSpec, meter: Meter | None, caps: Caps | None) -> Embedder:
         """An embedder that speaks this protocol, as the registry asks for it. Raises ConfigError."""
@@ -120,23 +142,12 @@ class OpenAIWire(Wire):
     """``POST {base}/embeddings``, also spoken by Mistral and Voyage. OpenAI takes 2,048 inputs, Voyage 1,000;
     compatible servers often far fewer.
 
-    ``says_purpose``: whether a query is marked as one. ``key_by_endpoint``: whether address and headers are
-    part of the vector space's key, as in OpenClaw's ``providerKey`` of openai.
+    ``says_purpose``: whether a query is marked as one.
     """
 
     says_purpose: bool = False
-    key_by_endpoint: bool = False
 
     address_advice: ClassVar[str] = "Check the base URL (it usually ends in /v1) and the model name."
-
-    def space_key(self, base_url: str, model: str, headers: Mapping[str, str]) -> str:
-        """Formed as OpenClaw does: for openai over address, model and all headers except Authorization."""
-        if not self.key_by_endpoint:
-            return Wire.space_key(self, base_url, model, headers)
-        pairs = header_pairs(headers, {"authorization"})
-        return hash_of(
-            {"provider": self.id, "baseUrl": base_url.rstrip("/"), "model": model, "headers": pairs}
-        )
 
     def request(self, model: str, texts: Sequence[str], purpose: Purpose) -> tuple[str, dict[str, object]]:
         body: dict[str, object] = {"model": model, "input": list(texts)}
@@ -147,12 +158,10 @@ class OpenAIWire(Wire):
     def rows(self, answer: object, expected: int) -> list[object] | None:
         """Put in order by ``index`` when every item has one and together they number all texts; servers
         that leave it out, or send 0 everywhere, answer in order."""
-        items = field_of(answer, "data")
-        if not isinstance(items, list) or not all(
-            isinstance(item, dict) and "embedding" in item for item in items
-        ):
+        items = _items(answer, "data", "embedding")
+        if items is None:
             return None
-        numbers = [item.get("index") for item in items]
+        numbers: list[Any] = [item.get("index") for item in items]
         if all(type(number) is int for number in numbers) and sorted(numbers) == list(range(expected)):
             items = sorted(items, key=lambda item: int(item["index"]))
         return [item["embedding"] for item in items]
@@ -181,13 +190,6 @@ class GeminiWire(Wire):
     def key_value(self, api_key: str) -> str:
         return api_key
 
-    def space_key(self, base_url: str, model: str, headers: Mapping[str, str]) -> str:
-        """Formed as OpenClaw does: over address, model and all headers except those that carry a key."""
-        pairs = header_pairs(headers, {"authorization", "x-goog-api-key"})
-        return hash_of(
-            {"provider": self.id, "baseUrl": base_url.rstrip("/"), "model": model, "headers": pairs}
-        )
-
     def request(self, model: str, texts: Sequence[str], purpose: Purpose) -> tuple[str, dict[str, object]]:
         address = f"/models/{quote(model, safe='')}"
         if purpose == "query":
@@ -202,12 +204,8 @@ class GeminiWire(Wire):
         single = field_of(answer, "embedding", "values")
         if single is not None:
             return [single]
-        items = field_of(answer, "embeddings")
-        if not isinstance(items, list) or not all(
-            isinstance(item, dict) and "values" in item for item in items
-        ):
-            return None
-        return [item["values"] for item in items]
+        items = _items(answer, "embeddings", "values")
+        return None if items is None else [item["values"] for item in items]
 
     def tokens(self, answer: object) -> int:
         return count_of(field_of(answer, "usageMetadata", "promptTokenCount"))
@@ -268,6 +266,7 @@ GEMINI = GeminiWire(
     "generativelanguage.googleapis.com",
     "GEMINI_API_KEY",
     max_items=100,
+    key_by_endpoint=True,
 )
 OLLAMA = OllamaWire("ollama", "nomic-embed-text", "http://127.0.0.1:11434")
 
@@ -303,46 +302,19 @@ def field_of(answer: object, *names: str) -> object:
     return answer
 
 
+def _items(answer: object, name: str, key: str) -> list[dict[str, Any]] | None:
+    """The list ``name`` of an answer, when all its items have ``key``."""
+    items = field_of(answer, name)
+    is_good = isinstance(items, list) and all(isinstance(item, dict) and key in item for item in items)
+    return items if is_good else None  # type: ignore[return-value]
+
+
 def count_of(value: object) -> int:
     """``value`` when it is a count, else 0."""
     return value if type(value) is int and value > 0 else 0
-
-
-def advice(
-    status: int | None,
-    *,
-    key_variable: str,
-    address: str = "Check the base URL and the model name.",
-    silence: str = "Check the base URL, the network and that the server runs, then try again.",
-) -> str:
-    """What to do about an HTTP status; None means no answer."""
-    if status is None:
-        return silence
-    if status in (401, 403):
-        where = f" ({key_variable} or remote.apiKey)" if key_variable else ""
-        return f"Check the API key{where} and that it may use this model."
-    if status == 404:
-        return address
-    if status == 429:
-        return "Wait and try again, or check quota and rate limit of the account."
-    if 300 <= status < 400:
-        return "Redirects are not followed; set the base URL to the final address."
-    if status in SPLIT_STATUSES:
-        return "Check the model name; a text may be too long for this model."
-    return "Try again later, or choose another provider."
 
 
 def hash_of(identity: Mapping[str, object]) -> str:
     """SHA-256 hex of compact JSON with the keys in the given order."""
     text = json.dumps(identity, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-
-
-def header_pairs(headers: Mapping[str, str], without: Iterable[str]) -> list[list[str]]:
-    """All headers but those in ``without`` (lower case), sorted by name, as they enter a ``space_key``."""
-    sent = {"Content-Type": "application/json", **headers}
-    left_out = set(without)
-    return sorted(
-        ([name, value] for name, value in sent.items() if name.lower() not in left_out),
-        key=lambda pair: (pair[0].lower(), pair[0]),
-    )

@@ -1,1 +1,231 @@
-"""The built-in English embedder: a table of token vectors, NumPy only."""
+"""The built-in embedder: one vector per WordPiece token, summed; numpy alone, no download, no network.
+
+The table was distilled from all-MiniLM-L6-v2 (see ``data/LICENSE-static-minilm.txt``). A text's vector is the
+sum over its tokens of ``scale[id] * table[id]``, divided by its length; weights per token are in the rows.
+A text without any token that carries meaning (punctuation only, or a script that the table does not know) has
+no embedding.
+
+Sums are taken in float64. A product has 31 bits and the scales span 6 more, so for texts of up to some
+60,000 tokens no addition rounds: a text gets the same bits alone, in a batch, and in any order of its tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.errors import ProviderError
+from openclaw_mem_engine.providers.base_embedder import BaseEmbedder
+from openclaw_mem_engine.providers.static.wordpiece import LINE_END, WordPiece
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.providers.base import Caps, Embedder, Meter, Purpose, Vector
+    from openclaw_mem_engine.providers.registry import EmbedderSpec
+
+MODEL = "static-minilm-256-int8"
+DIMS = 256
+LANGUAGES = "English"
+TABLE_FILE = Path(__file__).with_name("data") / f"{MODEL}.npz"
+
+#: SHA-256 of the three arrays that make a vector, as recorded in the file itself.
+TABLE_HASHES = {
+    "table_sha256": "a555c3a7338d3612b28a63d9575064ddc5c1f769bdd991a258e433007a9e6c77",
+    "scale_sha256": "57b1238ccb986f0dc3ba8190694ddf367918bb8f9d5d7d7c4fca751b6ae53769",
+    "vocab_sha256": "0f052197aac305fe42f378b5c61554b7bacb34b8be4af83fec2cfdcdffbc9973",
+}
+#: Counted up when the tokenisation or the sum changes for the same table.
+ENCODING_VERSION = 1
+
+#: A short text is summed row by row, without the set-up that pays for a batch.
+_QUERY_TOKENS = 512
+#: Texts per matrix product: enough to share the rows of frequent words, few enough to keep the counts dense.
+_PRODUCT_TEXTS = 16
+#: Distinct tokens per matrix product. OpenBLAS does 16 x 32 x 256 multiplications in the calling thread; for
+#: larger products it wakes others, which then spin between ours and double the CPU time for nothing.
+_SLICE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    rows: npt.NDArray[np.int8]  # (tokens, 256)
+    scale: npt.NDArray[np.float64]  # (tokens,), 0 for a row without meaning
+    content: npt.NDArray[np.bool_]  # (tokens,), True where a token carries meaning
+    wordpiece: WordPiece
+
+
+class StaticEmbedder(BaseEmbedder):
+    """Embeds English text from the table that ships with the package; loads it at the first text.
+
+    Within a batch equal lines are tokenised once. Raises ProviderError when the table cannot be read.
+    """
+
+    id = "static"
+    model = MODEL
+    dims = DIMS
+    languages = LANGUAGES
+    cheap_lines = True
+
+    def __init__(self, path: Path = TABLE_FILE) -> None:
+        self._path = path
+        self._table: _Table | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def key(self) -> str:
+        """SHA-256 hex over the hashes of the table and the version of the encoding; needs no file."""
+        identity = {"provider": self.id, "encoding": ENCODING_VERSION, **TABLE_HASHES}
+        return hashlib.sha256(json.dumps(identity, separators=(",", ":")).encode()).hexdigest()
+
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+        import numpy as np
+
+        table = self._loaded()
+        ids = np.array(table.wordpiece.ids(text), dtype=np.uint16)
+        if ids.size > _QUERY_TOKENS:
+            return self.embed_batch([text], "query", cancel)[0]
+        sums = (table.rows[ids] * table.scale[ids, np.newaxis]).sum(axis=0, keepdims=True)
+        return _unit_rows(sums, np.array([table.content[ids].any()]))[0]
+
+    def embed_batch(
+        self,
+        texts: Sequence[str],
+        purpose: Purpose,  # noqa: ARG002
+        cancel: CancelToken | None,  # noqa: ARG002
+    ) -> list[Vector | None]:
+        return _embed(self._loaded(), texts)
+
+    def token_ids(self, text: str) -> list[int]:
+        """The token ids of a text, in order. Raises ProviderError when the table cannot be read."""
+        return self._loaded().wordpiece.ids(text)
+
+    def close(self) -> None:
+        """Gives the memory of the table back."""
+        with self._lock:
+            self._table = None
+
+    def _loaded(self) -> _Table:
+        table = self._table
+        if table is None:
+            with self._lock:
+                table = self._table = self._table or _load(self._path)
+        return table
+
+
+class _Static:
+    """The provider ``static`` of the registry."""
+
+    def make(self, spec: EmbedderSpec, meter: Meter | None, caps: Caps | None) -> Embedder:  # noqa: ARG002
+        if spec.model not in ("", MODEL):
+            raise ProviderError(
+                f"The static provider has one model, {MODEL}, not {spec.model!r}. "
+                "Leave the model out, or choose provider openai for it."
+            )
+        return StaticEmbedder()
+
+    def model_name(self, given: str) -> str:  # noqa: ARG002
+        return MODEL
+
+    def base_url(self, given: str) -> str:  # noqa: ARG002
+        return ""
+
+
+PROVIDER = _Static()
+
+
+def _load(path: Path) -> _Table:
+    import numpy as np
+
+    advice = "Reinstall the package, or choose another embedding provider."
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            meta = json.loads(bytes(file["meta"]))
+            if {name: meta.get(name) for name in TABLE_HASHES} != TABLE_HASHES:
+                raise ProviderError(f"The embedding table {path} is not the one this version knows. {advice}")
+            rows, scale, content = file["table"], file["scale"], file["content"]
+            words = bytes(file["vocab"]).decode("utf-8").split("\n")
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as exc:
+        raise ProviderError(f"The embedding table {path} cannot be read: {exc}. {advice}") from exc
+    if not (rows.shape == (len(words), DIMS) and scale.shape == content.shape == (len(words),)):
+        raise ProviderError(f"The embedding table {path} is damaged: its parts differ in length. {advice}")
+    return _Table(rows, scale.astype(np.float64), content.astype(np.bool_), WordPiece(words))
+
+
+def _embed(table: _Table, texts: Sequence[str]) -> list[Vector | None]:
+    """Vectors of one block of texts: tokenise every distinct line once, then sum per text."""
+    import numpy as np
+
+    # Neighbouring chunks overlap by whole lines, and notes repeat headings: equal lines share their ids.
+    numbers: dict[str, int] = {}
+    lines_of = [[numbers.setdefault(line, len(numbers)) for line in text.split("\n")] for text in texts]
+    packed = np.frombuffer(table.wordpiece.pack_lines(numbers), dtype=np.uint16)
+    ends = np.flatnonzero(packed == LINE_END)
+    starts = np.concatenate(([0], ends[:-1] + 1))
+
+    line_counts = np.fromiter(map(len, lines_of), dtype=np.intp, count=len(texts))
+    lines = np.fromiter(chain.from_iterable(lines_of), dtype=np.intp, count=int(line_counts.sum()))
+    lengths = (ends - starts)[lines]
+    # Token k of the whole block is at its line's start plus its distance from that line's first token.
+    first = np.cumsum(lengths) - lengths
+    where = np.repeat(starts[lines] - first, lengths)
+    where += np.arange(where.size)
+    ids = packed[where]
+    bounds = np.concatenate(([0], np.cumsum(lengths)))[np.concatenate(([0], np.cumsum(line_counts)))]
+
+    vectors: list[Vector | None] = []
+    for start in range(0, len(texts), _PRODUCT_TEXTS):
+        cuts = bounds[start : start + _PRODUCT_TEXTS + 1]
+        vectors += _sums(table, ids[cuts[0] : cuts[-1]], np.diff(cuts))
+    return vectors
+
+
+def _sums(table: _Table, ids: npt.NDArray[np.uint16], lengths: npt.NDArray[np.intp]) -> list[Vector | None]:
+    """Vectors of a few texts whose tokens follow each other in ``ids``, ``lengths[i]`` of them for text i.
+
+    As (texts x distinct tokens) counts times the rows of these tokens, a slice of tokens at a time: far less
+    memory traffic than a sum of rows.
+    """
+    import numpy as np
+
+    if ids.size == 0:
+        return [None] * len(lengths)
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    meaningful = np.bincount(owner[table.content[ids]], minlength=len(lengths)) > 0
+
+    present = np.zeros(len(table.rows), dtype=np.bool_)
+    present[ids] = True
+    distinct = np.flatnonzero(present)
+    column = np.empty(len(table.rows), dtype=np.intp)
+    column[distinct] = np.arange(distinct.size)
+    slices = -(-distinct.size // _SLICE)
+    distinct = np.resize(distinct, slices * _SLICE)  # the columns added at the end are counted nowhere
+
+    slice_of, column_of = np.divmod(column[ids], _SLICE)
+    cells = (slice_of * len(lengths) + owner) * _SLICE + column_of
+    counts = np.bincount(cells, minlength=len(lengths) * distinct.size).reshape(slices, len(lengths), _SLICE)
+    weights = counts * table.scale[distinct].reshape(slices, 1, _SLICE)
+    rows = table.rows[distinct].astype(np.float64).reshape(slices, _SLICE, DIMS)
+    sums = np.matmul(weights, rows).sum(axis=0)
+    return _unit_rows(sums, meaningful)
+
+
+def _unit_rows(sums: npt.NDArray[np.float64], meaningful: npt.NDArray[np.bool_]) -> list[Vector | None]:
+    """Each row of (texts, 256) divided by its length; None where the text has no embedding."""
+    import numpy as np
+
+    norms = np.sqrt((sums * sums).sum(axis=1))
+    usable = meaningful & (norms > 0)
+    norms[~usable] = 1.0
+    unit = (sums / norms[:, np.newaxis]).astype(np.float32)
+    return [row if ok else None for row, ok in zip(unit, usable.tolist(), strict=True)]

@@ -1,13 +1,17 @@
-"""What a server said, made fit for an error message: one line, short, no secrets, no terminal controls."""
+"""Addresses, keys and headers: which host they name, whether they can be sent, and what a server said about
+them, made fit for an error message: one line, short, no secrets, no terminal controls."""
 
 from __future__ import annotations
 
 import base64
 import html
+import ipaddress
 import json
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.redact import redact
 
 _QUOTE_CHARS = 300
@@ -16,6 +20,64 @@ _READ_CHARS = 64_000
 _SHORTEST_KEY = 4
 #: Shorter values may be ordinary words; and so many characters of a longer one are masked anywhere.
 _SECRET_CHARS = 8
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host``, a name or an address without port and brackets, is this machine; False for ""."""
+    name = host.strip().lower().removesuffix(".")
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost")
+    mapped = getattr(address, "ipv4_mapped", None)  # ::ffff:127.0.0.1
+    return address.is_loopback or (mapped is not None and mapped.is_loopback)
+
+
+def host_of(base_url: str, provider: str) -> tuple[str, bool]:
+    """(host with port, is it this machine); without user name and password, so that it may be shown.
+
+    Raises ConfigError when ``base_url`` is no http(s) address.
+    """
+    try:
+        parts = urlsplit(base_url)
+        host, port = parts.hostname, parts.port
+        (host or "").encode("idna")  # raises for labels that are empty or too long
+    except ValueError:
+        host = port = None
+    # The HTTP library would quote the whole address in its error about a blank or control character.
+    if (
+        not host
+        or parts.scheme not in ("http", "https")
+        or not re.fullmatch(r"[^\s\x00-\x1f\x7f]+", base_url)
+    ):
+        raise ConfigError(
+            f"The base URL of the {provider} provider must look like https://host/v1; the one given has no "
+            "host or another scheme, or holds blanks. Set remote.baseUrl."
+        )
+    shown = f"[{host}]" if ":" in host else host
+    return (f"{shown}:{port}" if port else shown), is_loopback(host)
+
+
+def check_sendable(provider: str, api_key: str, headers: Mapping[str, str]) -> None:
+    """Raises ConfigError, without quoting a value, for a key or header that HTTP cannot carry."""
+    # The HTTP library would quote the offending value in its error.
+    if not re.fullmatch(r"[!-~]*", api_key):
+        raise ConfigError(
+            f"The API key of the {provider} provider holds blanks, line breaks or non-ASCII characters; "
+            "copy it again without the text around it."
+        )
+    for name, value in headers.items():
+        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name) or not re.fullmatch(r"[ -~]*", value):
+            raise ConfigError(
+                f"The header {name!r} of the {provider} provider cannot be sent: "
+                "use plain ASCII in its name and value."
+            )
+
+
+def merged(*headers: Mapping[str, str]) -> dict[str, str]:
+    """All headers; a later one replaces an earlier one of the same name, whatever its case."""
+    found = {name.lower(): (name, value) for some in headers for name, value in some.items()}
+    return dict(found.values())
 
 
 class Quoting:
