@@ -50,7 +50,7 @@ class DownloadFailed(ProviderError):
 
 
 class _Broken(Exception):
-    """The connection failed or broke; asking again may help."""
+    """The connection broke; asking again may help."""
 
 
 class _RemoteFile(NamedTuple):
@@ -130,7 +130,8 @@ def download(
             if free < missing + _SPARE_BYTES:
                 raise DownloadFailed(
                     f"There is not enough room in {folder}: {missing:,} bytes are needed and "
-                    f"{_SPARE_BYTES:,} more are left free, but only {free:,} are free. Make room or choose another folder."
+                    f"{_SPARE_BYTES:,} more are left free, but only {free:,} are free. Make room or choose "
+                    "another folder."
                 )
 
             def tick() -> None:
@@ -179,8 +180,8 @@ def _sha256(path: Path, progress: Progress | None, cancel: CancelToken | None) -
 
 def _is_complete(target: Path, remote: _RemoteFile, cancel: CancelToken | None) -> bool:
     try:
-        same_size = target.stat().st_size == remote.size
-        return same_size and (not remote.sha256 or _sha256(target, None, cancel) == remote.sha256)
+        whole = target.stat().st_size == remote.size
+        return whole and (not remote.sha256 or _sha256(target, None, cancel) == remote.sha256)
     except OSError:
         return False
 
@@ -222,10 +223,8 @@ async def _answer(method: str, url: str, start: int = 0) -> AsyncIterator[httpx2
 
     async def check(request: httpx2.Request) -> None:
         if not may_ask(str(request.url)):
-            host = _host_of(str(request.url))
-            raise DownloadFailed(
-                f"{_host_of(url)} sends the download on to {host} without https; not followed."
-            )
+            hosts = f"{_host_of(url)} sends the download on to {_host_of(str(request.url))}"
+            raise DownloadFailed(f"{hosts} without https; not followed.")
 
     headers = {"User-Agent": "openclaw-mem-workbench", "Accept-Encoding": "identity"}
     if start:
