@@ -162,16 +162,19 @@ class ProviderResolver:
     ) -> Endpoint:
         try:
             url, headers = self._address(name, layers)
-            model = self._model(name, model_layers)
+            entry = merged(model_layers).get("provider.model")
+            model = self._chosen.filled(entry).strip() if entry else ""
+            if entry and model:
+                self._origins[name]["model"] = entry.origin
         except ConfigError as error:
             if needed:
                 raise
             # The provider is not in use: its error is raised when it is asked for.
             return Endpoint(api_key=Secret.missing(str(error)))
         if key is None:
-            return Endpoint(url, None, MappingProxyType(headers), model)
+            return Endpoint(url, None, MappingProxyType(headers), model or None)
         self._origins[name]["api_key"] = key[1]
-        return Endpoint(url, key[0], MappingProxyType(headers), model, key[1])
+        return Endpoint(url, key[0], MappingProxyType(headers), model or None, key[1])
 
     def _key(self, name: RemoteName, layers: list[Layer]) -> FoundKey | None:
         entry = merged(layers).get("provider.api_key")
@@ -242,13 +245,6 @@ class ProviderResolver:
             instead = "name its file in provider.local_model_path." if name == "local" else "it has but one."
             text = f"{entry.origin.where} is not used by provider {name}: {instead}"
             self.notes.append(Note("model-unused", text, "warning"))
-
-    def _model(self, name: RemoteName, layers: list[Layer]) -> str | None:
-        entry = merged(layers).get("provider.model")
-        text = self._chosen.filled(entry).strip() if entry else ""
-        if entry and text:
-            self._origins[name]["model"] = entry.origin
-        return text or None
 
     def _also(self) -> tuple[str, ...]:
         """The entries of ``also`` without blanks and repetitions. Raises ConfigError for one that names no

@@ -129,8 +129,7 @@ class LocalEmbedder(BaseEmbedder):
     @property
     def pid(self) -> int | None:
         """The process that holds the model, None when it is not loaded."""
-        process = self._process
-        return process.pid if process is not None and process.alive else None
+        return self._process.pid if self._process is not None and self._process.alive else None
 
     @property
     def cpu_s(self) -> float:
