@@ -6,15 +6,16 @@ import random
 import socket
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from openclaw_mem_engine.errors import Cancelled, ConfigError
-from openclaw_mem_engine.providers.local.download import download
-from openclaw_mem_engine.providers.local.hub import DownloadFailed
+from openclaw_mem_engine.providers.local.download import DownloadFailed, download
 from support.file_server import URI, Hub, running_hub
 
 CONTENT = b"GGUF" + random.Random(3).randbytes(3_000_000)
@@ -215,12 +216,13 @@ def test_a_hung_server_does_not_hold_up_a_cancel(tmp_path: Path, silent: str) ->
         cancelled_soon(lambda: fetch(hub, tmp_path, cancel=cancel))
 
 
-def test_no_room_is_said_before_anything_is_fetched(tmp_path: Path) -> None:
+def test_no_room_is_said_before_anything_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: Namespace(free=1000))
     with running_hub(CONTENT) as hub:
         with pytest.raises(
             DownloadFailed, match=r"not enough room .* 3,000,004 bytes .* only 1,000 are free"
         ):
-            fetch(hub, tmp_path, free_bytes=lambda folder: 1000)
+            fetch(hub, tmp_path)
         assert hub.gets == []
 
 
@@ -254,11 +256,9 @@ def test_only_https_is_asked(tmp_path: Path, base: str) -> None:
 
 
 def test_only_one_process_downloads_a_file(tmp_path: Path) -> None:
-    from openclaw_mem_engine.providers.local.download import _only_one
-
     with running_hub(CONTENT) as hub:
         with (
-            _only_one(tmp_path / "org_repo_sub_model.gguf"),
+            FileLock(tmp_path / "org_repo_sub_model.gguf.lock"),
             pytest.raises(DownloadFailed, match="another process"),
         ):
             fetch(hub, tmp_path)

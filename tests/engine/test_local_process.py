@@ -37,8 +37,7 @@ while (frame := read_frame(source.read)) is not None:
     elif op == "embed":
         sizes = frame.header["sizes"]
         rows = b"".join(struct.pack("<ff", size, 1.0) for size in sizes)
-        send({{"op": "part", "id": number, "at": list(range(len(sizes))), "none": [], "cut": 0}}, rows)
-        send({{"op": "done", "id": number, "cpu": 1.5}})
+        send({{"op": "done", "id": number, "none": [], "cut": 0, "cpu": 1.5}}, rows)
 """
 
 
@@ -123,14 +122,14 @@ def test_garbage_on_stdout_is_an_error_and_the_child_is_ended(
 @pytest.mark.parametrize(
     ("op", "header", "payload"),
     [
-        ("embed", "'op': 'part', 'at': [7], 'none': [], 'cut': 0", "12345678"),
-        ("embed", "'op': 'part', 'at': [0, 0], 'none': [], 'cut': 0", "12345678"),
-        ("embed", "'op': 'part', 'at': [0], 'none': [], 'cut': 0", "123"),
-        ("embed", "'op': 'part', 'at': [0], 'none': [], 'cut': 0", "12345678abcd"),
-        ("embed", "'op': 'part', 'at': [], 'none': [], 'cut': 0", "1234"),
-        ("embed", "'op': 'part', 'at': [[0]], 'none': [], 'cut': 0", "1234"),
-        ("embed", "'op': 'part', 'at': 3", ""),
-        ("embed", "'op': 'done', 'cpu': 0", ""),
+        ("embed", "'op': 'done', 'none': [7], 'cut': 0, 'cpu': 0", ""),
+        ("embed", "'op': 'done', 'none': [0, 0], 'cut': 0, 'cpu': 0", ""),
+        ("embed", "'op': 'done', 'none': [], 'cut': 0, 'cpu': 0", "123"),
+        ("embed", "'op': 'done', 'none': [], 'cut': 0, 'cpu': 0", "12345678abcd"),
+        ("embed", "'op': 'done', 'none': [0], 'cut': 0, 'cpu': 0", "12345678"),
+        ("embed", "'op': 'done', 'none': [[0]], 'cut': 0, 'cpu': 0", ""),
+        ("embed", "'op': 'done', 'none': 3", ""),
+        ("embed", "'op': 'done', 'none': [], 'cut': 0, 'cpu': 0", ""),
         ("embed", "'op': 'what'", ""),
         ("load", "'op': 'ready', 'dims': 0, 'window': 1", ""),
         ("load", "'op': 'ready', 'dims': 'many', 'window': 1", ""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclaw_mem_engine.providers.local.hub import may_ask
+from openclaw_mem_engine.providers.local.download import may_ask
 from openclaw_mem_engine.providers.prices import (
     LIST_PRICES,
     PUBLIC_HOSTS,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import settings_of
@@ -58,7 +57,7 @@ def _with_knob(row: Row, knobs: Mapping[str, KnobValue]) -> Row:
     name = row.key.removeprefix("query.")
     if name == row.key:
         return row
-    return replace(row, value_text=setting_text(knobs[name]), allowed=_allowed(name))
+    return row._replace(value_text=setting_text(knobs[name]), allowed=_allowed(name))
 
 
 def _allowed(knob: str) -> str:

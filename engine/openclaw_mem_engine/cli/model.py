@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import sys
 from argparse import Namespace
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ByteProgress
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
 _LICENCES = {"hf:ggml-org/embeddinggemma": "Gemma terms of use, https://ai.google.dev/gemma/terms"}
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFile:
+class ModelFile(NamedTuple):
     """A model and its file. ``size`` is in bytes, None when there is no such file; ``partial`` are bytes of
     a download that was stopped; ``url`` is empty for a path."""
 
@@ -54,24 +51,15 @@ def _checked_base(text: str | None) -> str:
 
     if text is None:
         return HUB
-    import ipaddress
-    from urllib.parse import urlsplit
+    from openclaw_mem_engine.providers.local.download import may_ask
 
-    try:
-        parts = urlsplit(text.strip())
-        host = parts.hostname or ""
-        plain = bool(host) and not (parts.username or parts.password or parts.query or parts.fragment)
-    except ValueError:
-        host, plain = "", False
-    own = host == "localhost"
-    with suppress(ValueError):
-        own = own or ipaddress.ip_address(host).is_loopback
-    if not plain or not (parts.scheme == "https" or (parts.scheme == "http" and own)):
+    text = text.strip().rstrip("/")
+    if not may_ask(text) or any(mark in text for mark in "@?#"):
         raise UsageError(
             "--from takes an https address without user name and query (http only for this machine), for "
             "example https://hf-mirror.example."
         )
-    return text.strip().rstrip("/")
+    return text
 
 
 def _model_file(settings: Settings, named: str | None, base_url: str) -> ModelFile:

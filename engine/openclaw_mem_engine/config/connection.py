@@ -78,7 +78,11 @@ class ProviderResolver:
         fallback = self._checked("provider.fallback")
         also = self._also()
         owned, named = self._layers_by_owner()
-        first = self._auto_owner(owned.get("auto", []))
+        # Settings without a provider name are for the first in the order when a key is among them, else for
+        # the first that has a key.
+        first = REMOTE_NAMES[0]
+        if not any("provider.api_key" in layer for layer in owned.get("auto", ())):
+            first = next(filter(self._shared.usable, REMOTE_NAMES), first)
         for layers in (owned, named):
             layers.setdefault(first, []).extend(layers.pop("auto", []))
         keys = {remote: self._key(remote, owned.get(remote, [])) for remote in ENDPOINT_NAMES}
@@ -148,13 +152,6 @@ class ProviderResolver:
             named.setdefault(owner, []).append(layer)
         return owned, named
 
-    def _auto_owner(self, layers: list[Layer]) -> RemoteName:
-        """The provider of settings that come without a provider name: openai, the first in the order, when a
-        key is among them; else the first in the order that has a key."""
-        if any("provider.api_key" in layer for layer in layers):
-            return REMOTE_NAMES[0]
-        return next(filter(self._shared.usable, REMOTE_NAMES), REMOTE_NAMES[0])
-
     def _endpoint(
         self,
         name: RemoteName,
@@ -165,16 +162,19 @@ class ProviderResolver:
     ) -> Endpoint:
         try:
             url, headers = self._address(name, layers)
-            model = self._model(name, model_layers)
+            entry = merged(model_layers).get("provider.model")
+            model = self._chosen.filled(entry).strip() if entry else ""
+            if entry and model:
+                self._origins[name]["model"] = entry.origin
         except ConfigError as error:
             if needed:
                 raise
             # The provider is not in use: its error is raised when it is asked for.
             return Endpoint(api_key=Secret.missing(str(error)))
         if key is None:
-            return Endpoint(url, None, MappingProxyType(headers), model)
+            return Endpoint(url, None, MappingProxyType(headers), model or None)
         self._origins[name]["api_key"] = key[1]
-        return Endpoint(url, key[0], MappingProxyType(headers), model, key[1])
+        return Endpoint(url, key[0], MappingProxyType(headers), model or None, key[1])
 
     def _key(self, name: RemoteName, layers: list[Layer]) -> FoundKey | None:
         entry = merged(layers).get("provider.api_key")
@@ -223,12 +223,7 @@ class ProviderResolver:
             return next((remote for remote in ENDPOINT_NAMES if remote == name), None)
         return next((remote for remote in REMOTE_NAMES if (key := keys[remote]) and key[0].available), None)
 
-    def _note_missing_keys(
-        self,
-        passed: Sequence[RemoteName],
-        wanted: set[str | None],
-        keys: _Keys,
-    ) -> None:
+    def _note_missing_keys(self, passed: Sequence[RemoteName], wanted: set[str | None], keys: _Keys) -> None:
         """Why a key is not there, for providers that ``auto`` has passed over and for those wanted."""
         for remote in ENDPOINT_NAMES:
             found = keys[remote]
@@ -250,13 +245,6 @@ class ProviderResolver:
             instead = "name its file in provider.local_model_path." if name == "local" else "it has but one."
             text = f"{entry.origin.where} is not used by provider {name}: {instead}"
             self.notes.append(Note("model-unused", text, "warning"))
-
-    def _model(self, name: RemoteName, layers: list[Layer]) -> str | None:
-        entry = merged(layers).get("provider.model")
-        text = self._chosen.filled(entry).strip() if entry else ""
-        if entry and text:
-            self._origins[name]["model"] = entry.origin
-        return text or None
 
     def _also(self) -> tuple[str, ...]:
         """The entries of ``also`` without blanks and repetitions. Raises ConfigError for one that names no

@@ -157,7 +157,7 @@ def local_model(chosen: Chosen, cwd: Path, foreign: Sequence[Path], notes: list[
         notes.append(Note("model-folder-refused", text, "warning"))
         chosen.origins[key] = DEFAULT_ORIGIN
         folder = None
-    found = model is not None and _is_file(Path(model))
+    found = model is not None and os.path.isfile(model)  # noqa: PTH113 (Path raises for a name too long)
     if found and find_spec("llama_cpp") is None:
         text = (
             f"The model file {model} is there, but not what loads it: "
@@ -166,13 +166,6 @@ def local_model(chosen: Chosen, cwd: Path, foreign: Sequence[Path], notes: list[
         notes.append(Note("local-extra-missing", text, "warning"))
         found = False
     return LocalModel(model, str(folder) if folder else None, found)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a name that is too long, a folder that cannot be read
-        return False
 
 
 def _agent(ours: Layer, openclaw: OpenClawConfig) -> tuple[str, Origin]:

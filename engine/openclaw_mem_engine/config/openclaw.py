@@ -152,7 +152,7 @@ class OpenClawConfig:
 
         This part of the file is not ours to check: what is no list of ids counts as absent.
         """
-        node: object = self._root
+        node: Any = self._root
         for name in ("auth", "order", provider_id):
             node = node.get(name) if isinstance(node, dict) else None
         return tuple(item for item in _items(node) if isinstance(item, str))
@@ -230,10 +230,8 @@ class OpenClawConfig:
             yield AgentEntry(name.strip(), where, self._must_be_object(item, where))
 
     def _env_block(self) -> dict[str, str]:
-        block = self._object("env")
-        direct = {name: value for name, value in block.items() if isinstance(value, str)}
-        nested = {name: value for name, value in self._object("env.vars").items() if isinstance(value, str)}
-        return {**direct, **nested}
+        items = [*self._object("env").items(), *self._object("env.vars").items()]
+        return {name: value for name, value in items if isinstance(value, str)}
 
     def _object(self, dotted: str) -> Mapping[str, Any]:
         """The object at a dotted path; empty when it or one above it is absent."""
@@ -300,23 +298,17 @@ def resolved_keys(values: Mapping[str, object]) -> dict[str, object]:
     text = _unit(numbers["query.hybrid.textWeight"])
     vector, text = (vector / (vector + text), text / (vector + text)) if vector + text > 0 else (0.7, 0.3)
     given["query.hybrid.vectorWeight"], given["query.hybrid.textWeight"] = vector, text
-    given["sources"] = _sources(given["sources"], given["experimental.sessionMemory"] is True)
+    # Transcripts count only when the experiment is switched on as well; nothing left means notes.
+    sessions = given["experimental.sessionMemory"] is True
+    names = dict.fromkeys(name for name in _items(given["sources"]) if name == "memory" or sessions)
+    given["sources"] = tuple(names) or ("memory",)
     given["extraPaths"] = trimmed_unique(given["extraPaths"])
     return given
 
 
 def trimmed_unique(paths: object) -> tuple[str, ...]:
     """The paths without surrounding blanks, empty ones and repetitions, in their order."""
-    if not isinstance(paths, (list, tuple)):
-        return ()
-    return tuple(dict.fromkeys(text for path in paths if (text := str(path).strip())))
-
-
-def _sources(wanted: object, session_memory: bool) -> tuple[str, ...]:
-    # Transcripts count only when the experiment is switched on as well; nothing left means notes.
-    names = wanted if isinstance(wanted, (list, tuple)) else ()
-    kept = tuple(dict.fromkeys(name for name in names if name == "memory" or session_memory))
-    return kept or ("memory",)
+    return tuple(dict.fromkeys(text for path in _items(paths) if (text := str(path).strip())))
 
 
 def _unit(number: float) -> float:

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from openclaw_mem_engine.config.secret import Secret, printable, without_credentials
 from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, KNOB_SETTINGS, SETTINGS, Origin, Settings
 
-#: Version of :func:`to_dict`; a change that breaks readers raises it.
-DICT_VERSION = 1
 
-#: Where the name of a key differs from the path of attributes that leads to its value.
-_ATTRIBUTES: Mapping[str, str] = {"provider.name": "provider.provider"}
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One setting: safe to print as it is. ``allowed`` is the range in words."""
 
     key: str
@@ -30,12 +23,16 @@ class Row:
 
 def describe(settings: Settings) -> list[Row]:
     """Every key that can be configured, in the order of the reference. A secret reads ``set``."""
-    rows = []
-    for key, known in SETTINGS.items():
-        found = settings.origins.get(key, DEFAULT_ORIGIN)
-        origin = Origin(found.kind, printable(found.where))
-        rows.append(Row(key, _text(_safe_value(settings, key)), origin, known.rule.allowed))
-    return rows
+    return [
+        Row(
+            key,
+            _text(_safe_value(settings, key)),
+            Origin(found.kind, printable(found.where)),
+            known.rule.allowed,
+        )
+        for key, known in SETTINGS.items()
+        for found in [settings.origins.get(key, DEFAULT_ORIGIN)]
+    ]
 
 
 def reference() -> str:
@@ -58,7 +55,7 @@ def to_dict(settings: Settings) -> dict[str, Any]:
     a knob that the profile decides."""
     facts = settings.openclaw
     return {
-        "version": DICT_VERSION,
+        "version": 1,  # raised by a change that breaks readers
         "indexPath": str(settings.index_path),
         "settings": {
             key: {
@@ -102,7 +99,11 @@ def fragment(overrides: Mapping[str, object]) -> str:
     if theirs:
         tree: dict[str, Any] = {}
         for key, value in theirs.items():
-            _plant(tree, f"agents.defaults.memorySearch.{key}".split("."), value)
+            *path, last = f"agents.defaults.memorySearch.{key}".split(".")
+            table = tree
+            for part in path:
+                table = table.setdefault(part, {})
+            table[last] = value
         import json5  # only for an export
 
         lines.append(json5.dumps(tree, indent=2))
@@ -117,10 +118,7 @@ def _safe_value(settings: Settings, key: str) -> Any:
     """The value of a key as plain data, with nothing in it that must stay hidden."""
     if key.startswith("query.") and key != "query.profile":
         return settings.query.overrides.get(key.removeprefix("query."))
-    value: object = settings
-    for name in _ATTRIBUTES.get(key, key).split("."):
-        value = getattr(value, name)
-    return _plain(value)
+    return _plain(attrgetter("provider.provider" if key == "provider.name" else key)(settings))
 
 
 def _plain(value: object) -> Any:
@@ -165,12 +163,6 @@ def _openclaw_key(name: str, value: object) -> str | None:
     if known is None or not known.openclaw or not known.foreign_key("").rule.fits(value):
         return None
     return known.openclaw
-
-
-def _plant(tree: dict[str, Any], path: list[str], value: object) -> None:
-    for name in path[:-1]:
-        tree = tree.setdefault(name, {})
-    tree[path[-1]] = value
 
 
 def _toml(value: object) -> str:

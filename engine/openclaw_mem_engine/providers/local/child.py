@@ -5,8 +5,8 @@ both lead to standard error, so nothing that a library prints can get between fr
 ends, also in the middle of a calculation: a dead parent leaves nothing behind.
 
 Asked: ``load`` (path, threads, limit), ``embed`` (id, sizes; the texts one after another), ``cancel`` (id).
-Answered: ``ready``, ``part`` (id, at, none, cut; vectors one after another), ``done`` (id), ``error`` (id,
-kind, text). Kinds: missing, model, unfit, failed, cancelled.
+Answered: ``ready``, ``done`` (id, none, cut, cpu; the vectors of all texts but ``none``, one after another),
+``error`` (id, kind, text). Kinds: missing, model, unfit, failed, cancelled.
 """
 
 from __future__ import annotations
@@ -137,27 +137,23 @@ def _load(header: Mapping[str, Any], stopped: Callable[[], bool], send: _Send) -
 
 
 def _embed(model: NativeModel, frame: Frame, number: int, stopped: Callable[[], bool], send: _Send) -> None:
-    """Sends parts as they are finished, then "done" or "error"."""
     try:
-        texts = _texts(frame)
-        cut_texts = [model.tokens(text) for text in texts]
-        empty = [at for at, (tokens, _) in enumerate(cut_texts) if not tokens]
-        if empty:
-            send({"op": "part", "id": number, "at": [], "none": empty, "cut": 0})
-        full = [at for at, (tokens, _) in enumerate(cut_texts) if tokens]
-        for positions in lists_of([len(cut_texts[at][0]) for at in full], model.window):
+        cut_texts = [model.tokens(text) for text in _texts(frame)]
+        full = [tokens for tokens, _ in cut_texts if tokens]
+        found: list[bytes] = []
+        for positions in lists_of([len(tokens) for tokens in full], model.window):
             if stopped():
                 raise Aborted
-            chosen = [full[position] for position in positions]
-            found = model.vectors([cut_texts[at][0] for at in chosen])
-            cut = sum(cut_texts[at][1] for at in chosen)
-            send({"op": "part", "id": number, "at": chosen, "none": [], "cut": cut}, b"".join(found))
+            found += model.vectors([full[position] for position in positions])
     except Aborted:
         send({"op": "error", "id": number, "kind": "cancelled", "text": ""})
     except (Unusable, ValueError, KeyError, TypeError) as exc:
         send({"op": "error", "id": number, "kind": "failed", "text": str(exc)})
     else:
-        send({"op": "done", "id": number, "cpu": time.process_time()})
+        none = [position for position, (tokens, _) in enumerate(cut_texts) if not tokens]
+        cut = sum(was_cut for _, was_cut in cut_texts)
+        used = {"cut": cut, "cpu": time.process_time()}
+        send({"op": "done", "id": number, "none": none, **used}, b"".join(found))
 
 
 def _texts(frame: Frame) -> list[bytes]:

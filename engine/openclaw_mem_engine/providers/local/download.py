@@ -1,7 +1,7 @@
 """Downloads a model file: asked first, resumable, checked, and never incomplete under its final name.
 
 The file grows as ``<name>.part``; ``<name>.part.sha256`` beside it holds the checksum of the remote file that
-it belongs to.
+it belongs to. No token is ever sent, and redirects lead only to https (or this machine).
 
 Why not ``huggingface_hub``: release 2.4 downloads into a file of a random name and deletes it when it is
 stopped, so nothing can be resumed; it does not compare the checksum, and follows redirects to plain http.
@@ -9,54 +9,73 @@ stopped, so nothing can be resumed; it does not compare the checksum, and follow
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+from urllib.parse import quote, urlsplit
 
-from openclaw_mem_engine.errors import Cancelled, ConfigError
+from openclaw_mem_engine.errors import Cancelled, ConfigError, ProviderError
 from openclaw_mem_engine.providers.base import stop_if_cancelled
-from openclaw_mem_engine.providers.local.hub import (
-    DownloadFailed,
-    RemoteFile,
-    ask,
-    fetch_all,
-    host_of,
-    may_ask,
-    run,
-)
 from openclaw_mem_engine.providers.local.model_file import HUB, hub_file, local_path
+from openclaw_mem_engine.providers.remote.endpoint import is_loopback
+from openclaw_mem_engine.redact import redact
+from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
+    import httpx2
+
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.model import Progress
 
+_T = TypeVar("_T")
+
 #: Left free on the disk besides the file.
 _SPARE_BYTES = 64 << 20
+_MAX_REDIRECTS = 5
+#: Failures in a row, without a byte between them, before we give up.
+_TRIES = 4
+_FIRST_WAIT_S = 0.5
+_POLL_S = 0.1
+_CONNECT_S, _SILENCE_S = 20.0, 60.0
+
+
+class DownloadFailed(ProviderError):
+    """No model came; the bytes so far are kept for the next try unless the message says otherwise."""
+
+
+class _Broken(Exception):
+    """The connection broke; asking again may help."""
+
+
+class _RemoteFile(NamedTuple):
+    """What the hub says about a file; ``sha256`` is "" when it does not say."""
+
+    url: str
+    uri: str
+    size: int
+    sha256: str
 
 
 class _Part:
     """A file that is growing. It is only continued while its checksum will show whether it fits together."""
 
-    def __init__(self, target: Path, remote: RemoteFile) -> None:
+    def __init__(self, target: Path, remote: _RemoteFile) -> None:
         self.path = target.with_name(target.name + ".part")
         self._notes = target.with_name(target.name + ".part.sha256")
-        self._sha256 = remote.sha256
         self.done = 0
         with contextlib.suppress(OSError, ValueError):
             if remote.sha256 and self._notes.read_text("ascii") == remote.sha256:
                 self.done = self.path.stat().st_size
         if self.done > remote.size:
             self.done = 0
+        self.can_continue = bool(remote.sha256)
         self._notes.write_text(remote.sha256, "ascii")
-
-    @property
-    def can_continue(self) -> bool:
-        return bool(self.done and self._sha256)
 
     def opened(self) -> BinaryIO:
         """To write after the first ``done`` bytes."""
@@ -65,10 +84,14 @@ class _Part:
         file.seek(self.done)
         return file
 
-    def drop(self, *, notes_only: bool = False) -> None:
+    def drop(self) -> None:
         self._notes.unlink(missing_ok=True)
-        if not notes_only:
-            self.path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
+
+    def refused(self, why: str) -> DownloadFailed:
+        """The error to raise after the part has been deleted."""
+        self.drop()
+        return DownloadFailed(why)
 
 
 def download(
@@ -79,7 +102,6 @@ def download(
     cancel: CancelToken | None = None,
     base_url: str = HUB,
     confirm: Callable[[int], bool],
-    free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
 ) -> Path:
     """Fetches the file of an ``hf:`` address into ``folder`` and returns its path.
 
@@ -91,28 +113,38 @@ def download(
     target = local_path(uri, folder)
     base = base_url.rstrip("/")
     if not may_ask(base):
-        raise ConfigError(f"Models are downloaded over https only; {host_of(base)} is not asked.")
+        raise ConfigError(f"Models are downloaded over https only; {_host_of(base)} is not asked.")
     url = f"{base}/{file.org}/{file.repo}/resolve/{quote(file.revision)}/{quote(file.path)}"
-    remote = run(ask(url, uri), cancel)
+    remote = _run(_ask(url, uri), cancel)
     if _is_complete(target, remote, cancel):
         return target
     if not confirm(remote.size):
         raise Cancelled(f"{uri} was not downloaded: {remote.size:,} bytes were not agreed to.")
+    from filelock import FileLock, Timeout
+
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _only_one(target):
+        with FileLock(f"{target}.lock", timeout=0, mode=0o600):
             part = _Part(target, remote)
-            _check_room(folder, remote.size - part.done, free_bytes)
+            missing, free = remote.size - part.done, shutil.disk_usage(folder).free
+            if free < missing + _SPARE_BYTES:
+                raise DownloadFailed(
+                    f"There is not enough room in {folder}: {missing:,} bytes are needed and "
+                    f"{_SPARE_BYTES:,} more are left free, but only {free:,} are free. Make room or choose "
+                    "another folder."
+                )
 
             def tick() -> None:
                 if progress is not None:
                     progress(part.done, remote.size, file.path.rsplit("/", 1)[-1])
 
-            run(fetch_all(remote, part), cancel, tick)
+            _run(_fetch_all(remote, part), cancel, tick)
             _check(part, remote, progress, cancel)
             part.path.chmod(0o600)
             part.path.replace(target)
-            part.drop(notes_only=True)
+            part.drop()
+    except Timeout:
+        raise DownloadFailed(f"{target.name} is being downloaded by another process; wait for it.") from None
     except OSError as exc:
         raise DownloadFailed(
             f"{uri} cannot be written to {folder}: {exc}. Make room or choose another folder, then run "
@@ -121,16 +153,14 @@ def download(
     return target
 
 
-def _check(part: _Part, remote: RemoteFile, progress: Progress | None, cancel: CancelToken | None) -> None:
+def _check(part: _Part, remote: _RemoteFile, progress: Progress | None, cancel: CancelToken | None) -> None:
     """Raises DownloadFailed, and deletes the part, when the content is not what was announced."""
     with part.path.open("rb") as file:
         if file.read(4) != b"GGUF":
-            part.drop()
-            raise DownloadFailed(f"{remote.uri} is no GGUF file; it was deleted. Check the address.")
+            raise part.refused(f"{remote.uri} is no GGUF file; it was deleted. Check the address.")
         os.fsync(file.fileno())
     if remote.sha256 and _sha256(part.path, progress, cancel) != remote.sha256:
-        part.drop()
-        raise DownloadFailed(
+        raise part.refused(
             f"{remote.uri} arrived with a wrong SHA-256 checksum and was deleted. Download it again; if that "
             "does not help, the server or a proxy damages it."
         )
@@ -148,38 +178,172 @@ def _sha256(path: Path, progress: Progress | None, cancel: CancelToken | None) -
     return digest.hexdigest()
 
 
-def _is_complete(target: Path, remote: RemoteFile, cancel: CancelToken | None) -> bool:
+def _is_complete(target: Path, remote: _RemoteFile, cancel: CancelToken | None) -> bool:
     try:
-        if target.stat().st_size != remote.size:
-            return False
-        return not remote.sha256 or _sha256(target, None, cancel) == remote.sha256
+        whole = target.stat().st_size == remote.size
+        return whole and (not remote.sha256 or _sha256(target, None, cancel) == remote.sha256)
     except OSError:
         return False
 
 
-def _check_room(folder: Path, missing: int, free_bytes: Callable[[Path], int]) -> None:
-    free = free_bytes(folder)
-    if free < missing + _SPARE_BYTES:
-        raise DownloadFailed(
-            f"There is not enough room in {folder}: {missing:,} bytes are needed and {_SPARE_BYTES:,} more "
-            f"are left free, but only {free:,} are free. Make room or choose another folder."
-        )
+def _run(
+    work: Coroutine[Any, Any, _T], cancel: CancelToken | None, tick: Callable[[], None] = lambda: None
+) -> _T:
+    """The result of ``work``; ``tick`` is called every 0.1 s and at the end. Raises Cancelled as well."""
 
-
-@contextlib.contextmanager
-def _only_one(target: Path) -> Iterator[None]:
-    """Held so that two processes do not write the part together."""
-    lock = target.with_name(target.name + ".lock")
-    with os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600), "rb") as file:
+    async def watched() -> _T:
+        task = asyncio.ensure_future(work)
         try:
-            import fcntl
-        except ImportError:  # Windows: two downloads at once end with a wrong checksum and are repeated
-            pass
-        else:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            while not task.done():
+                await asyncio.wait({task}, timeout=_POLL_S)
+                tick()
+                stop_if_cancelled(cancel)
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+        return task.result()
+
+    return asyncio.run(watched())
+
+
+def may_ask(url: str) -> bool:
+    """https anywhere; http only on this machine."""
+    try:
+        scheme, host = urlsplit(url).scheme, urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return bool(host) and (scheme == "https" or (scheme == "http" and is_loopback(host)))
+
+
+@contextlib.asynccontextmanager
+async def _answer(method: str, url: str, start: int = 0) -> AsyncIterator[httpx2.Response]:
+    """The answer after all redirects, its body unread and not compressed; with ``start`` the file from that
+    byte on. No host is asked without https. Raises DownloadFailed, _Broken."""
+    import httpx2
+
+    async def check(request: httpx2.Request) -> None:
+        if not may_ask(str(request.url)):
+            hosts = f"{_host_of(url)} sends the download on to {_host_of(str(request.url))}"
+            raise DownloadFailed(f"{hosts} without https; not followed.")
+
+    headers = {"User-Agent": "openclaw-mem-workbench", "Accept-Encoding": "identity"}
+    if start:
+        headers["Range"] = f"bytes={start}-"
+    client = httpx2.AsyncClient(
+        timeout=httpx2.Timeout(_SILENCE_S, connect=_CONNECT_S),
+        follow_redirects=True,
+        max_redirects=_MAX_REDIRECTS,
+        event_hooks={"request": [check]},
+    )
+    try:
+        async with client, client.stream(method, url, headers=headers) as response:
+            yield response
+    except httpx2.TooManyRedirects as exc:
+        raise DownloadFailed(
+            f"{_host_of(url)} redirects more than {_MAX_REDIRECTS} times; nothing was fetched."
+        ) from exc
+    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as exc:
+        raise _Broken(f"{_host_of(url)}: {type(exc).__name__} {_quoted(exc)}".strip()) from exc
+
+
+async def _ask(url: str, uri: str) -> _RemoteFile:
+    """Size and checksum, without fetching the content. Raises DownloadFailed."""
+
+    async def once() -> _RemoteFile:
+        size, sha256 = 0, ""
+        for method in ("HEAD", "GET"):
+            async with _answer(method, url) as response:
+                for found in (*response.history, response):
+                    said_size, said_sha256 = _facts(found)
+                    size, sha256 = size or said_size, sha256 or said_sha256
+                if method == "HEAD" and response.status_code in (403, 405, 501):
+                    continue  # some servers, and addresses signed for GET, refuse HEAD
+                if response.status_code != 200:
+                    raise _refused(response, url, uri)
+            if size:
+                return _RemoteFile(url, uri, size, sha256)
+        raise DownloadFailed(f"{_host_of(url)} does not tell the size of {uri}; it was not downloaded.")
+
+    return await _retried(once, uri, lambda: 0)
+
+
+def _facts(response: httpx2.Response) -> tuple[int, str]:
+    """(size, SHA-256 hex) as far as the headers of one answer say; 0 and "" otherwise."""
+    headers = response.headers
+    size = headers.get("x-linked-size", "")
+    if not size and not response.is_redirect:
+        size = headers.get("content-length", "")
+    tags = (headers.get(name, "").strip('"').lower() for name in ("x-linked-etag", "etag"))
+    sha256 = next((tag for tag in tags if re.fullmatch(r"[0-9a-f]{64}", tag)), "")
+    return (int(size) if size.isdecimal() else 0), sha256
+
+
+async def _fetch_all(remote: _RemoteFile, part: _Part) -> None:
+    """Fetches what is missing, connecting anew as long as connections bring something."""
+    while part.done < remote.size:
+        await _retried(lambda: _fetch(remote, part), remote.uri, lambda: part.done)
+
+
+async def _fetch(remote: _RemoteFile, part: _Part) -> None:
+    """One connection: continues the part, or starts it over when there is no checksum or no ranges."""
+    host = _host_of(remote.url)
+    async with _answer("GET", remote.url, part.done if part.can_continue else 0) as response:
+        if response.status_code not in (200, 206, 416):
+            raise _refused(response, remote.url, remote.uri)
+        if response.status_code == 200:
+            part.done = 0
+        elif not response.headers.get("content-range", "").startswith(f"bytes {part.done}-"):
+            raise part.refused(f"{host} sends parts of {remote.uri} that do not fit. Try again later.")
+        with part.opened() as file:
+            async for block in response.aiter_raw():  # as it comes: a break loses nothing
+                if part.done + len(block) > remote.size:
+                    raise part.refused(
+                        f"{host} sent more than the {remote.size:,} bytes that it announced for {remote.uri}"
+                        "; all of it was deleted. Try again later."
+                    )
+                file.write(block)
+                part.done += len(block)
+    if part.done < remote.size:
+        raise _Broken(f"{host} ended after {part.done:,} of {remote.size:,} bytes")
+
+
+async def _retried(call: Callable[[], Awaitable[_T]], uri: str, done: Callable[[], int]) -> _T:
+    """Calls again after a broken connection; at once after one that brought ``done`` further."""
+    tries = 0
+    while True:
+        before = done()
+        try:
+            return await call()
+        except _Broken as exc:
+            tries = 0 if done() > before else tries + 1
+            if tries == _TRIES:
                 raise DownloadFailed(
-                    f"{target.name} is being downloaded by another process; wait for it."
-                ) from None
-        yield
+                    f"{uri} could not be downloaded: {exc}, {tries} times in a row. Check the network and "
+                    "run the download again; it goes on where it stopped."
+                ) from exc
+        await asyncio.sleep(_FIRST_WAIT_S * 2 ** (tries - 1) if tries else 0)
+
+
+def _refused(response: httpx2.Response, url: str, uri: str) -> DownloadFailed | _Broken:
+    host, status, said = _host_of(url), response.status_code, _quoted(response.reason_phrase)
+    if status in (408, 425, 429) or status >= 500:
+        return _Broken(f"{host} answered {status} {said}".strip())
+    if status in (401, 403):
+        return DownloadFailed(
+            f"{host} does not hand out {uri} without a login ({status}). Accept its licence there, download "
+            "it with a browser, and give the path of the file."
+        )
+    return DownloadFailed(f"{host} answered {status} {said} for {uri}. Check the address.")
+
+
+def _host_of(url: str) -> str:
+    """Host and port, without the user name or signature that an address may hold."""
+    try:
+        parts = urlsplit(url)
+        return visible(f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname))
+    except ValueError:
+        return "an unreadable address"
+
+
+def _quoted(text: object) -> str:
+    return visible(redact(str(text)))[:200].replace("\n", " ")

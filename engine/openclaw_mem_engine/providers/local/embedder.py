@@ -12,7 +12,8 @@ import math
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from openclaw_mem_engine.providers.base import (
     check_vectors,
     stop_if_cancelled,
 )
+from openclaw_mem_engine.providers.base_embedder import BaseEmbedder
 from openclaw_mem_engine.providers.local.model_file import (
     FileMark,
     ModelFile,
@@ -33,15 +35,10 @@ from openclaw_mem_engine.providers.local.model_file import (
     prompts_for,
 )
 from openclaw_mem_engine.providers.local.process import Loaded, ModelProcess
-from openclaw_mem_engine.providers.local.turns import Turns, batches
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.model import Progress
-    from openclaw_mem_engine.providers.base import Keep, Vector
+    from openclaw_mem_engine.providers.base import Purpose, Vector
 
 #: Counted up when the same text and file would give other vectors: cutting, normalising, decomposing.
 ENCODING_VERSION = 1
@@ -53,9 +50,11 @@ _LONGEST_BYTES = 32_768
 #: A file that could not be loaded is not tried again at every text.
 _REFUSED_S = 30.0
 _CLOSE_S = 2.0
+#: How often a waiting thread checks the clock and the cancel token.
+_POLL_S = 0.05
 
 
-class LocalEmbedder:
+class LocalEmbedder(BaseEmbedder):
     """Embeds with llama.cpp in a child process. Nothing is read or started before the first text.
 
     ``model``: the path of a GGUF file, or ``hf:organisation/repository/file.gguf`` (with ``@revision``) as
@@ -64,10 +63,10 @@ class LocalEmbedder:
     """
 
     id = "local"
-    host = ""
-    languages = "any"
-    cheap_lines = False
     max_input_bytes: int | None = MAX_INPUT_BYTES
+    # A second's work, so that a query does not wait long for its turn.
+    batch_texts = 32
+    batch_chars = 6144
 
     def __init__(
         self,
@@ -88,7 +87,7 @@ class LocalEmbedder:
         self._threads = threads
         self._command = command
         self._owner = os.getpid()
-        self._turns = Turns()
+        self._turns = _Turns()
         self._process: ModelProcess | None = None
         self._process_mark: FileMark | None = None
         self._loaded: Loaded | None = None
@@ -122,7 +121,7 @@ class LocalEmbedder:
         return hashlib.sha256(utf8(json.dumps(identity, separators=(",", ":")))).hexdigest()
 
     @property
-    def dims(self) -> int | None:
+    def dims(self) -> int | None:  # type: ignore[override]
         """As the file says; None as long as there is none."""
         header = self._file.header()
         return header.embedding_length if header else None
@@ -130,8 +129,7 @@ class LocalEmbedder:
     @property
     def pid(self) -> int | None:
         """The process that holds the model, None when it is not loaded."""
-        process = self._process
-        return process.pid if process is not None and process.alive else None
+        return self._process.pid if self._process is not None and self._process.alive else None
 
     @property
     def cpu_s(self) -> float:
@@ -147,71 +145,46 @@ class LocalEmbedder:
             return str(exc)
         return self._why_refused(mark)
 
-    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
-        """Unit float32 (dims,), or None for a text without words.
+    def embed_batch(
+        self, texts: Sequence[str], purpose: Purpose, cancel: CancelToken | None
+    ) -> list[Vector | None]:
+        """Unit float32 (dims,), or None for a text without words. Blocks while other texts use the model.
 
         Raises NotConfigured (no file, no llama_cpp, no embedding model), RequestFailed (the process died or
-        did not answer in time), BadAnswer (the model gave no usable numbers).
-        """
-        if not text.strip():
-            return None
-        found: list[Vector | None] = [None]
-        deadline = time.monotonic() + self._query_timeout_s
-
-        def take(_positions: Sequence[int], vectors: Sequence[Vector | None]) -> None:
-            found[:] = vectors
-
-        self._request(
-            [text],
-            self.prompts.query,
-            take,
-            timeout_s=self._query_timeout_s,
-            waits_until=deadline,
-            urgent=True,
-            cancel=cancel,
-        )
-        return found[0]
-
-    def embed_documents(
-        self,
-        texts: Sequence[str],
-        cancel: CancelToken | None = None,
-        progress: Progress | None = None,
-        keep: Keep | None = None,
-    ) -> list[Vector | None]:
-        """Unit float32 (dims,) or None per text, in order; ``keep`` and ``progress`` after every few texts.
-
-        Raises what ``embed_query`` raises, and Cancelled within about 0.3 s; finished parts were kept.
+        did not answer in time), BadAnswer (the model gave no usable numbers), Cancelled within about 0.3 s.
         """
         vectors: list[Vector | None] = [None] * len(texts)
-        blank = [position for position, text in enumerate(texts) if not text.strip()]
-        done = 0
-
-        def finish(positions: Sequence[int], found: Sequence[Vector | None]) -> None:
-            nonlocal done
-            for position, vector in zip(positions, found, strict=True):
-                vectors[position] = vector
-            done += len(positions)
-            if keep is not None:
-                keep(positions, found)
-            if progress is not None:
-                progress(done, len(texts), "Embedding")
-
-        stop_if_cancelled(cancel)
-        if blank:
-            finish(blank, [None] * len(blank))
-        for batch in batches(texts, set(blank)):
-
-            def take(at: Sequence[int], found: Sequence[Vector | None], batch: list[int] = batch) -> None:
-                finish([batch[position] for position in at], found)
-
-            self._request(
-                [texts[position] for position in batch],
-                self.prompts.document,
-                take,
-                timeout_s=self._batch_timeout_s,
-                cancel=cancel,
+        query = purpose == "query"
+        prompt = self.prompts.query if query else self.prompts.document
+        used = [position for position, text in enumerate(texts) if text.strip()]
+        if not used:
+            return vectors
+        self._renew_after_fork()
+        # A query counts the time that it waits for its turn, documents do not.
+        waits_until = time.monotonic() + self._query_timeout_s if query else math.inf
+        with self._turns.turn(urgent=query, until=waits_until, cancel=cancel):
+            deadline = min(waits_until, time.monotonic() + self._batch_timeout_s)
+            process, dims = self._ready(deadline, cancel)
+            try:
+                sent = [_bytes(prompt + texts[position]) for position in used]
+                answer = process.embed(sent, deadline=deadline, cancel=cancel)
+            finally:
+                self._used_at = time.monotonic()
+            self.cut_texts += answer.cut
+        try:
+            found = check_vectors(
+                list(answer.rows),
+                expected=len(answer.full),
+                dims=dims,
+                provider=f"local model {self.model}",
             )
+        except BadAnswer as exc:
+            raise BadAnswer(
+                f"{exc} The file {self.path} may be damaged: compare its SHA-256 with the publisher's, or "
+                "fetch it again."
+            ) from exc
+        for position, vector in zip(answer.full, found, strict=True):
+            vectors[used[position]] = vector
         return vectors
 
     def take_notes(self) -> tuple[Note, ...]:
@@ -236,52 +209,6 @@ class LocalEmbedder:
                 self._stop()
         except RequestFailed:
             process.stop(grace_s=0.0)  # a thread that waits for its answer sees its end
-
-    def _request(
-        self,
-        texts: Sequence[str],
-        prompt: str,
-        take: Keep,
-        *,
-        timeout_s: float,
-        waits_until: float = math.inf,
-        urgent: bool = False,
-        cancel: CancelToken | None = None,
-    ) -> None:
-        """One request in its turn; ``take`` gets positions in ``texts`` and their vectors."""
-        self._renew_after_fork()
-        with self._turns.turn(urgent=urgent, until=waits_until, cancel=cancel):
-            deadline = min(waits_until, time.monotonic() + timeout_s)
-            process, dims = self._ready(deadline, cancel)
-            sent = [self._bytes(prompt + text) for text in texts]
-
-            def on_part(
-                at: Sequence[int], rows: npt.NDArray[np.float32], none: Sequence[int], cut: int
-            ) -> None:
-                self.cut_texts += cut
-                checked = self._checked(rows, len(at), dims)
-                take([*at, *none], [*checked, *([None] * len(none))])
-
-            try:
-                process.embed(sent, on_part=on_part, deadline=deadline, cancel=cancel)
-            finally:
-                self._used_at = time.monotonic()
-
-    def _checked(self, rows: npt.NDArray[np.float32], count: int, dims: int) -> list[Vector | None]:
-        try:
-            return check_vectors(list(rows), expected=count, dims=dims, provider=f"local model {self.model}")
-        except BadAnswer as exc:
-            raise BadAnswer(
-                f"{exc} The file {self.path} may be damaged: compare its SHA-256 with the publisher's, or "
-                "fetch it again."
-            ) from exc
-
-    def _bytes(self, text: str) -> bytes:
-        data = utf8(text[:_LONGEST_BYTES])
-        if len(data) > _LONGEST_BYTES or len(text) > _LONGEST_BYTES:
-            # The window cuts it once more, unless nearly all of it is white space.
-            return data[:_LONGEST_BYTES].decode("utf-8", "ignore").encode()
-        return data
 
     def _ready(self, deadline: float, cancel: CancelToken | None) -> tuple[ModelProcess, int]:
         """The running child with the file that is there now, and the length of its vectors."""
@@ -337,7 +264,51 @@ class LocalEmbedder:
         if self._owner == os.getpid():
             return
         self._owner = os.getpid()
-        self._turns = Turns()
+        self._turns = _Turns()
         process, self._process, self._loaded = self._process, None, None
         if process is not None:
             process.forget()
+
+
+class _Turns:
+    """A lock that queries get before documents. Not reentrant."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._busy = False
+        self._urgent = 0
+
+    @contextmanager
+    def turn(
+        self, *, urgent: bool, until: float = math.inf, cancel: CancelToken | None = None
+    ) -> Iterator[None]:
+        """The model is ours within the block. ``until`` is in ``time.monotonic()`` seconds.
+
+        Raises RequestFailed when it is not free by then, Cancelled.
+        """
+        with self._changed:
+            self._urgent += urgent
+            try:
+                while self._busy or (self._urgent and not urgent):
+                    stop_if_cancelled(cancel)
+                    if time.monotonic() >= until:
+                        raise RequestFailed(
+                            "The local model was busy with other texts until the time was up. Try again, "
+                            "or set a longer timeout."
+                        )
+                    self._changed.wait(_POLL_S)
+                self._busy = True
+            finally:
+                self._urgent -= urgent
+                self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+
+
+def _bytes(text: str) -> bytes:
+    """UTF-8, bounded; the window cuts it once more, unless nearly all of it is white space."""
+    return utf8(text[:_LONGEST_BYTES])[:_LONGEST_BYTES].decode("utf-8", "ignore").encode()

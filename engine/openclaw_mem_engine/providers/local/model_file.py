@@ -13,7 +13,6 @@ import importlib.util
 import os
 import re
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -137,8 +136,7 @@ class NotGGUF(Exception):
     """The file is no GGUF file, or its header is damaged; the text says where."""
 
 
-@dataclass(frozen=True, slots=True)
-class GGUFHeader:
+class GGUFHeader(NamedTuple):
     """``embedding_length`` is None and ``pooling`` "none" when the file does not give them."""
 
     architecture: str
@@ -178,21 +176,18 @@ class _Reader:
         """A plain value or text; None for an array, whose items are read and dropped."""
         if kind == _STRING:
             return self.string()
-        if kind != _ARRAY:
-            return self.number(self._layout(kind))
-        items = int(self.number("I"))
-        count = self.length(_MAX_ITEMS)
-        if items == _STRING:
-            for _ in range(count):
-                self.take(self.length(_MAX_STRING))
-        else:
-            self.take(count * struct.calcsize("<" + self._layout(items)))
-        return None
-
-    def _layout(self, kind: int) -> str:
-        if kind not in _PLAIN:
-            raise NotGGUF(f"a value of the type {kind} at byte {self.at:,}")
-        return _PLAIN[kind]
+        if kind == _ARRAY:
+            items, count = int(self.number("I")), self.length(_MAX_ITEMS)
+            if items == _STRING:
+                for _ in range(count):
+                    self.take(self.length(_MAX_STRING))
+                return None
+            if items in _PLAIN:
+                self.take(count * struct.calcsize("<" + _PLAIN[items]))
+                return None
+        elif kind in _PLAIN:
+            return self.number(_PLAIN[kind])
+        raise NotGGUF(f"a value of the type {kind} at byte {self.at:,}")
 
 
 def read_header(path: Path) -> GGUFHeader:
@@ -224,8 +219,7 @@ def read_header(path: Path) -> GGUFHeader:
     return GGUFHeader(architecture, length, _POOLING.get(pooling, "none") if type(pooling) is int else "none")
 
 
-@dataclass(frozen=True, slots=True)
-class Prompts:
+class Prompts(NamedTuple):
     """What is put before a query and before a document; the model was trained with it. ``name`` is the family
     of models, "none" without prompts."""
 
@@ -234,7 +228,6 @@ class Prompts:
     document: str = ""
 
 
-NO_PROMPTS = Prompts("none")
 _GEMMA = Prompts("embeddinggemma", "task: search result | query: ", "title: none | text: ")
 _QWEN = Prompts("qwen embedding", "Instruct: Retrieve relevant documents for the given query\nQuery: ", "")
 
@@ -246,7 +239,7 @@ def prompts_for(model: str, architecture: str = "") -> Prompts:
         return _GEMMA
     if re.search(r"qwen.*embed", name):
         return _QWEN
-    return NO_PROMPTS
+    return Prompts("none")
 
 
 class ModelFile:

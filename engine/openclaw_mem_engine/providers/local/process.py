@@ -15,9 +15,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.providers.base import BadAnswer, NotConfigured, RequestFailed, stop_if_cancelled
 from openclaw_mem_engine.providers.local import INSTALL
@@ -45,9 +44,6 @@ if TYPE_CHECKING:
 
     from openclaw_mem_engine.cancellation import CancelToken
 
-    #: Gets a finished part: positions, float32 (texts, dims); positions without a vector; texts cut.
-    OnPart = Callable[[Sequence[int], npt.NDArray[np.float32], Sequence[int], int], None]
-
 #: The longest input in tokens; a model with a smaller context has a smaller one.
 WINDOW = 2048
 
@@ -60,8 +56,7 @@ _STOP_S = 1.0
 _TAIL_CHARS = 600
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(NamedTuple):
     """The facts of a loaded model: ``window`` in tokens, ``pooling`` "mean", "cls" or "last"; ``version``: of
     llama_cpp."""
 
@@ -69,6 +64,16 @@ class Loaded:
     window: int
     pooling: str
     version: str
+
+
+class Answer(NamedTuple):
+    """``rows``: float32 (texts, dims) for the texts at ``full``, the others have no tokens; ``cut``: texts
+    longer than the window; ``cpu_s``: CPU seconds that the child has used so far."""
+
+    full: Sequence[int]
+    rows: npt.NDArray[np.float32]
+    cut: int
+    cpu_s: float
 
 
 class _OutOfStep(BadAnswer):
@@ -96,7 +101,7 @@ class ModelProcess:
         self._inbox: queue.SimpleQueue[Frame | Exception] = queue.SimpleQueue()
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._movers: list[threading.Thread] = []
-        self._number = 0
+        self._number = self._dims = 0
 
     @property
     def pid(self) -> int | None:
@@ -115,56 +120,42 @@ class ModelProcess:
         """
         try:
             self._spawn()
-            self._ask(
-                {"op": "load", "path": str(self.path), "threads": self._threads, "limit": WINDOW},
-            )
+            self._ask({"op": "load", "path": str(self.path), "threads": self._threads, "limit": WINDOW})
             while True:
                 frame = self._answer(deadline, cancel, "loading the model")
                 if frame.header.get("op") == "ready":
-                    return _loaded(frame.header)
+                    loaded = _loaded(frame.header)
+                    self._dims = loaded.dims
+                    return loaded
                 if frame.header.get("op") == "error":
                     raise self._refusal(frame.header)
         except BaseException:
             self.stop(grace_s=0.0)
             raise
 
-    def embed(
-        self,
-        texts: Sequence[bytes],
-        *,
-        on_part: OnPart,
-        deadline: float,
-        cancel: CancelToken | None = None,
-    ) -> None:
-        """Asks for the vectors of UTF-8 texts; ``on_part`` gets them in the calling thread.
+    def embed(self, texts: Sequence[bytes], *, deadline: float, cancel: CancelToken | None = None) -> Answer:
+        """Asks for the vectors of UTF-8 texts. Blocks until ``deadline`` at most.
 
-        Raises RequestFailed (the child died, is too slow, or refused), BadAnswer, Cancelled, and whatever
-        ``on_part`` raises. After Cancelled and errors of ``on_part`` the model is usually still loaded.
+        Raises RequestFailed (the child died, is too slow, or refused), BadAnswer, Cancelled. After Cancelled
+        the model is usually still loaded.
         """
         self._number += 1
-        self._ask(
-            {"op": "embed", "id": self._number, "sizes": [len(text) for text in texts]}, b"".join(texts)
-        )
-        missing = set(range(len(texts)))
+        sizes = [len(text) for text in texts]
+        self._ask({"op": "embed", "id": self._number, "sizes": sizes}, b"".join(texts))
         try:
             while True:
                 frame = self._answer(deadline, cancel, "embedding")
                 if frame.header.get("id") != self._number:
                     continue
-                op = frame.header.get("op")
-                if op == "part":
-                    _part(frame, missing, on_part)
-                elif op == "done" and not missing:
-                    self.cpu_s = float(frame.header.get("cpu", 0.0))
-                    return
-                elif op == "error":
+                if frame.header.get("op") == "error":
                     said = quoted(frame.header.get("text"))
                     raise RequestFailed(
                         f"The local model failed while embedding: {said or 'no reason given'}. "
                         "Try again, or use another model."
                     )
-                else:
-                    raise _OutOfStep(f"The local model's process sent an answer out of turn ({quoted(op)}).")
+                answer = _answered(frame, len(texts), self._dims)
+                self.cpu_s = answer.cpu_s
+                return answer
         except RequestFailed:
             raise  # refused, and ready again; or stopped already
         except _OutOfStep:
@@ -306,31 +297,19 @@ class ModelProcess:
         return f"It last said: {text!r}. " if text else ""
 
 
-def _part(frame: Frame, missing: set[int], on_part: OnPart) -> None:
-    """Hands one part over after checking that it fits the request. Raises _OutOfStep."""
+def _answered(frame: Frame, count: int, dims: int) -> Answer:
+    """The vectors of ``count`` texts. Raises _OutOfStep for anything else."""
     import numpy as np
 
-    at, none, cut = (frame.header.get(name) for name in ("at", "none", "cut"))
-    if not (
-        isinstance(at, list)
-        and isinstance(none, list)
-        and isinstance(cut, int)
-        and all(type(position) is int for position in (*at, *none))
+    op, none, cut, cpu = (frame.header.get(name) for name in ("op", "none", "cut", "cpu"))
+    if op != "done" or not (
+        isinstance(none, list) and isinstance(cut, int) and isinstance(cpu, (int, float))
     ):
-        raise _OutOfStep("The local model's process sent a part without positions.")
-    positions = {*at, *none}
-    if len(frame.payload) % 4:
-        raise _OutOfStep("The local model's process sent vectors that are cut off.")
-    rows: npt.NDArray[np.float32] = np.frombuffer(frame.payload, dtype="<f4")
-    if (
-        len(positions) != len(at) + len(none)
-        or not positions <= missing
-        or rows.size % max(1, len(at))
-        or bool(rows.size) != bool(at)
-    ):
+        raise _OutOfStep(f"The local model's process sent an answer out of turn ({quoted(op)}).")
+    full = [position for position in range(count) if position not in none]
+    if len(full) + len(none) != count or len(frame.payload) != 4 * dims * len(full):
         raise _OutOfStep("The local model's process sent vectors that were not asked for.")
-    missing -= positions
-    on_part(at, rows.reshape(len(at), -1) if at else rows.reshape(0, 0), none, cut)
+    return Answer(full, np.frombuffer(frame.payload, dtype="<f4").reshape(len(full), dims), cut, cpu)
 
 
 def _loaded(header: Mapping[str, object]) -> Loaded:
