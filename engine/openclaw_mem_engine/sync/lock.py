@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
-from openclaw_mem_engine.state.processes import is_running
-from openclaw_mem_engine.stores.sqlite.files import has_leftovers
+from openclaw_mem_engine.stores.sqlite.files import has_leftovers, is_running
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
