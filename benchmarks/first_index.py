@@ -33,7 +33,7 @@ from _bench import (
 
 #: Phase, and the function that does it (module, dotted name).
 PHASES = (
-    ("list and compare", "openclaw_mem_engine.sync.index_update.compared"),
+    ("list and compare", "openclaw_mem_engine.sync.index_update.scan"),
     ("read", "openclaw_mem_engine.sync.source_text.read_note"),
     ("chunk", "openclaw_mem_engine.chunking.line_chunker.LineChunker.chunks"),
     ("hash and name", "openclaw_mem_engine.sync.source_text.text_hash"),

@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.model import MemoryFile, Note, Progress, SkippedFile
+from openclaw_mem_engine.model import MemoryFile, Note, Progress, SkippedFile, Space
 from openclaw_mem_engine.stores.base import FileChange, FileState, IndexStore, StoredChunk
-from openclaw_mem_engine.sync.changes import Changes, Reading, compared, listed
+from openclaw_mem_engine.sync.changes import Changes, listed, scan
 from openclaw_mem_engine.sync.embedding import Embedding
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
 from openclaw_mem_engine.sync.source_text import PartlyRead, chunks_of
 from openclaw_mem_engine.workspace.opening import NoteRefused
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.stores.base import Vector
 
 #: Refusals that stay as long as the file is the same: they are recorded, so that it is read once.
 _LASTING = ("binary", "not-utf8")
@@ -23,7 +27,8 @@ _LASTING = ("binary", "not-utf8")
 
 class IndexUpdate:
     """Makes one store match the files on disk, once. No file is ever half written, and what is done stays
-    done. ``clock`` gives epoch seconds, for the time of the sync."""
+    done. ``max_input_bytes``: see ``Embedder``. ``report`` takes what is done. ``clock`` gives epoch seconds,
+    for the time of the sync."""
 
     def __init__(
         self,
@@ -36,7 +41,6 @@ class IndexUpdate:
         report: SyncReport,
         clock: Callable[[], float],
     ) -> None:
-        """``max_input_bytes``: see ``Embedder``. ``report`` takes what is done."""
         self._settings = settings
         self._store = store
         self.embedding = embedding
@@ -46,9 +50,10 @@ class IndexUpdate:
         self._report = report
         self._clock = clock
         self._partly_read = PartlyRead()
+        #: Refused files whose old text goes.
         self._emptied: list[str] = []
         self._known: Mapping[str, FileState] | None = None
-        #: When the time for files is over, in seconds of ``time.monotonic``.
+        #: When the time for files is over, monotonic seconds.
         self._until = math.inf
         #: How many of the changed files were read.
         self._taken = 0
@@ -61,19 +66,19 @@ class IndexUpdate:
         IndexUnavailable, Cancelled."""
         if request.files_s is not None:
             self._until = time.monotonic() + request.files_s
-        listing = listed(self._settings)
         known = self._store.files() if request.verify else {}
-        changes, skipped = compared(
-            self._settings,
-            self._store,
-            listing,
-            verify=request.verify,
-            tails=request.tails,
-            reading=self._verifying(len(known)) if request.verify else None,
+
+        def reading(path: str) -> None:
+            if request.verify:
+                self._stop_if_asked()
+                self._show(self._report.verified, len(known), path)
+                self._report.verified += 1
+
+        listing = listed(self._settings)
+        changes, self._report.skipped = scan(
+            self._settings, self._store, listing, verify=request.verify, tails=request.tails, reading=reading
         )
-        if request.verify:
-            self._note_silent_changes(changes, known)
-        self._report.skipped = skipped
+        self._note_silent_changes(changes, known)
         done, total = 0, len(changes.changed)
         written: list[str] = []
         refused: list[str] = []
@@ -95,7 +100,12 @@ class IndexUpdate:
         self._report.embedded += self.embedding.embedded
         self._report.cache_hits += self.embedding.cache_hits
         if left:
-            self._note_waiting(len(left))
+            files = "1 file waits" if len(left) == 1 else f"{len(left):,} files wait"
+            text = (
+                f"{files} to be indexed, for which a search does not wait: they are new, edited or deleted. "
+                "`openclaw-mem index` does the rest."
+            )
+            self._report.notes.append(Note("files-later", text, "warning"))
         elif written or refused or removed or changes.touched or self._store.synced_at() is None:
             # A sync that found nothing writes nothing: it need not wait for another process that does.
             self._store.finish(self._clock())
@@ -120,25 +130,9 @@ class IndexUpdate:
     def _is_late(self) -> bool:
         return time.monotonic() >= self._until
 
-    def _note_waiting(self, number: int) -> None:
-        files = "1 file waits" if number == 1 else f"{number:,} files wait"
-        text = (
-            f"{files} to be indexed, for which a search does not wait: they are new, edited or deleted. "
-            "`openclaw-mem index` does the rest."
-        )
-        self._report.notes.append(Note("files-later", text, "warning"))
-
     def _show(self, done: int, total: int, label: str) -> None:
         if self._progress is not None:
             self._progress(done, total, label)
-
-    def _verifying(self, total: int) -> Reading:
-        def reading(path: str) -> None:
-            self._stop_if_asked()
-            self._show(self._report.verified, total, path)
-            self._report.verified += 1
-
-        return reading
 
     def _note_silent_changes(self, changes: Changes, known: Mapping[str, FileState]) -> None:
         """Files whose size, time and inode are as they were, and whose content is not."""
@@ -185,19 +179,14 @@ class IndexUpdate:
             too_much = refusal.kind == "too-large" and file.source == "sessions"
             if refusal.kind not in _LASTING and not too_much:
                 return None  # it may be readable next time; what is indexed of it stays
-            self._refused(file.path)
+            if self._known is None:
+                self._known = self._store.files()  # once, before any refused file of this run is written
+            before = self._known.get(file.path)
+            if before is not None and not before.refusal:
+                self._emptied.append(file.path)
             checked = time.time_ns()  # as the times of files, which it is compared with
-            state = FileState(file.path, file.source, "", file.mtime_ns, file.size, file.inode, checked)
-            return state._replace(refusal=refusal.reason), []
-
-    def _refused(self, path: str) -> None:
-        """Remember a refused file whose old text goes. What was known is read once, before any refused file
-        of this run is written."""
-        if self._known is None:
-            self._known = self._store.files()
-        before = self._known.get(path)
-        if before is not None and not before.refusal:
-            self._emptied.append(path)
+            stat = file.mtime_ns, file.size, file.inode, checked
+            return FileState(file.path, file.source, "", *stat, refusal.reason), []
 
     def _embed_and_write(self, batch: list[tuple[FileState, list[StoredChunk]]]) -> None:
         texts = {chunk.hash: chunk.text for _, chunks in batch for chunk in chunks}
@@ -206,9 +195,14 @@ class IndexUpdate:
         vectors = self.embedding.vectors_of(texts, label) if self._space is not None else {}
         if self.embedding.is_bounded:
             self._until += time.monotonic() - began
-        changes = []
-        for state, chunks in batch:
-            awaited = self._space is not None and any(chunk.hash not in vectors for chunk in chunks)
-            found = [vectors.get(chunk.hash) for chunk in chunks]
-            changes.append(FileChange(state, chunks, found, awaited))
+        changes = [change_of(state, chunks, vectors, self.embedding.space) for state, chunks in batch]
         self._store.apply(*changes, built_with=self._built_with)
+
+
+def change_of(
+    state: FileState, chunks: list[StoredChunk], vectors: Mapping[str, Vector | None], space: Space
+) -> FileChange:
+    """A file with its chunks and their ``vectors`` by text hash; those that lack are awaited, unless the
+    space has none."""
+    awaited = space.provider != "none" and any(chunk.hash not in vectors for chunk in chunks)
+    return FileChange(state, chunks, [vectors.get(chunk.hash) for chunk in chunks], awaited)

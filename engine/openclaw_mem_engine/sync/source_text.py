@@ -35,14 +35,13 @@ class PartlyRead:
     too_long: dict[str, int] = field(default_factory=dict)
     cut: dict[str, int] = field(default_factory=dict)
 
-    def read(self, path: str, content_hash: str, *, broken: int, too_long: int) -> None:
+    def read(self, path: str, source: SourceText) -> None:
         """Take note of a transcript that was read; of others there is nothing to note."""
-        if broken:
-            self.broken[path] = broken
-        if too_long:
-            self.too_long[path] = too_long
-        limit = cut_at(content_hash)
-        if limit is not None:
+        if source.broken:
+            self.broken[path] = source.broken
+        if source.too_long:
+            self.too_long[path] = source.too_long
+        if (limit := cut_at(source.hash)) is not None:
             self.cut[path] = limit
 
     @property
@@ -54,19 +53,17 @@ class PartlyRead:
     def notes(self) -> list[Note]:
         """One for each kind of loss."""
         found = []
-        if self.broken:
-            text = f"Lines of transcripts that are no JSON were left out: {_counts(self.broken)}."
-            found.append(Note("broken-lines", text))
-        if self.too_long:
-            text = (
-                f"Lines of transcripts that are longer than {MAX_LINE_BYTES // 2**20} MB were left out: "
-                f"{_counts(self.too_long)}."
-            )
-            found.append(Note("long-lines", text))
+        longer = f"longer than {MAX_LINE_BYTES // 2**20} MB"
+        for code, what, lines in (
+            ("broken-lines", "no JSON", self.broken),
+            ("long-lines", longer, self.too_long),
+        ):
+            if lines:
+                counts = f"{sum(lines.values()):,} in {first_few(lines)}"
+                found.append(Note(code, f"Lines of transcripts that are {what} were left out: {counts}."))
         if self.cut:
-            text = (
-                f"Of long conversations {first_part(next(iter(self.cut.values())))}: {first_few(self.cut)}."
-            )
+            part = first_part(next(iter(self.cut.values())))
+            text = f"Of long conversations {part}: {first_few(self.cut)}."
             found.append(Note("transcripts-cut", text, "warning"))
         return found
 
@@ -97,27 +94,21 @@ def read_source(settings: Settings, file: MemoryFile, *, until: int | None = Non
     Raises NoteRefused."""
     if file.source == "sessions":
         talk = read_transcript(file.absolute, settings.max_file_bytes, until=until)
-        return SourceText(
-            talk.text,
-            talk.hash,
-            talk.line_map,
-            talk.size,
-            talk.mtime_ns,
-            talk.inode,
-            talk.settled,
-            talk.broken,
-            talk.too_long,
-        )
+        stat = talk.size, talk.mtime_ns, talk.inode, talk.settled
+        return SourceText(talk.text, talk.hash, talk.line_map, *stat, talk.broken, talk.too_long)
     note = read_note(file.absolute, str(settings.workspace), settings.max_file_bytes)
-    return SourceText(
-        note.text, text_hash(note.text), None, note.size, note.mtime_ns, note.inode, note.settled
-    )
+    stat = note.size, note.mtime_ns, note.inode, note.settled
+    return SourceText(note.text, text_hash(note.text), None, *stat)
 
 
 def spans_of(settings: Settings, source: SourceText, max_input_bytes: int | None) -> Iterator[ChunkSpan]:
-    """The text cut as configured; lines are those of the text. ``max_input_bytes``: see ``Embedder``."""
-    chunker = chunker_of(settings.chunking.tokens, settings.chunking.overlap)
-    return _within(chunker.chunks(source.text), max_input_bytes)
+    """The text cut as configured; lines are those of the text. A chunk that an embedder would cut at its
+    ``max_input_bytes`` is split there; the parts keep its lines, the smallest range that can be named."""
+    for span in chunker_of(settings.chunking.tokens, settings.chunking.overlap).chunks(source.text):
+        if max_input_bytes is None or len(utf8(span.text)) <= max_input_bytes:
+            yield span
+        else:
+            yield from (replace(span, text=part) for part in split_utf8(span.text, max_input_bytes))
 
 
 def chunk_of(file: MemoryFile, source: SourceText, span: ChunkSpan, space: Space | None) -> StoredChunk:
@@ -140,24 +131,12 @@ def chunks_of(
     NoteRefused."""
     source = read_source(settings, file)
     if partly is not None:
-        partly.read(file.path, source.hash, broken=source.broken, too_long=source.too_long)
+        partly.read(file.path, source)
     chunks = [chunk_of(file, source, span, space) for span in spans_of(settings, source, max_input_bytes)]
     # A file that changed while it was read keeps the older time, so that the next scan reads it again.
     checked = time.time_ns() if source.settled else 0
-    state = FileState(
-        file.path, file.source, source.hash, source.mtime_ns, source.size, source.inode, checked
-    )
-    return state, chunks
-
-
-def _within(spans: Iterable[ChunkSpan], limit: int | None) -> Iterator[ChunkSpan]:
-    """The chunks, those that an embedder would cut split at its limit. The parts keep the chunk's lines,
-    which are the smallest range that can be named."""
-    for span in spans:
-        if limit is None or len(utf8(span.text)) <= limit:
-            yield span
-        else:
-            yield from (replace(span, text=part) for part in split_utf8(span.text, limit))
+    stat = source.mtime_ns, source.size, source.inode
+    return FileState(file.path, file.source, source.hash, *stat, checked), chunks
 
 
 def cut_files(states: Iterable[FileState], but: Collection[str] = ()) -> list[SkippedFile]:
@@ -167,7 +146,3 @@ def cut_files(states: Iterable[FileState], but: Collection[str] = ()) -> list[Sk
         for state in states
         if state.source == "sessions" and state.path not in but and (limit := cut_at(state.hash)) is not None
     ]
-
-
-def _counts(counts: dict[str, int]) -> str:
-    return f"{sum(counts.values()):,} in {first_few(counts)}"
