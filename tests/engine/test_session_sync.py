@@ -20,7 +20,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import MemoryFile
 from openclaw_mem_engine.ranking.knobs import OPENCLAW_2026_2
 from openclaw_mem_engine.stores.base import FileState
-from openclaw_mem_engine.sync import changes, source_text
+from openclaw_mem_engine.sync import changes, index_update
 from openclaw_mem_engine.sync.changes import TranscriptState, enough, is_due, transcript_state
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.tools import memory_get
@@ -334,7 +334,7 @@ def test_of_too_much_talk_the_first_part_is_kept(
         assert {path for path, _, _ in hits(opened, "otter number")} == {"sessions/big.jsonl"}
         generation = backend_of(opened).store.generation()
         with monkeypatch.context() as patch:
-            for module in (source_text, changes):
+            for module in (index_update, changes):
                 patch.setattr(module, "read_transcript", _not_the_big_one)
             patch.setattr(changes, "growth_of", _never)
             for _ in range(2):

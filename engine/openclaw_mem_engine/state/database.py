@@ -159,8 +159,7 @@ class StateDatabase:
         if identity != self.identity:
             self.close()  # what is written into a file without a name would be lost
         if self._connection is None:
-            if create:
-                identity = _make(self._path)
+            identity = _make(self._path) if create else identity
             if identity is not None:
                 # Read before the file is opened: when it is replaced in between, the next call notices.
                 self._connection, self.identity = self._open(self._path), identity
@@ -290,13 +289,13 @@ def explained(error: Exception, path: Path, schema: Schema) -> Trouble:
     if isinstance(error, Trouble):
         return Trouble(error.kind, f"{path} {error}.")
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
-        text = f"Another program keeps {path} locked ({error}). End it, and start this one again."
-        return Trouble("locked", text)
+        text = "End it, and start this one again."
+        return Trouble("locked", f"Another program keeps {path} locked ({error}). {text}")
     if isinstance(error, apsw.FullError):
         return Trouble("full", f"The disk that holds {path} is full. Free some space.")
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, TypeError, ValueError)):
-        text = f"{path} is damaged ({error}). Remove it: it holds only {schema.lost}, and a new one is made."
-        return Trouble("damaged", text)
+        text = f"Remove it: it holds only {schema.lost}, and a new one is made."
+        return Trouble("damaged", f"{path} is damaged ({error}). {text}")
     reason = error.strerror if isinstance(error, OSError) else error
     text = "Check its permissions and its folder's, or set OPENCLAW_MEM_HOME to a folder of yours."
     return Trouble("out-of-reach", f"{path} cannot be used ({reason}). {text}")
@@ -318,8 +317,8 @@ def finite(value: float | None) -> float | None:
 
 
 def _make(path: Path) -> Identity | None:
-    """Make an empty file, unless there is one. Before SQLite would do it, so that other users cannot read it
-    for an instant; -wal and -shm get the same mode from SQLite."""
+    """Make an empty file, unless there is one: SQLite would let other users read it for an instant. Its -wal
+    and -shm get the same mode."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

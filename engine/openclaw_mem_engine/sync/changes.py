@@ -12,12 +12,18 @@ from openclaw_mem_engine.chunking.line_chunker import is_blank
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import MemoryFile, SkippedFile, text_hash
 from openclaw_mem_engine.stores.base import FileState, IndexStore
-from openclaw_mem_engine.sync.source_text import cut_files
 from openclaw_mem_engine.workspace.listing import Listing, list_memory
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable
 from openclaw_mem_engine.workspace.reading import read_note
 from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
-from openclaw_mem_engine.workspace.transcripts import Growth, cut_at, ends_a_line, growth_of, read_transcript
+from openclaw_mem_engine.workspace.transcripts import (
+    Growth,
+    cut_at,
+    ends_a_line,
+    first_part,
+    growth_of,
+    read_transcript,
+)
 
 #: Called with the path of each file before it is read, to tell of it and to stop (by raising).
 Reading = Callable[[str], None]
@@ -240,3 +246,12 @@ def _path_and_above(path: str) -> Iterator[str]:
         above = above.rpartition("/")[0]
     if not path.startswith("../"):
         yield "."
+
+
+def cut_files(states: Iterable[FileState], but: Collection[str] = ()) -> list[SkippedFile]:
+    """The indexed conversations that are searched in part, ``but`` some paths."""
+    return [
+        SkippedFile(state.path, first_part(limit))
+        for state in states
+        if state.source == "sessions" and state.path not in but and (limit := cut_at(state.hash)) is not None
+    ]
