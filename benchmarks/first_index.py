@@ -33,11 +33,11 @@ from _bench import (
 
 #: Phase, and the function that does it (module, dotted name).
 PHASES = (
-    ("list and compare", "openclaw_mem_engine.sync.index_update.compared"),
-    ("read", "openclaw_mem_engine.sync.source_text.read_note"),
+    ("list and compare", "openclaw_mem_engine.sync.index_update.scan"),
+    ("read", "openclaw_mem_engine.sync.index_update.read_note"),
     ("chunk", "openclaw_mem_engine.chunking.line_chunker.LineChunker.chunks"),
-    ("hash and name", "openclaw_mem_engine.sync.source_text.text_hash"),
-    ("hash and name", "openclaw_mem_engine.sync.source_text.chunk_id_of"),
+    ("hash and name", "openclaw_mem_engine.sync.index_update.text_hash"),
+    ("hash and name", "openclaw_mem_engine.sync.index_update.chunk_id_of"),
     ("embed", "openclaw_mem_engine.providers.static.StaticEmbedder.embed_documents"),
     ("write full text", "openclaw_mem_engine.stores.sqlite.full_text.FullTextRows.insert"),
     ("write vectors", "openclaw_mem_engine.stores.sqlite.vectors.VectorRows.insert"),

@@ -20,9 +20,9 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import MemoryFile
 from openclaw_mem_engine.ranking.knobs import OPENCLAW_2026_2
 from openclaw_mem_engine.stores.base import FileState
-from openclaw_mem_engine.sync import changes, source_text
+from openclaw_mem_engine.sync import changes, index_update
+from openclaw_mem_engine.sync.changes import TranscriptState, enough, is_due, transcript_state
 from openclaw_mem_engine.sync.report import SyncRequest
-from openclaw_mem_engine.sync.transcript_state import TranscriptState, enough, is_due, transcript_state
 from openclaw_mem_engine.tools import memory_get
 from openclaw_mem_engine.workspace.transcripts import Growth, read_transcript
 from support.damage import looked, named
@@ -67,7 +67,7 @@ def listed(size: int = 100, inode: int = 7, mtime_s: int = 1_000) -> MemoryFile:
 def test_the_state_of_a_file_against_the_index(
     file: MemoryFile, known: FileState | None, wanted: TranscriptState
 ) -> None:
-    assert transcript_state(file, known, 2 * S) == wanted
+    assert transcript_state(file, known) == wanted
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_of_too_much_talk_the_first_part_is_kept(
         assert {path for path, _, _ in hits(opened, "otter number")} == {"sessions/big.jsonl"}
         generation = backend_of(opened).store.generation()
         with monkeypatch.context() as patch:
-            for module in (source_text, changes):
+            for module in (index_update, changes):
                 patch.setattr(module, "read_transcript", _not_the_big_one)
             patch.setattr(changes, "growth_of", _never)
             for _ in range(2):

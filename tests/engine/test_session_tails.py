@@ -9,9 +9,8 @@ import pytest
 from test_session_sync import S, hits, known, memory, put, quiet, sessions, workspace
 
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.sync.changes import Comparison, compare_transcripts
+from openclaw_mem_engine.sync.changes import Comparison, changes_of, is_quiet
 from openclaw_mem_engine.sync.report import SyncRequest
-from openclaw_mem_engine.sync.transcript_state import is_quiet
 from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 from openclaw_mem_engine.workspace.transcripts import ends_a_line, read_transcript
 from support.transcripts import age, append, message, messages, with_sessions
@@ -112,8 +111,8 @@ def test_a_rewrite_whose_lines_end_at_the_same_place_is_found_by_reading(
     path = sessions / "one.jsonl"
     path.write_text(path.read_text().replace("pump", "lamp") + message("More."))
     listing, files = list_transcripts(sessions), {"sessions/one.jsonl": known(memory)["sessions/one.jsonl"]}
-    assert compare_transcripts(memory.settings, listing, files).changed == ()
-    found = compare_transcripts(memory.settings, listing, files, Comparison(verify=True))
+    assert changes_of(memory.settings, listing, files).changed == ()
+    found = changes_of(memory.settings, listing, files, Comparison(verify=True))
     assert [file.path for file in found.changed] == ["sessions/one.jsonl"]
     age(path)  # and when the conversation is over it is read again anyway
     assert memory.sync().changed == ("sessions/one.jsonl",)

@@ -14,7 +14,6 @@ import pytest
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import MemoryFile
 from openclaw_mem_engine.sync import changes
-from openclaw_mem_engine.sync.transcript_state import transcript_state
 from openclaw_mem_engine.workspace import reading
 from openclaw_mem_engine.workspace.listing import list_memory
 from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
@@ -133,4 +132,4 @@ def test_how_a_transcript_stands_by_that_time(memory: Memory, ctime_s: int, stan
     state = backend_of(memory).store.files()["memory/7.md"]
     known = state._replace(mtime_ns=50 * second, size=9, inode=3, checked_ns=100 * second)
     file = MemoryFile(known.path, "/x", known.source, 9, 50 * second, 3, 1, ctime_s * second)
-    assert transcript_state(file, known, changes.RACY_NS) == stands
+    assert changes.transcript_state(file, known) == stands

@@ -23,7 +23,7 @@ from openclaw_mem_engine.config.settings import CacheSettings, ChunkingSettings,
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.base import Embedders
-from openclaw_mem_engine.sync import source_text, update
+from openclaw_mem_engine.sync import index_update, update
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_engine.workspace import reading
 from support.embed_server import Server, running_server, unauthorized
@@ -251,7 +251,7 @@ def test_a_file_that_vanishes_between_scan_and_read(
         (workspace / "memory/b.md").unlink(missing_ok=True)
         return read(path, *rest)
 
-    monkeypatch.setattr(source_text, "read_note", vanish)
+    monkeypatch.setattr(index_update, "read_note", vanish)
     report = memory.sync()
     assert report.changed == ("memory/a.md",)
     assert [(s.path, s.reason) for s in report.skipped] == [("memory/b.md", "does not exist")]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from contextlib import closing
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import looking, open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.planning import announce, plan_lines
 from openclaw_mem_engine.cli.progress import ProgressLine, duration
 from openclaw_mem_engine.cli.terminal import Style, one_line, out, print_json, say, stoppable
 from openclaw_mem_engine.cli.text_format import count, left_out_words
@@ -54,21 +56,18 @@ def run(arguments: Namespace) -> int:
 def _set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
     """Set the damaged index aside, and replace it by one that holds the embeddings which can still be read;
     how many. The log says why all of it is rebuilt."""
-    journal = Journal.of(settings)
-    try:
+    with closing(Journal.of(settings)) as journal:
         lock = SyncLock(settings.index_path, "setting a damaged index aside", killed=journal.killed)
         with lock.holding():
             damaged, saved = replace_damaged(settings.index_path)
             journal.set_aside(damaged.name, error)
-    finally:
-        journal.close()
     return damaged, saved
 
 
 def _dry_run(settings: Settings, arguments: Namespace) -> int:
-    from openclaw_mem_engine.cli.planning import dry_plan, plan_lines
-
-    plan = dry_plan(settings, force=arguments.force)
+    """Print what the command would do. Sends nothing, and leaves nothing behind."""
+    with looking(settings) as memory, stoppable() as token:
+        plan = memory.plan(SyncRequest(force=arguments.force, tails=True), token)
     if arguments.json:
         print_json(plan.to_dict())
         return 0
@@ -78,8 +77,6 @@ def _dry_run(settings: Settings, arguments: Namespace) -> int:
 
 
 def _sync(settings: Settings, request: SyncRequest) -> SyncReport:
-    from openclaw_mem_engine.cli.planning import announce
-
     with open_memory(settings) as memory, stoppable() as token:
         announce(memory, token, request)
         with ProgressLine() as progress:
@@ -90,17 +87,14 @@ def report_lines(report: SyncReport) -> list[str]:
     """What a sync did, for people."""
     did = report.changed or report.refused or report.removed
     made = "Built anew" if report.rebuilt else "Indexed" if did else "Up to date"
-    lines = [
-        f"{made}: {count(report.files, 'file')}, {count(report.chunks, 'chunk')} "
-        f"in {duration(report.seconds)}."
-    ]
+    held = f"{count(report.files, 'file')}, {count(report.chunks, 'chunk')}"
+    lines = [f"{made}: {held} in {duration(report.seconds)}."]
     if did and not report.rebuilt:
         left_out = f", {len(report.left_out):,} left out" if report.left_out else ""
         lines.append(f"  {len(report.changed):,} new or changed, {len(report.gone):,} gone{left_out}")
     if report.embedded or report.cache_hits:
-        lines.append(
-            f"  {count(report.embedded, 'text')} embedded, {report.cache_hits:,} taken from the cache"
-        )
+        embedded = count(report.embedded, "text")
+        lines.append(f"  {embedded} embedded, {report.cache_hits:,} taken from the cache")
     if report.verified:
         lines.append(f"  {count(report.verified, 'file')} read and compared, whatever the times say")
     if report.beside:

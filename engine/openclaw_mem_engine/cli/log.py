@@ -7,6 +7,7 @@ import sys
 import time
 from argparse import Namespace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.arguments import whole_number
@@ -83,36 +84,24 @@ class _Reader:
     ) -> None:
         self.path: Path = settings.data_dir / EVENTS_FILE
         self.log = EventLog(self.path)
-        self._kinds, self._since = tuple(kinds), since
-        self._agent = None if everyone else settings.agent
-        self._workspace = None if everyone else str(settings.workspace)
+        agent = None if everyone else settings.agent
+        workspace = None if everyone else str(settings.workspace)
+        self._read = partial(self.log.read, kinds=kinds, since=since, agent=agent, workspace=workspace)
         self._seen = 0
         self._file: tuple[int, int] | None = None
 
     def new(self, limit: int = KEEP_EVENTS) -> list[Event]:
         """At most ``limit`` events, oldest first. Raises IndexUnavailable when the log cannot be read."""
-        found = self._read(limit)
+        found = self._read(limit, after=self._seen)
         if self.log.identity != self._file and self._seen:
-            # Another file of the same path counts from the start.
+            found = self._read(limit)  # another file of the same path counts from the start
             self._seen = 0
-            found = self._read(limit)
         self._file = self.log.identity
+        if self.log.note is not None:
+            raise IndexUnavailable(self.log.note.text)
         if found:
             self._seen = found[0].id
         return found[::-1]
-
-    def _read(self, limit: int) -> list[Event]:
-        found = self.log.read(
-            limit,
-            self._kinds,
-            self._since,
-            agent=self._agent,
-            workspace=self._workspace,
-            after=self._seen,
-        )
-        if self.log.note is not None:
-            raise IndexUnavailable(self.log.note.text)
-        return found
 
 
 def _follow(reader: _Reader, events: Sequence[Event], *, as_json: bool, everyone: bool) -> int:

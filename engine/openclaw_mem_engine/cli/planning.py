@@ -5,21 +5,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import looking
-from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, say, stoppable
+from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, say
 from openclaw_mem_engine.cli.text_format import count, destination, dollars
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncRequest
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.sync.plan import Plan, PlannedSpace
-
-
-def dry_plan(settings: Settings, *, force: bool) -> Plan:
-    """What ``index`` would do. Sends nothing, and leaves nothing behind."""
-    with looking(settings) as memory, stoppable() as token:
-        return memory.plan(SyncRequest(force=force, tails=True), token)
 
 
 def plan_lines(plan: Plan, style: Style) -> list[str]:
@@ -32,17 +24,11 @@ def plan_lines(plan: Plan, style: Style) -> list[str]:
     if plan.spaces:
         rows = [("vectors of", "to embed", "from cache", "tokens", "cost", "text goes to", "price")]
         for space in plan.spaces:
-            rows.append(
-                (
-                    one_line(space.space.label),
-                    count(space.texts, "text"),
-                    f"{space.cached:,}",
-                    f"about {space.tokens:,}" if space.tokens else "0",
-                    dollars(space.usd),
-                    destination(space.space.provider, space.place),
-                    one_line(space.price),
-                )
-            )
+            label, texts = one_line(space.space.label), count(space.texts, "text")
+            tokens = f"about {space.tokens:,}" if space.tokens else "0"
+            host = destination(space.space.provider, space.place)
+            price = dollars(space.usd), host, one_line(space.price)
+            rows.append((label, texts, f"{space.cached:,}", tokens, *price))
         head, *table = aligned(rows)
         lines += [style.strong(head), *table]
         for space in plan.spaces:

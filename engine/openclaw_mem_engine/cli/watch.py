@@ -80,16 +80,16 @@ def _stopping(stop: Callable[[], None]) -> Iterator[None]:
 
 def text_line(event: FollowEvent, settings: Settings) -> str:
     """``10:31:06  indexed memory/a.md · 1 text embedded · 1,204 files, 3,400 chunks · 0.2 s``"""
-    text = one_line(_words(event, settings))
-    return f"{time.strftime('%H:%M:%S', time.localtime(event.time))}  {text}"
+    clock = time.strftime("%H:%M:%S", time.localtime(event.time))
+    return f"{clock}  {one_line(_words(event, settings))}"
 
 
 def _words(event: FollowEvent, settings: Settings) -> str:
     if event.event == "watching":
         return f"watching {settings.workspace} ({', '.join(settings.sources)}); Ctrl-C ends it"
-    if event.event == "sync" and event.report is not None:
+    if event.report is not None:
         return _report_words(event.report, event)
-    if event.event == "note" and event.note is not None:
+    if event.note is not None:
         return f"{event.note.level}: {event.note.text}"
     if event.event == "failed":
         again = f" Tried again in {duration(event.retry_s)}." if event.retry_s else ""
@@ -114,8 +114,7 @@ def _report_words(report: SyncReport, event: FollowEvent) -> str:
     if report.beside:
         parts.append(f"{count(report.beside, 'text')} embedded beside")
     parts.append(f"{count(report.files, 'file')}, {count(report.chunks, 'chunk')}")
-    left_out = sum(not skipped.by_rule for skipped in report.skipped)
-    if left_out:
+    if left_out := sum(not skipped.by_rule for skipped in report.skipped):
         parts.append(f"{left_out:,} left out")
     return " · ".join([*parts, duration(report.seconds)])
 

@@ -26,8 +26,8 @@ from openclaw_mem_engine.stores.findings import (
     counted_have,
 )
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
-from openclaw_mem_engine.sync.changes import changes_of, listed
-from openclaw_mem_engine.sync.source_text import chunks_of, cut_files
+from openclaw_mem_engine.sync.changes import changes_of, cut_files, listed
+from openclaw_mem_engine.sync.index_update import chunks_of
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, bootstrap_cut, read_note
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, is_ignored_folder

@@ -13,9 +13,9 @@ from pathlib import Path
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records import SCHEMA as RECORDS
+from openclaw_mem_engine.state.database import Schema, Trouble, TroubleKind, rows_of
 from openclaw_mem_engine.state.events import EVENTS_FILE
 from openclaw_mem_engine.state.events import SCHEMA as EVENTS
-from openclaw_mem_engine.state.schema import Schema, Trouble, TroubleKind, rows_of
 from openclaw_mem_engine.stores.findings import FIX, UPGRADE, Outcome, counted, counted_are
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
 from openclaw_mem_engine.stores.sqlite.files import leftovers, set_aside_files, sweep

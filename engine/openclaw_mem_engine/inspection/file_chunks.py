@@ -12,7 +12,7 @@ from openclaw_mem_engine.model import MemoryFile, Source
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
 from openclaw_mem_engine.sync.changes import awaits_more, listed
-from openclaw_mem_engine.sync.source_text import SourceText, chunk_of, read_source, spans_of
+from openclaw_mem_engine.sync.index_update import SourceText, chunk_of, read_source, spans_of
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.transcript_listing import source_of
 

@@ -1,8 +1,6 @@
 """What is remembered about embedding providers between runs: tokens used, failures, batch caps, batch jobs.
 
-One small SQLite file, made at the first write. It holds counts, times, hashes and redacted error messages;
-never a text, never a key. Nothing here may stop a search: when the file cannot be used, everything goes on in
-memory for the rest of the run, and ``note`` tells why and what to do.
+One state database. It holds counts, times, hashes and redacted error messages; never a text, never a key.
 """
 
 from __future__ import annotations
@@ -19,8 +17,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.model import utf8
-from openclaw_mem_engine.state.database import Row, StateDatabase
-from openclaw_mem_engine.state.schema import Schema
+from openclaw_mem_engine.state.database import Row, Schema, StateDatabase, finite
 
 if TYPE_CHECKING:
     import apsw
@@ -127,8 +124,6 @@ class ProviderRecords:
         """What to know about the file: that there is none, or why it cannot be used and what to do."""
         return self._file.note
 
-    # -- usage -----------------------------------------------------------------------------------------
-
     def add_usage(self, usage: Usage) -> None:
         """Add to the counts of today."""
         counts = (_count(usage.requests), _count(usage.texts), _count(usage.tokens), int(usage.estimated))
@@ -136,7 +131,7 @@ class ProviderRecords:
             "INSERT INTO usage VALUES(?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET "
             "requests = min(requests + excluded.requests, 1e15), texts = min(texts + excluded.texts, 1e15), "
             "tokens = min(tokens + excluded.tokens, 1e15), estimated = max(estimated, excluded.estimated)",
-            (self._file.today().isoformat(), _text(usage.provider), _text(usage.model), *counts),
+            (self._file.today().isoformat(), usage.provider, usage.model, *counts),
         )
 
     def usage(self, days: int = 30) -> list[DayUsage]:
@@ -149,15 +144,13 @@ class ProviderRecords:
             _day,
         )
 
-    # -- health ----------------------------------------------------------------------------------------
-
     def health(self, key: str) -> Health:
         """How the provider with this vector space did; an empty record when nothing is known, or the record
         cannot be read."""
         found = self._file.read(
             "SELECT failing_since, reason, failures, next_retry, last_ok, last_ms, key_tag FROM health "
             "WHERE key = ?",
-            (_text(key),),
+            (key,),
             _health,
         )
         return found[0] if found else Health()
@@ -168,14 +161,14 @@ class ProviderRecords:
         self._file.write(
             "INSERT OR REPLACE INTO health VALUES(?,?,?,?,?,?,?,?,?)",
             (
-                _text(key),
-                _finite(health.failing_since),
-                _text(health.reason)[:REASON_CHARS],
+                key,
+                finite(health.failing_since),
+                health.reason[:REASON_CHARS],
                 _count(health.failures),
-                _finite(health.next_retry),
-                _finite(health.last_ok),
-                _finite(health.last_ms),
-                _text(health.key_tag),
+                finite(health.next_retry),
+                finite(health.last_ok),
+                finite(health.last_ms),
+                health.key_tag,
                 self._file.today().isoformat(),
             ),
         )
@@ -190,12 +183,10 @@ class ProviderRecords:
         salt = found[0] if found else self._salt
         return hashlib.blake2b(utf8(given), key=utf8(salt)[:64], digest_size=4).hexdigest()
 
-    # -- batch caps ------------------------------------------------------------------------------------
-
     def item_cap(self, key: str) -> int | None:
         """How many texts this endpoint takes in one request, where that was found out."""
         found = self._file.read(
-            "SELECT items FROM item_caps WHERE key = ?", (_text(key),), lambda row: max(1, int(row[0]))
+            "SELECT items FROM item_caps WHERE key = ?", (key,), lambda row: max(1, int(row[0]))
         )
         return found[0] if found else None
 
@@ -203,32 +194,29 @@ class ProviderRecords:
         """Remember how many texts an endpoint takes in one request."""
         self._file.write(
             "INSERT OR REPLACE INTO item_caps VALUES(?,?,?)",
-            (_text(key), max(1, _count(items)), self._file.today().isoformat()),
+            (key, max(1, _count(items)), self._file.today().isoformat()),
         )
-
-    # -- batch jobs ------------------------------------------------------------------------------------
 
     def jobs(self, key: str) -> list[StoredJob]:
         """The jobs of a vector space, oldest first."""
         return self._file.read(
             "SELECT id, provider_key, provider, state, submitted_at, texts FROM jobs WHERE provider_key = ? "
             "ORDER BY submitted_at, id",
-            (_text(key),),
+            (key,),
             _job,
         )
 
     def save_job(self, job: StoredJob) -> None:
         """Remember a job, or its new state."""
-        named = [_text(part) for part in (job.id, job.provider_key, job.provider, job.state)]
         texts = json.dumps(job.texts, separators=(",", ":"))
         self._file.write(
             "INSERT OR REPLACE INTO jobs VALUES(?,?,?,?,?,?)",
-            (*named, _finite(job.submitted_at) or 0.0, texts),
+            (job.id, job.provider_key, job.provider, job.state, finite(job.submitted_at) or 0.0, texts),
         )
 
     def drop_job(self, id: str) -> None:
         """Forget a job whose outcome was fetched, or will never come."""
-        self._file.write("DELETE FROM jobs WHERE id = ?", (_text(id),))
+        self._file.write("DELETE FROM jobs WHERE id = ?", (id,))
 
     def close(self) -> None:
         """Close the file. May be called twice; a later call opens it again (what was in memory is gone)."""
@@ -260,26 +248,15 @@ def _job(row: Row) -> StoredJob:
     texts = json.loads(row[5])
     if not isinstance(texts, list):
         raise ValueError("a job without a list of texts")
-    named = [str(part) for part in row[:4]]
-    return StoredJob(named[0], named[1], named[2], named[3], float(row[4]), tuple(map(str, texts)))
+    id, key, provider, state = map(str, row[:4])
+    return StoredJob(id, key, provider, state, float(row[4]), tuple(map(str, texts)))
 
 
-def _time(value: object) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, (int, float)) or not math.isfinite(value):
+def _time(value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
         raise ValueError("a time that is no number")
-    return float(value)
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+    return value
 
 
 def _count(value: int) -> int:
     return max(0, min(int(value), _MOST))
-
-
-def _text(text: str) -> str:
-    """``text`` as SQLite can store it: a lone surrogate becomes U+FFFD."""
-    return text if text.isascii() else utf8(text).decode()

@@ -1,44 +1,74 @@
 """A small SQLite database of state that may be lost: the event log, and the records of providers.
 
 It is made at the first write (mode 0600) and brought up to date by numbered migrations. A file that is
-damaged, foreign or written by a newer version is neither adopted nor changed: it is reported, and state is
-kept in memory until the end of the run.
+damaged, foreign, full or written by a newer version is neither adopted nor changed: it is reported, and state
+is kept in memory until the end of the run.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import date, datetime
+from errno import EACCES
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import apsw
 
-from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.state.schema import (
-    BUSY_TIMEOUT_MS,
-    TROUBLE,
-    Schema,
-    explained,
-    immediate,
-    tables_of,
-    version_of,
-)
+from openclaw_mem_engine.model import Note, utf8
 
+#: How long one process waits for another, milliseconds.
+BUSY_TIMEOUT_MS = 5_000
 _POLL_S = 0.01
-#: At most so many statements wait for room on a full disk: the oldest are dropped.
-_MOST_WAITING = 1_000
 
+TroubleKind: TypeAlias = Literal["damaged", "newer", "foreign", "locked", "full", "out-of-reach"]
 #: What is bound to a statement, and what comes back.
 Row: TypeAlias = tuple[Any, ...]
 _Result = TypeVar("_Result")
 #: Device and inode.
-_Identity: TypeAlias = tuple[int, int]
+Identity: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a database holds. ``migrations[n]`` is SQL that takes it from version n to n + 1 (SQLite's
+    user_version). The rest is for notes: code and level, what is remembered (a plural, as in a sentence), and
+    what is lost with the file."""
+
+    migrations: tuple[str, ...]
+    code: str
+    level: Literal["info", "warning"]
+    remembered: str
+    lost: str
+
+    @property
+    def version(self) -> int:
+        return len(self.migrations)
+
+    def migrate(self, connection: apsw.Connection) -> None:
+        """Run the migrations that the database lacks, in the caller's transaction. Raises Trouble."""
+        for number in range(version_of(connection, self), self.version):
+            connection.execute(self.migrations[number])
+            connection.pragma("user_version", number + 1)
+
+
+class Trouble(Exception):
+    """Why a file cannot be used. ``text`` says it, and what to do."""
+
+    def __init__(self, kind: TroubleKind, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.text = text
+
+
+#: What a file that is damaged, locked, foreign or out of reach may raise, in SQLite or while decoding rows.
+TROUBLE = (apsw.Error, OSError, TypeError, ValueError, Trouble)
 
 
 class StateDatabase:
@@ -46,11 +76,9 @@ class StateDatabase:
     processes may use one file. Reading makes no file. ``clock`` gives epoch seconds. No method raises because
     of the file: ``note`` says why it cannot be used.
 
-    A file that was removed or replaced is opened anew, or made anew at the next write. ``first`` is a
-    statement, with what is bound to it, for a file that this process makes. ``tidy`` is called in the
-    transaction of every write, with True at the first one of a day. With ``waits_for_room`` writes on a full
-    disk are kept for later instead of going on in memory. ``read_only`` is for looking at a file as it is:
-    nothing may be written, no tables are made in an empty one, and its mode stays.
+    A file that was removed or replaced is opened or made anew. ``first`` is a statement, with what is bound
+    to it, for a file that this process makes. ``tidy`` is called in the transaction of every write, with True
+    at the first one of a day. ``read_only``: nothing may be written, and the file stays as it is.
     """
 
     def __init__(
@@ -61,49 +89,36 @@ class StateDatabase:
         *,
         first: tuple[str, Row] | None = None,
         tidy: Callable[[apsw.Connection, bool], None] = lambda _connection, _new_day: None,
-        waits_for_room: bool = False,
         read_only: bool = False,
     ) -> None:
         self.note: Note | None = None
+        #: Epoch seconds.
+        self.now = clock
+        #: Device and inode of the file that was last read or written; None without a file, and in memory.
+        self.identity: Identity | None = None
         self._path = path
         self._schema = schema
-        self._clock = clock
         self._first = first
         self._tidy = tidy
-        self._waits_for_room = waits_for_room
         self._read_only = read_only
         self._lock = threading.RLock()
         self._connection: apsw.Connection | None = None
-        self._identity: _Identity | None = None
         self._tidied = ""
-        #: Statements that wait for room on the disk, the oldest first.
-        self._waiting: deque[tuple[str, Row]] = deque(maxlen=_MOST_WAITING)
         if path is None:
-            kept = f"{schema.remembered[0].upper()}{schema.remembered[1:]}"
-            self.note = Note(
-                schema.code, f"{kept} are kept in memory: they are forgotten when this program ends."
-            )
+            kept = f"{schema.remembered[0].upper()}{schema.remembered[1:]} are kept in memory"
+            self.note = Note(schema.code, f"{kept}: they are forgotten when this program ends.")
 
     def close(self) -> None:
         """Close the file. May be called twice; a later call opens it again (what was in memory is gone)."""
         with self._lock:
-            connection, self._connection, self._identity = self._connection, None, None
-            if connection is not None:
+            if self._connection is not None:
                 with suppress(apsw.Error):
-                    connection.close()
-
-    @property
-    def identity(self) -> tuple[int, int] | None:
-        """Device and inode of the file that was last read or written; None without a file, and in memory."""
-        return self._identity
-
-    def now(self) -> float:
-        """Epoch seconds."""
-        return self._clock()
+                    self._connection.close()
+            self._connection = self.identity = None
 
     def today(self) -> date:
         """The local date."""
-        return datetime.fromtimestamp(self._clock()).date()
+        return datetime.fromtimestamp(self.now()).date()
 
     def read(self, sql: str, bound: Row, decode: Callable[[Row], _Result]) -> list[_Result]:
         """``decode`` of every row. A row that it refuses (TypeError, ValueError) was not written by us: it is
@@ -111,7 +126,7 @@ class StateDatabase:
         with self._lock:
             try:
                 connection = self._opened(create=False)
-                return [] if connection is None else _decoded(connection.execute(sql, bound), decode)
+                return _decoded(connection.execute(sql, _bindable(bound)), decode) if connection else []
             except TROUBLE as error:
                 if self._path is None:
                     return []
@@ -126,54 +141,40 @@ class StateDatabase:
                 connection = self._opened(create=True)
                 assert connection is not None
                 with immediate(connection):
-                    for late in self._waiting:
-                        connection.execute(*late)
-                    connection.execute(sql, bound)
+                    connection.execute(sql, _bindable(bound))
                     today = self.today().isoformat()
                     self._tidy(connection, self._tidied != today)
                     self._tidied = today
-                if self._waiting:
-                    self._waiting.clear()
-                    self.note = None
             except TROUBLE as error:
-                if self._path is None:
-                    return
-                if self._waits_for_room and isinstance(error, apsw.FullError):
-                    self._waiting.append((sql, bound))
-                    later = f"{self._schema.remembered.capitalize()} are written when there is room again."
-                    self._explain(error, self._path, later)
-                    return
-                self._go_on_in_memory(error, self._path)
-                self.write(sql, bound)
-
-    def _explain(self, error: Exception, path: Path, kept: str) -> None:
-        schema = self._schema
-        self.note = Note(schema.code, f"{explained(error, path, schema).text} {kept}", schema.level)
+                if self._path is not None:
+                    self._go_on_in_memory(error, self._path)
+                    self.write(sql, bound)
 
     def _opened(self, *, create: bool) -> apsw.Connection | None:
         """The connection; None when there is no file and none is to be made. Raises one of ``TROUBLE``."""
         if self._path is None:
-            if self._connection is None:
-                self._connection = self._in_memory()
+            self._connection = self._connection or self._migrated(apsw.Connection(":memory:"))
             return self._connection
         identity = _identity_of(self._path)
-        if identity != self._identity:
+        if identity != self.identity:
             self.close()  # what is written into a file without a name would be lost
         if self._connection is None:
-            if create:
-                identity = _make(self._path)
+            identity = _make(self._path) if create else identity
             if identity is not None:
                 # Read before the file is opened: when it is replaced in between, the next call notices.
-                self._connection, self._identity = self._open(self._path), identity
+                self._connection, self.identity = self._open(self._path), identity
         return self._connection
 
     def _go_on_in_memory(self, error: Exception, path: Path) -> None:
         """Use memory for the rest of the run, with a note and all rows that can still be read."""
-        self._explain(error, path, f"Until then, {self._schema.remembered} are kept in memory only.")
-        self._path, self._tidied = None, ""
-        file, self._connection, self._identity = self._connection, None, None
-        memory = self._opened(create=True)
-        assert memory is not None
+        schema = self._schema
+        text = (
+            f"{explained(error, path, schema).text} Until then, {schema.remembered} are kept in memory only."
+        )
+        self.note = Note(schema.code, text, schema.level)
+        self._path, self._tidied, self.identity = None, "", None
+        file, memory = self._connection, self._migrated(apsw.Connection(":memory:"))
+        self._connection = memory
         if file is None:
             return
         for table, columns in tables_of(memory).items():
@@ -184,11 +185,6 @@ class StateDatabase:
                         memory.execute(f"INSERT OR REPLACE INTO {table} VALUES({values})", row)
         with suppress(apsw.Error):
             file.close()
-
-    def _in_memory(self) -> apsw.Connection:
-        connection = apsw.Connection(":memory:")
-        self._migrate(connection)
-        return connection
 
     def _open(self, path: Path) -> apsw.Connection:
         """A connection to the file ``path`` with all tables. Raises one of ``TROUBLE``."""
@@ -206,9 +202,9 @@ class StateDatabase:
                 if version_of(connection, self._schema) < self._schema.version:
                     if self._read_only:
                         connection.close()
-                        return self._in_memory()
+                        return self._migrated(apsw.Connection(":memory:"))
                     connection.pragma("journal_mode", "wal")
-                    self._migrate(connection)
+                    self._migrated(connection)
             except BaseException as error:
                 with suppress(apsw.Error):
                     connection.close()
@@ -219,31 +215,127 @@ class StateDatabase:
                 raise
             return connection
 
-    def _migrate(self, connection: apsw.Connection) -> None:
-        """Bring the tables up to date, unless another process just did."""
+    def _migrated(self, connection: apsw.Connection) -> apsw.Connection:
+        """The connection with its tables up to date, unless another process just did that."""
         with immediate(connection):
             is_new = version_of(connection, self._schema) == 0
             self._schema.migrate(connection)
             if is_new and self._first is not None:
                 connection.execute(*self._first)
+        return connection
 
 
-def _make(path: Path) -> _Identity | None:
-    """Make an empty file, unless there is one. Before SQLite would do it, so that other users cannot read it
-    for an instant; -wal and -shm get the same mode from SQLite."""
+@contextmanager
+def immediate(connection: apsw.Connection) -> Iterator[None]:
+    """BEGIN IMMEDIATE … COMMIT, rolled back when the body raises."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # A full disk rolls back by itself; a second ROLLBACK would hide the first error.
+        if connection.in_transaction:
+            with suppress(apsw.Error):
+                connection.execute("ROLLBACK")
+        raise
+
+
+def rows_of(path: Path, schema: Schema, table: str) -> int | Trouble:
+    """Check an existing file without changing it: the number of rows of a table, or why the file cannot be
+    used."""
+    try:
+        # Not SQLITE_OPEN_READONLY, which could not remove its own companions again.
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            connection.pragma("query_only", True)
+            if connection.readonly("main"):  # SQLite opens it all the same
+                raise PermissionError(EACCES, "it may not be written to")
+            if version_of(connection, schema) < schema.version:
+                return 0  # made, and not yet filled
+            ((answer,),) = connection.execute("PRAGMA integrity_check(1)")
+            if answer != "ok":
+                raise ValueError(answer)
+            found = tables_of(connection)
+            with closing(apsw.Connection(":memory:")) as fresh:
+                schema.migrate(fresh)
+                for name, columns in tables_of(fresh).items():
+                    if name not in found:
+                        raise ValueError(f"no table {name}")
+                    if found[name] != columns:
+                        raise ValueError(f"the table {name} has other columns")
+            ((number,),) = connection.execute(f"SELECT count(*) FROM {table}")
+            return int(number)
+    except TROUBLE as error:
+        return explained(error, path, schema)
+
+
+def version_of(connection: apsw.Connection, schema: Schema) -> int:
+    """The version of the tables, 0 when there are none yet. Raises Trouble for a newer version, and for
+    tables of another program."""
+    # One statement sees one state of the file, also while another process makes its tables.
+    ((version, tables),) = connection.execute(
+        "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"
+    )
+    if version > schema.version:
+        text = f"was written by a newer version of this program (schema {version}; this one knows "
+        raise Trouble("newer", f"{text}{schema.version}). Update this program, or move that file away")
+    if version == 0 and tables:
+        raise Trouble("foreign", "is a database of something else. Move that file away")
+    return int(version)
+
+
+def explained(error: Exception, path: Path, schema: Schema) -> Trouble:
+    """What is wrong with the file and what to do."""
+    if isinstance(error, Trouble):
+        return Trouble(error.kind, f"{path} {error}.")
+    if isinstance(error, (apsw.BusyError, apsw.LockedError)):
+        text = "End it, and start this one again."
+        return Trouble("locked", f"Another program keeps {path} locked ({error}). {text}")
+    if isinstance(error, apsw.FullError):
+        return Trouble("full", f"The disk that holds {path} is full. Free some space.")
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, TypeError, ValueError)):
+        text = f"Remove it: it holds only {schema.lost}, and a new one is made."
+        return Trouble("damaged", f"{path} is damaged ({error}). {text}")
+    reason = error.strerror if isinstance(error, OSError) else error
+    text = "Check its permissions and its folder's, or set OPENCLAW_MEM_HOME to a folder of yours."
+    return Trouble("out-of-reach", f"{path} cannot be used ({reason}). {text}")
+
+
+def tables_of(connection: apsw.Connection) -> dict[str, list[str]]:
+    """The columns of each table of a database."""
+    names = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    columns = "SELECT name FROM pragma_table_info(?)"
+    return {
+        name: [row[0] for row in connection.execute(columns, (name,))]
+        for name in [str(row[0]) for row in connection.execute(names)]
+    }
+
+
+def finite(value: float | None) -> float | None:
+    """The number, None for one that SQLite cannot compare."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _make(path: Path) -> Identity | None:
+    """Make an empty file, unless there is one: SQLite would let other users read it for an instant. Its -wal
+    and -shm get the same mode."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     return _identity_of(path)
 
 
-def _identity_of(path: Path) -> _Identity | None:
+def _identity_of(path: Path) -> Identity | None:
     """None when there is no file. Raises OSError when that cannot be found out."""
-    try:
+    with suppress(FileNotFoundError, NotADirectoryError):
         status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return status.st_dev, status.st_ino
+        return status.st_dev, status.st_ino
+    return None
+
+
+def _bindable(bound: Row) -> Row:
+    """Texts as SQLite can store them: a lone surrogate becomes U+FFFD."""
+    return tuple(utf8(value).decode() if isinstance(value, str) else value for value in bound)
 
 
 def _decoded(cursor: apsw.Cursor, decode: Callable[[Row], _Result]) -> list[_Result]:

@@ -1,9 +1,8 @@
 """What happened to the memories of this machine: syncs, rebuilds, fallbacks, failures; with time and reason.
 
-One small SQLite file, made at the first write, for all agents and workspaces. It is bounded: the oldest
-events go when they are too many, and old ones when they are not among the newest. It holds counts and
-redacted messages, never a query and never the text of a note. Nothing here may stop a search: when the file
-cannot be used, everything goes on in memory, and ``EventLog.note`` tells why.
+One small SQLite file for all agents and workspaces. It is bounded: the oldest events go when they are too
+many, and old ones when they are not among the newest. It holds counts and redacted messages, never a query
+and never the text of a note.
 """
 
 from __future__ import annotations
@@ -12,15 +11,14 @@ import json
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
-from openclaw_mem_engine.state.database import Row, StateDatabase
-from openclaw_mem_engine.state.schema import Schema
+from openclaw_mem_engine.state.database import Row, Schema, StateDatabase, finite
 
 if TYPE_CHECKING:
     import apsw
@@ -90,17 +88,7 @@ class Event:
 
     def to_dict(self) -> dict[str, Any]:
         """The stable object of ``openclaw-mem log --json``."""
-        return {
-            "id": self.id,
-            "at": self.at,
-            "kind": self.kind,
-            "text": self.text,
-            "seconds": self.seconds,
-            "counts": dict(self.counts),
-            "reason": self.reason,
-            "agent": self.agent,
-            "workspace": self.workspace,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +106,7 @@ class EventLog:
 
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
         self._kept = path is not None
-        self._file = StateDatabase(path, SCHEMA, clock, tidy=self._tidy, waits_for_room=True)
+        self._file = StateDatabase(path, SCHEMA, clock, tidy=self._tidy)
 
     @property
     def note(self) -> Note | None:
@@ -155,19 +143,19 @@ class EventLog:
         and is less than ``quiet_s`` seconds old: what fails at every keystroke is written once. That is
         decided in one step with the writing, so two processes do not both write it.
         """
-        figures = {_text(name): _count(number) for name, number in (counts or {}).items()}
+        figures = {utf8(name).decode(): _count(number) for name, number in (counts or {}).items()}
         self._file.write(
             _ADD,
             (
                 self._file.now(),
                 kind,
                 printable(text),
-                _finite(seconds),
+                finite(seconds),
                 json.dumps(figures, separators=(",", ":")),
                 printable(reason),
-                _text(agent),
+                agent,
                 visible(workspace),
-                _text(topic),
+                topic,
                 printable(state),
                 quiet_s,
             ),
@@ -178,8 +166,8 @@ class EventLog:
         nothing is known of it."""
         found = self._file.read(
             _LAST_STATE,
-            (_text(topic), _text(agent), visible(workspace), printable(well)),
-            lambda row: TopicState(str(row[0]), _number(row[1])),
+            (topic, agent, visible(workspace), printable(well)),
+            lambda row: TopicState(str(row[0]), finite(row[1])),
         )
         return found[0] if found else None
 
@@ -195,24 +183,13 @@ class EventLog:
     ) -> list[Event]:
         """At most ``limit`` events, newest first: of these kinds (none named: all), not before ``since``
         (epoch seconds), of one agent and one workspace or of all (None), with an id above ``after``."""
-        where: list[str] = ["id > ?"]
-        bound: list[Any] = [max(0, min(after, _MOST))]
-        if kinds:
-            where.append(f"kind IN ({','.join('?' * len(kinds))})")
-            bound += list(kinds)
-        if since is not None and math.isfinite(since):
-            where.append("at >= ?")
-            bound.append(since)
-        if agent is not None:
-            where.append("agent = ?")
-            bound.append(_text(agent))
-        if workspace is not None:
-            where.append("workspace = ?")
-            bound.append(visible(workspace))
-        bound.append(max(0, min(limit, _MOST)))
+        path = None if workspace is None else visible(workspace)
+        named = f"AND kind IN ({','.join(f'?{number}' for number in range(6, 6 + len(kinds)))})"
         return self._file.read(
-            f"SELECT {_COLUMNS} FROM events WHERE {' AND '.join(where)} ORDER BY id DESC LIMIT ?",
-            tuple(bound),
+            f"SELECT {_COLUMNS} FROM events WHERE id > ?1 AND (?2 IS NULL OR at >= ?2) AND "
+            f"(?3 IS NULL OR agent = ?3) AND (?4 IS NULL OR workspace = ?4) {named if kinds else ''} "
+            "ORDER BY id DESC LIMIT ?5",
+            (max(0, min(after, _MOST)), finite(since), agent, path, max(0, min(limit, _MOST)), *kinds),
             _event,
         )
 
@@ -229,7 +206,7 @@ class EventLog:
 
 def printable(text: str) -> str:
     """One line of at most 500 characters, without secrets and without anything that acts on a terminal."""
-    line = " ".join(visible(redact(_text(text[:_READ_CHARS]))).split())
+    line = " ".join(visible(redact(utf8(text[:_READ_CHARS]).decode())).split())
     return line if len(line) <= TEXT_CHARS else f"{line[: TEXT_CHARS - 1]}…"
 
 
@@ -241,31 +218,9 @@ def _event(row: Row) -> Event:
     if kind not in KINDS or not isinstance(found, dict) or not math.isfinite(at):
         raise ValueError("no event of ours")
     figures = {str(name): int(figure) for name, figure in found.items()}
-    return Event(
-        int(number),
-        float(at),
-        kind,
-        str(text),
-        _number(seconds),
-        figures,
-        str(reason),
-        str(agent),
-        str(workspace),
-    )
-
-
-def _number(value: object) -> float | None:
-    return _finite(float(value)) if isinstance(value, (int, float)) else None
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+    texts = str(reason), str(agent), str(workspace)
+    return Event(int(number), float(at), kind, str(text), finite(seconds), figures, *texts)
 
 
 def _count(value: int) -> int:
     return max(-_MOST, min(int(value), _MOST))
-
-
-def _text(text: str) -> str:
-    """``text`` as SQLite can store it: a lone surrogate becomes U+FFFD."""
-    return text if text.isascii() else utf8(text).decode()

@@ -6,24 +6,33 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Literal
 
 from openclaw_mem_engine.chunking.line_chunker import is_blank
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import MemoryFile, SkippedFile, text_hash
 from openclaw_mem_engine.stores.base import FileState, IndexStore
-from openclaw_mem_engine.sync.source_text import cut_files
-from openclaw_mem_engine.sync.transcript_state import enough, is_due, is_quiet, transcript_state
 from openclaw_mem_engine.workspace.listing import Listing, list_memory
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable
 from openclaw_mem_engine.workspace.reading import read_note
 from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
-from openclaw_mem_engine.workspace.transcripts import cut_at, ends_a_line, growth_of, read_transcript
+from openclaw_mem_engine.workspace.transcripts import (
+    Growth,
+    cut_at,
+    ends_a_line,
+    first_part,
+    growth_of,
+    read_transcript,
+)
 
 #: Called with the path of each file before it is read, to tell of it and to stop (by raising).
 Reading = Callable[[str], None]
 
 #: A file written this shortly before it was last read may have been written again in the same clock tick.
 RACY_NS = 2_000_000_000
+#: ``new``: not indexed yet. ``rewritten``: what is indexed need not be in it any more. ``grown``: longer than
+#: what is indexed. ``doubtful``: as long as that, but its times do not prove it the same. ``same``: they do.
+TranscriptState = Literal["new", "rewritten", "grown", "doubtful", "same"]
 _NONE = Listing((), ())
 
 
@@ -50,12 +59,7 @@ class Comparison:
     verify: bool = False
     tails: bool = False
     bare: Collection[str] = ()
-    reading: Reading | None = None
-
-    def read(self, path: str) -> None:
-        """A file is about to be read."""
-        if self.reading is not None:
-            self.reading(path)
+    reading: Reading = lambda _: None
 
 
 def listed(settings: Settings) -> Listing:
@@ -66,8 +70,6 @@ def listed(settings: Settings) -> Listing:
         notes = list_memory(settings.workspace, settings.extra_paths, settings.max_file_bytes)
     if "sessions" in settings.sources:
         transcripts = list_transcripts(settings.openclaw.sessions_dir)
-    if transcripts == _NONE:
-        return notes
     skipped = sorted((*notes.skipped, *transcripts.skipped), key=attrgetter("path"))
     return Listing((*notes.files, *transcripts.files), tuple(skipped))
 
@@ -75,26 +77,15 @@ def listed(settings: Settings) -> Listing:
 def scan(
     settings: Settings,
     store: IndexStore,
+    listing: Listing | None = None,
     *,
     verify: bool = False,
     tails: bool = False,
-    reading: Reading | None = None,
+    reading: Reading = lambda _: None,
 ) -> tuple[Changes, list[SkippedFile]]:
-    """What a sync would do, and what it excludes; see ``Comparison``. Raises WorkspaceError for a workspace
-    that cannot be listed."""
-    return compared(settings, store, listed(settings), verify=verify, tails=tails, reading=reading)
-
-
-def compared(
-    settings: Settings,
-    store: IndexStore,
-    listing: Listing,
-    *,
-    verify: bool = False,
-    tails: bool = False,
-    reading: Reading | None = None,
-) -> tuple[Changes, list[SkippedFile]]:
-    """The same for files that were listed just now."""
+    """What a sync would do, and what it excludes, of files that were listed just now (None: of those of now);
+    see ``Comparison``. Raises WorkspaceError for a workspace that cannot be listed."""
+    listing = listing or listed(settings)
     known = store.files()
     # An index that lost all of its chunks is no record of anything: every file is read.
     verify = verify or store.is_hollow()
@@ -112,103 +103,74 @@ def changes_of(
     known: Mapping[str, FileState],
     how: Comparison = Comparison(),
 ) -> Changes:
-    """What of the listed files differs from what the index knows."""
-    transcripts = Listing(tuple(f for f in listing.files if f.source == "sessions"), listing.skipped)
-    known_transcripts = {path: state for path, state in known.items() if state.source == "sessions"}
-    if not transcripts.files and not known_transcripts:
-        return compare(settings, listing, known, how)
-    notes = Listing(tuple(f for f in listing.files if f.source != "sessions"), listing.skipped)
-    known_notes = {path: state for path, state in known.items() if path not in known_transcripts}
-    found = compare(settings, notes, known_notes, how)
-    more = compare_transcripts(settings, transcripts, known_transcripts, how)
-    return Changes(found.changed + more.changed, found.touched + more.touched, found.removed + more.removed)
-
-
-def compare(
-    settings: Settings,
-    listing: Listing,
-    known: Mapping[str, FileState],
-    how: Comparison = Comparison(),
-) -> Changes:
-    """Compare listed notes with what the index knows.
+    """What of the listed files differs from what the index knows.
 
     A file whose size, time and inode are as recorded is unchanged, unless it was written, or anything else
     was done to it, later than two seconds before its last check; then, and where only the time differs, its
     content decides. So a time that was set back hides nothing, and new permissions cost one reading of the
     file. What cannot be read just now is not removed: its old text stays searchable.
+
+    A transcript that has grown below the thresholds is unchanged: its tail is indexed when there is more of
+    it, or when nothing was written to it for a while; with ``tails`` at once. One that was cut, or is another
+    file by now, is read again at once, since what is indexed may be gone from it.
     """
     changed, touched, gone = [], [], dict(known)
     for file in listing.files:
         state = gone.pop(file.path, None)
-        if state is None or state.source != file.source or state.size != file.size:
+        if state is None or state.source != file.source:
             changed.append(file)
             continue
-        same_stat = state.mtime_ns == file.mtime_ns and state.inode == file.inode
-        before = state.checked_ns - RACY_NS
-        settled = same_stat and file.mtime_ns < before and file.ctime_ns < before
-        if settled and not how.verify:
-            continue
-        how.read(file.path)
+        differs = _transcript_differs if file.source == "sessions" else _note_differs
         try:
-            text = read_note(file.absolute, str(settings.workspace), settings.max_file_bytes).text
-            content = text_hash(text)
-            if file.path in how.bare and not is_blank(text):
-                content = ""
+            found = differs(settings, file, state, how)
         except NoteRefused as refusal:
-            if refusal.reason != state.refusal:
-                changed.append(file)  # reading it again finds out why
-                continue
-            content = state.hash
-        if content == state.hash:
-            if settled:
-                continue
-            touched.append(_seen(file, state))
-        else:
+            found = refusal.reason != state.refusal  # reading it again finds out why
+        if found:
             changed.append(file)
+        elif found is not None and not _is_settled(file, state):
+            touched.append(
+                state._replace(mtime_ns=file.mtime_ns, inode=file.inode, checked_ns=time.time_ns())
+            )
     return Changes(tuple(changed), tuple(touched), gone_for_good(gone, listing))
 
 
-def compare_transcripts(
-    settings: Settings,
-    listing: Listing,
-    known: Mapping[str, FileState],
-    how: Comparison = Comparison(),
-) -> Changes:
-    """Compare listed transcripts with what the index knows of them.
+def _is_settled(file: MemoryFile, state: FileState) -> bool:
+    """Whether time and inode prove a file of the same size unchanged. One that was last written, or had
+    anything else done to it, shortly before it was checked may have been written again in the same clock
+    tick; or since, with its time set back."""
+    same = state.mtime_ns == file.mtime_ns and state.inode == file.inode
+    return same and max(file.mtime_ns, file.ctime_ns) < state.checked_ns - RACY_NS
 
-    One that has grown below the thresholds is unchanged: its tail is indexed when there is more of it, or
-    when nothing was written to it for a while; with ``tails`` at once. One that was
-    cut, or is another file by now, is read again at once, since what is indexed may be gone from it.
-    ``verify`` reads what is indexed of each again, whatever its times say.
-    """
-    changed, touched, gone = [], [], dict(known)
-    for file in listing.files:
-        state = gone.pop(file.path, None)
-        found = transcript_state(file, state, RACY_NS)
-        cut = None if state is None else cut_at(state.hash)
-        if state is None or found in ("new", "rewritten") or cut not in (None, settings.max_file_bytes):
-            changed.append(file)
-            continue
-        if found == "same" and not how.verify:
-            continue
-        if found == "grown" and cut is not None and not how.verify:
-            continue  # what is appended comes after all that is taken
-        how.read(file.path)
-        try:
-            if found == "grown":
-                due = cut is None and _is_due(settings, file, state, tails=how.tails)
-                if due or (how.verify and not _holds(settings, file, state, how.bare)):
-                    changed.append(file)
-            elif _holds(settings, file, state, how.bare):
-                touched.append(_seen(file, state))
-            else:
-                changed.append(file)
-        except NoteRefused as refusal:
-            if state.refusal and refusal.reason == state.refusal:
-                touched.append(_seen(file, state))
-            else:
-                changed.append(file)  # reading it again finds out why
-    return Changes(tuple(changed), tuple(touched), gone_for_good(gone, listing))
+
+def _note_differs(settings: Settings, file: MemoryFile, state: FileState, how: Comparison) -> bool | None:
+    """Whether a known note has changed; None when that is known without reading it. Raises NoteRefused."""
+    if state.size != file.size:
+        return True
+    if _is_settled(file, state) and not how.verify:
+        return None
+    how.reading(file.path)
+    text = read_note(file.absolute, str(settings.workspace), settings.max_file_bytes).text
+    return text_hash(text) != state.hash or (file.path in how.bare and not is_blank(text))
+
+
+def _transcript_differs(
+    settings: Settings, file: MemoryFile, state: FileState, how: Comparison
+) -> bool | None:
+    """The same of a transcript; also None when it has grown and that is not due."""
+    found, cut = transcript_state(file, state), cut_at(state.hash)
+    if found in ("new", "rewritten") or cut not in (None, settings.max_file_bytes):
+        return True
+    # What is appended to a conversation that was cut comes after all that is taken.
+    if not how.verify and (found == "same" or (found == "grown" and cut is not None)):
+        return None
+    how.reading(file.path)
+    if found == "grown" and cut is None and _is_due(settings, file, state, tails=how.tails):
+        return True
+    if found == "grown" and not how.verify:
+        return None
+    talk = read_transcript(file.absolute, settings.max_file_bytes, until=state.size)
+    holds = talk.hash == state.hash and not (talk.text and file.path in how.bare)
+    return None if holds and found == "grown" else not holds
 
 
 def awaits_more(settings: Settings, file: MemoryFile, state: FileState) -> bool:
@@ -216,12 +178,25 @@ def awaits_more(settings: Settings, file: MemoryFile, state: FileState) -> bool:
     it yet."""
     if file.source != "sessions" or file.size <= state.size:
         return False
-    return not compare_transcripts(settings, Listing((file,), ()), {file.path: state}).changed
+    return not changes_of(settings, Listing((file,), ()), {file.path: state}).changed
+
+
+def transcript_state(file: MemoryFile, known: FileState | None) -> TranscriptState:
+    """The state of a listed transcript against the index, by size, inode and time alone; ``known.size``
+    counts the bytes that are indexed."""
+    if known is None or known.source != file.source:
+        return "new"
+    if file.size < known.size or not known.checked_ns:
+        return "rewritten"  # cut; or it changed while it was read
+    if file.size > known.size:
+        return "grown" if file.inode == known.inode else "rewritten"
+    return "same" if _is_settled(file, known) else "doubtful"
 
 
 def _is_due(settings: Settings, file: MemoryFile, state: FileState, *, tails: bool) -> bool:
     """Whether a longer transcript is to be read again: it has grown enough (with ``tails``, by any whole
-    line), or its last words have been said, or it is not what has grown. Raises NoteRefused."""
+    line), or its last words have been said, or it is not what has grown. To index every message at once would
+    embed the last passage again and again. Raises NoteRefused."""
     # Where a conversation was refused, reading ended somewhere.
     if not state.refusal and not ends_a_line(file, state.size):
         return True
@@ -233,21 +208,24 @@ def _is_due(settings: Settings, file: MemoryFile, state: FileState, *, tails: bo
     return grown.lines > 0 and is_quiet(file.mtime_ns, limits.session_quiet_s, time.time_ns())
 
 
-def _holds(settings: Settings, file: MemoryFile, state: FileState, bare: Collection[str]) -> bool:
-    """Whether the indexed part of a transcript is as it was, and in the index at all."""
-    talk = read_transcript(file.absolute, settings.max_file_bytes, until=state.size)
-    return talk.hash == state.hash and not (talk.text and file.path in bare)
+def enough(delta_bytes: int, delta_messages: int) -> Growth:
+    """The growth from which a transcript is due; thresholds of 0 mean any whole line."""
+    return Growth(max(1, delta_bytes), max(1, delta_messages))
 
 
-def _seen(file: MemoryFile, state: FileState) -> FileState:
-    """The state of a file whose content was found to be as it was."""
-    return state._replace(mtime_ns=file.mtime_ns, inode=file.inode, checked_ns=time.time_ns())
+def is_due(grown: Growth, wanted: Growth) -> bool:
+    """Whether either threshold is reached."""
+    return grown.bytes >= wanted.bytes or grown.lines >= wanted.lines
+
+
+def is_quiet(mtime_ns: int, quiet_s: float, now_ns: int) -> bool:
+    """Whether a transcript has not been written to for ``quiet_s`` seconds; never when that is 0. By a clock
+    that runs behind the file's time nothing is quiet yet."""
+    return quiet_s > 0 and now_ns - mtime_ns >= quiet_s * 1_000_000_000
 
 
 def gone_for_good(gone: Mapping[str, FileState], listing: Listing) -> tuple[FileState, ...]:
     """Of the known files that were not listed those that are to be removed: not what cannot be read now."""
-    if not gone:
-        return ()
     kept = unreadable_now(gone, listing.skipped)
     return tuple(state for path, state in gone.items() if path not in kept)
 
@@ -255,9 +233,9 @@ def gone_for_good(gone: Mapping[str, FileState], listing: Listing) -> tuple[File
 def unreadable_now(paths: Iterable[str], skipped: Iterable[SkippedFile]) -> frozenset[str]:
     """Those of these paths that cannot be read now and may be readable later, by what was excluded."""
     unreadable = {file.path for file in skipped if file.transient}
-    return frozenset(
-        path for path in paths if unreadable and not unreadable.isdisjoint(_path_and_above(path))
-    )
+    if not unreadable:
+        return frozenset()
+    return frozenset(path for path in paths if not unreadable.isdisjoint(_path_and_above(path)))
 
 
 def _path_and_above(path: str) -> Iterator[str]:
@@ -268,3 +246,12 @@ def _path_and_above(path: str) -> Iterator[str]:
         above = above.rpartition("/")[0]
     if not path.startswith("../"):
         yield "."
+
+
+def cut_files(states: Iterable[FileState], but: Collection[str] = ()) -> list[SkippedFile]:
+    """The indexed conversations that are searched in part, ``but`` some paths."""
+    return [
+        SkippedFile(state.path, first_part(limit))
+        for state in states
+        if state.source == "sessions" and state.path not in but and (limit := cut_at(state.hash)) is not None
+    ]

@@ -49,21 +49,18 @@ class _Flight:
         if self._progress is not None:
             self._progress(done, total, label)
 
-    def answers(self, request: SyncRequest) -> bool:
-        """Whether its report is one for this request, too: it was finished in time, and asked for as much."""
+    def answer_to(self, request: SyncRequest) -> SyncReport | None:
+        """Its report, if it is one for this request, too: it was finished in time, and asked for as much."""
         report = self.report
-        if report is None or not self.request.covers(request):
-            return False
-        return not report.waiting and all(note.code != "embedding-later" for note in report.notes)
+        if report is None or report.waiting or not self.request.covers(request):
+            return None
+        return None if any(note.code == "embedding-later" for note in report.notes) else report
 
 
 class SyncCoordinator:
-    """The syncs of one opened index. Thread-safe.
-
-    Threads that share it share a sync: the second one waits and gets the report of the first, as long as
-    nothing has changed since. Other processes, and other openings of the index in this one, are kept out by
-    the lock of the index. ``during`` surrounds the work of each sync.
-    """
+    """The syncs of one opened index. Thread-safe: threads share a sync, the second one gets the report of the
+    first as long as nothing has changed since. Other processes, and other openings of the index in this one,
+    are kept out by the lock of the index. ``during`` surrounds the work of each sync."""
 
     def __init__(
         self,
@@ -147,8 +144,9 @@ class SyncCoordinator:
                     return self._running, wait_s
             wait_s -= self._join(running, wait_s, progress, cancel)
             # A change after its scan of the files is not in its report.
-            if running.answers(request) and running.report is not None and self._is_current(request):
-                return running.report
+            report = running.answer_to(request)
+            if report is not None and self._is_current(request):
+                return report
 
     def _is_current(self, request: SyncRequest) -> bool:
         return not scan(self._settings, self._store, tails=request.tails)[0].paths
@@ -174,7 +172,8 @@ class SyncCoordinator:
             flight.show(0, 0, f"{WAITING}{who}")
 
         make_folder(self._store.path)  # that of the lock, too: all of it may have been removed
-        lock = self._lock("rebuilding" if flight.request.force else "indexing")
+        what = "rebuilding" if flight.request.force else "indexing"
+        lock = SyncLock(self._store.path, what, killed=self._events.killed)
         with lock.holding(wait_s, cancel, waiting):
             flight.began = time.monotonic()
             try:
@@ -195,11 +194,8 @@ class SyncCoordinator:
             if cancel is not None and cancel.is_set():
                 raise Cancelled("Waiting for a running sync was stopped; that sync goes on.")
             if flight.began is None and time.monotonic() - start >= wait_s:
-                raise self._lock("indexing").busy()
+                raise SyncLock(self._store.path).busy()
             if progress is not None and flight.latest != shown:
                 shown = flight.latest
                 progress(*shown)
         return max(0.0, (flight.began or time.monotonic()) - start)
-
-    def _lock(self, what: str) -> SyncLock:
-        return SyncLock(self._store.path, what, killed=self._events.killed)

@@ -68,6 +68,8 @@ class Embedding:
             end = time.monotonic() + budget_s
             self._until = LinkedToken(cancel, lambda: time.monotonic() >= end)
         self._cancel = self._until or cancel
+        #: Whether embedding ends by itself after some time.
+        self.is_bounded = budget_s is not None
         self._admitted = budget_s is None
         self.failure: ProviderError | None = None
         self.notes: list[Note] = []
@@ -76,14 +78,8 @@ class Embedding:
         #: Files done and files in all, for the progress; 0 of 0 when no file is being read.
         self.files = (0, 0)
         self._refused: dict[str, TextRefused] = {}
-        self._zeros = 0
-        self._bytes = 0
+        self._zeros = self._bytes = 0
         self._since = time.monotonic()
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether embedding ends by itself after some time."""
-        return self._until is not None
 
     def vectors_of(self, texts: Mapping[str, str], label: str = "") -> dict[str, Vector | None]:
         """Vectors by text hash; a hash is absent when its text could not be embedded. Raises Cancelled."""
@@ -97,8 +93,10 @@ class Embedding:
             missing := [key for key in texts if key not in known and key not in self._refused]
         ):
             try:
-                self._admit()
-                self._embed(missing, texts, known, label)
+                if not self._admitted:  # once as a query does: an embedder whose circuit is open refuses
+                    self._embedder.embed_query(_PROBE_TEXT, self._cancel)
+                    self._admitted = True
+                self._embed(self._embedder, missing, texts, known, label)
             except Cancelled:
                 if self._until is None or self._until.is_cancelled:
                     raise
@@ -115,23 +113,24 @@ class Embedding:
                 break
         self._exclude_refused(known)
         if self._zeros:
-            text = f"{self._zeros:,} texts got a vector of zeros: keywords alone find them."
-            self.notes.append(Note("zero-vector", text, "warning"))
+            self._note(
+                "zero-vector", f"{self._zeros:,} texts got a vector of zeros: keywords alone find them."
+            )
             self._zeros = 0
         self.notes += self._embedder.take_notes()
         return known
 
-    def _admit(self) -> None:
-        """Ask once as a query does: an embedder whose circuit is open refuses at once."""
-        if not self._admitted and self._embedder is not None:
-            self._embedder.embed_query(_PROBE_TEXT, self._cancel)
-            self._admitted = True
+    def _note(self, code: str, text: str) -> None:
+        self.notes.append(Note(code, text, "warning"))
 
     def _embed(
-        self, missing: Sequence[str], texts: Mapping[str, str], known: dict[str, Vector | None], label: str
+        self,
+        embedder: Embedder,
+        missing: Sequence[str],
+        texts: Mapping[str, str],
+        known: dict[str, Vector | None],
+        label: str,
     ) -> None:
-        embedder = self._embedder
-        assert embedder is not None
         held = self._store.vector_dims(self.space)
 
         def keep(indexes: Sequence[int], vectors: Sequence[Vector | None]) -> None:
@@ -143,7 +142,7 @@ class Embedding:
                     f"The model {embedder.model} was replaced while it was in use. Run `openclaw-mem index`."
                 )
             made = {missing[index]: vector for index, vector in zip(indexes, vectors, strict=True)}
-            self._check_zeros(made, texts)
+            self._check_zeros(embedder, made, texts)
             self._store.cache_vectors(made, self.space)
             known.update(made)
             self.embedded += len(made)
@@ -151,20 +150,21 @@ class Embedding:
 
         def show(done: int, total: int, _: str) -> None:
             if self._progress is not None:
-                self._progress(*self.files, f"{label}{self._rate(done, total)}")
+                self._progress(*self.files, f"{label}{self._rate(embedder, done, total)}")
 
         embedder.embed_documents([texts[key] for key in missing], self._cancel, show, keep)
 
-    def _check_zeros(self, made: Mapping[str, Vector | None], texts: Mapping[str, str]) -> None:
+    def _check_zeros(
+        self, embedder: Embedder, made: Mapping[str, Vector | None], texts: Mapping[str, str]
+    ) -> None:
         """A model for all languages has a vector for every text: where it sends zeros, something is wrong.
         Raises ProviderError when it sends nothing else."""
-        assert self._embedder is not None
-        if self._embedder.languages != "any":
+        if embedder.languages != "any":
             return
         zeros = sum(1 for key, vector in made.items() if vector is None and texts[key].strip())
         if zeros == len(made) > 1:
             raise ProviderError(
-                f"{self._embedder.id} {self._embedder.model} sent nothing but zeros for {zeros} texts; none "
+                f"{embedder.id} {embedder.model} sent nothing but zeros for {zeros} texts; none "
                 "of them was kept. Check the model behind this name."
             )
         self._zeros += zeros
@@ -184,14 +184,10 @@ class Embedding:
         self._store.cache_vectors(dict.fromkeys(new), self.space)
         known.update(dict.fromkeys(new))
         texts = "A text was" if len(new) == 1 else f"{len(new):,} texts were"
-        self.notes.append(
-            Note("text-refused", f"{texts} refused, keywords alone find it: {error}", "warning")
-        )
+        self._note("text-refused", f"{texts} refused, keywords alone find it: {error}")
 
-    def _rate(self, done: int, total: int) -> str:
+    def _rate(self, embedder: Embedder, done: int, total: int) -> str:
         """``  embedded 120 of 256, 31/s, about $0.0021``"""
-        embedder = self._embedder
-        assert embedder is not None
         seconds = time.monotonic() - self._since
         rate = f", {self.embedded / seconds:.0f}/s" if seconds > 1 else ""
         spent = cost(embedder.id, embedder.model, embedder.host, estimated_tokens(self._bytes))
@@ -230,24 +226,6 @@ def probe(embedder: Embedder, cancel: CancelToken | None = None) -> tuple[int | 
     except ProviderError as error:
         return None, error
     return next((vector.size for vector in vectors if vector is not None), None), None
-
-
-def fill_beside(
-    store: IndexStore,
-    embedder: Embedder,
-    progress: Progress | None = None,
-    cancel: CancelToken | None = None,
-) -> tuple[Embedding, list[Note]]:
-    """Bring the vectors of another than the primary space up to date with the chunks of the index.
-
-    Raises Cancelled. A failure is a note: nothing but this space suffers from it.
-    """
-    made = Embedding(store, embedder, space_of(embedder), progress, cancel)
-    made.catch_up(f"vectors of {space_of(embedder).label}")
-    if made.failure is None:
-        return made, made.notes
-    text = f"The vectors of {space_of(embedder).label} are not complete: {made.failure}"
-    return made, [*made.notes, Note("beside-failed", text, "warning")]
 
 
 def other_dims(embedder: Embedder, sent: int, held: int) -> str:

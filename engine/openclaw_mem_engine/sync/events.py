@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -39,9 +40,8 @@ class Journal:
 
     def __init__(self, settings: Settings, log: EventLog) -> None:
         self.log = log
-        self._agent = settings.agent
-        self._workspace = str(settings.workspace)
-        self._add = partial(log.add, agent=self._agent, workspace=self._workspace)
+        self._of = {"agent": settings.agent, "workspace": str(settings.workspace)}
+        self._add = partial(log.add, agent=settings.agent, workspace=str(settings.workspace))
         self._guard = threading.Lock()
         #: The last known state of each provider; saves reading the file at each search.
         self._known_states: dict[str, str] = {}
@@ -56,8 +56,6 @@ class Journal:
         """Why the log cannot be kept; None as long as it can."""
         return self.log.note
 
-    # -- syncs ------------------------------------------------------------------------------------------
-
     @contextmanager
     def syncing(self, report: SyncReport, will_rebuild: Callable[[], bool]) -> Iterator[None]:
         """Write down what the sync in the body did, or why it failed; nothing when there was nothing to do.
@@ -68,16 +66,14 @@ class Journal:
         try:
             rebuild = will_rebuild()
             yield
-        except KeyboardInterrupt:
-            stopped = Cancelled("Stopped at once, without waiting for the end of the step.")
-            self._sync_failed(stopped, time.perf_counter() - start, report, rebuild=rebuild)
-            raise
-        except Exception as error:
+        except (KeyboardInterrupt, Exception) as error:
             self._sync_failed(error, time.perf_counter() - start, report, rebuild=rebuild)
             raise
         self._synced(report)
 
-    def _sync_failed(self, error: Exception, seconds: float, done: SyncReport, *, rebuild: bool) -> None:
+    def _sync_failed(self, error: BaseException, seconds: float, done: SyncReport, *, rebuild: bool) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            error = Cancelled("Stopped at once, without waiting for the end of the step.")
         ended = "was stopped" if isinstance(error, Cancelled) else "failed"
         # What was meant to be a rebuild becomes a plain sync when the provider does not answer.
         rebuild = rebuild and not any(note.code in _NO_REBUILD for note in done.notes)
@@ -117,21 +113,15 @@ class Journal:
         if failures:
             parts.append("vectors are missing")
         why = [note.text for note in report.notes if note.code == "rebuilt"]
-        left_out = [] if report.rebuilt else [_left_out(report)]
-        reason = " ".join(filter(None, [*why, *left_out, *failures]))
+        left_out = "" if report.rebuilt else _left_out(report)
+        reason = " ".join(filter(None, [*why, left_out, *failures]))
         self._add(
             "rebuild" if report.rebuilt else "sync",
             _sentence("; ".join(parts)),
             seconds=report.seconds,
             counts={
-                "files": report.files,
-                "chunks": report.chunks,
-                "changed": len(report.changed),
-                "refused": len(report.refused),
-                "removed": len(report.removed),
-                "skipped": len(report.skipped),
-                "embedded": report.embedded,
-                "beside": report.beside,
+                **{name: len(getattr(report, name)) for name in ("changed", "refused", "removed", "skipped")},
+                **{name: getattr(report, name) for name in ("files", "chunks", "embedded", "beside")},
                 "cacheHits": report.cache_hits,
             },
             reason=reason,
@@ -165,8 +155,6 @@ class Journal:
             "rebuild", f"The damaged index was set aside as {damaged}; it is built anew.", reason=str(error)
         )
 
-    # -- searches ---------------------------------------------------------------------------------------
-
     def answered(self, fallback: Fallback | None, primary: str | None) -> None:
         """A search was answered: instead of its provider by a ``fallback``, or by the provider ``primary``
         itself. Only what changed is written down, once for all processes. Both None: nothing is known."""
@@ -192,7 +180,7 @@ class Journal:
         if not self._is_news(provider, _WELL):
             return
         topic = f"provider {provider}"
-        last = self.log.last_state(topic, well=_WELL, agent=self._agent, workspace=self._workspace)
+        last = self.log.last_state(topic, well=_WELL, **self._of)
         if last is None or last.state == _WELL:
             return
         away = None if last.since is None else max(0.0, self.log.now() - last.since)
@@ -237,8 +225,6 @@ class Journal:
         reason = _reason(error)
         self._add("search-failed", text, reason=reason, topic="search", state=reason, quiet_s=QUIET_S)
 
-    # -- the rest ---------------------------------------------------------------------------------------
-
     def repaired(self, done: Sequence[str], seconds: float | None = None) -> None:
         """The doctor has repaired what ``done`` names; nothing is written down of nothing. To be called at
         once: what follows may be stopped."""
@@ -251,20 +237,13 @@ class Journal:
         codes = list(dict.fromkeys(finding.code for finding in report.findings))
         if "not-there" in codes:
             return
-        found = {
-            severity: sum(finding.severity == severity for finding in report.findings)
-            for severity in ("error", "warning", "info")
-        }
+        found = Counter(finding.severity for finding in report.findings)
+        counts = {"errors": found["error"], "warnings": found["warning"], "remarks": found["info"]}
         self._add(
             "doctor",
             f"{_counted(found['error'], 'error')}, {_counted(found['warning'], 'warning')}.",
             seconds=seconds,
-            counts={
-                "errors": found["error"],
-                "warnings": found["warning"],
-                "remarks": found["info"],
-                "checks": len(report.checks),
-            },
+            counts=counts | {"checks": len(report.checks)},
             reason=", ".join(codes),
         )
 
@@ -277,7 +256,7 @@ class Journal:
         self.log.close()
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """What an error says; an unexpected one with its type."""
     return str(error) if isinstance(error, OpenClawMemError) else f"{type(error).__name__}: {error}"
 

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
@@ -17,6 +17,7 @@ from openclaw_mem_engine.sync.report import SyncReport
 from openclaw_mem_engine.sync.watch import Watcher
 
 Reason: TypeAlias = Literal["start", "changes", "interval", "retry"]
+EventName: TypeAlias = Literal["watching", "sync", "note", "waiting", "failed", "stopped"]
 
 #: Pauses after a failed sync, first and longest, seconds; each is twice the one before.
 RETRY_S, LONGEST_RETRY_S = 5.0, 300.0
@@ -47,7 +48,7 @@ class FollowEvent:
     not excluded before this sync, or had text in the index; ``included`` are paths that were excluded before
     it and are not any more."""
 
-    event: Literal["watching", "sync", "note", "waiting", "failed", "stopped"]
+    event: EventName
     time: float
     reason: Reason | None = None
     report: SyncReport | None = None
@@ -132,8 +133,7 @@ class Follower:
             return SyncTrigger("changes")  # which fails, and says why
         finally:
             self._compared = time.monotonic()
-            spent = self._compared - began
-            self._compare_s = min(MOST_PAUSE_S, max(LEAST_PAUSE_S, spent * _SHARE))
+            self._compare_s = min(MOST_PAUSE_S, max(LEAST_PAUSE_S, (self._compared - began) * _SHARE))
         return SyncTrigger("changes", frozenset(fresh.changed)) if fresh.changed_count else None
 
     def _sync(self, trigger: SyncTrigger) -> None:
@@ -197,20 +197,7 @@ class Follower:
         self._watched(note.text)
         self._report("note", note=note)
 
-    def _report(
-        self,
-        event: Literal["watching", "sync", "note", "waiting", "failed", "stopped"],
-        *,
-        reason: Reason | None = None,
-        report: SyncReport | None = None,
-        note: Note | None = None,
-        text: str = "",
-        retry_s: float | None = None,
-        excluded: tuple[SkippedFile, ...] = (),
-        included: tuple[str, ...] = (),
-    ) -> None:
+    def _report(self, event: EventName, **what: Any) -> None:
         self._on_event_failed = True
-        self._on_event(
-            FollowEvent(event, time.time(), reason, report, note, text, retry_s, excluded, included)
-        )
+        self._on_event(FollowEvent(event, time.time(), **what))
         self._on_event_failed = False

@@ -1,59 +1,114 @@
-"""One update of one store: read what changed, chunk, embed, write; it can be stopped at every step."""
+"""One update of one store: read what changed, chunk, embed, write; and a file as the index would hold it."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.chunking import chunker_of
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.model import MemoryFile, Note, Progress, SkippedFile
-from openclaw_mem_engine.stores.base import FileChange, FileState, IndexStore, StoredChunk
-from openclaw_mem_engine.sync.changes import Changes, Reading, compared, listed
+from openclaw_mem_engine.model import (
+    ChunkSpan,
+    MemoryFile,
+    Note,
+    Progress,
+    SkippedFile,
+    Space,
+    chunk_id_of,
+    text_hash,
+    utf8,
+)
+from openclaw_mem_engine.providers.remote.limits import split_utf8
+from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore, StoredChunk
+from openclaw_mem_engine.sync.changes import Changes, listed, scan
 from openclaw_mem_engine.sync.embedding import Embedding
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
-from openclaw_mem_engine.sync.source_text import PartlyRead, chunks_of
 from openclaw_mem_engine.workspace.opening import NoteRefused
+from openclaw_mem_engine.workspace.reading import read_note
+from openclaw_mem_engine.workspace.transcripts import MAX_LINE_BYTES, cut_at, first_part, read_transcript
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.stores.base import Vector
 
 #: Refusals that stay as long as the file is the same: they are recorded, so that it is read once.
 _LASTING = ("binary", "not-utf8")
 
 
+@dataclass(slots=True)
+class PartlyRead:
+    """Transcripts that one sync has read: how many lines of each are no JSON or too long, and which were
+    cut, with the limit in bytes of text."""
+
+    broken: dict[str, int] = field(default_factory=dict)
+    too_long: dict[str, int] = field(default_factory=dict)
+    cut: dict[str, int] = field(default_factory=dict)
+
+    def read(self, path: str, source: SourceText) -> None:
+        """Take note of a transcript that was read; of others there is nothing to note."""
+        if source.broken:
+            self.broken[path] = source.broken
+        if source.too_long:
+            self.too_long[path] = source.too_long
+        if (limit := cut_at(source.hash)) is not None:
+            self.cut[path] = limit
+
+    @property
+    def skipped(self) -> list[SkippedFile]:
+        """The conversations that are searched in part."""
+        return [SkippedFile(path, first_part(limit)) for path, limit in self.cut.items()]
+
+    @property
+    def notes(self) -> list[Note]:
+        """One for each kind of loss."""
+        found = []
+        longer = f"longer than {MAX_LINE_BYTES // 2**20} MB"
+        for code, what, lines in (
+            ("broken-lines", "no JSON", self.broken),
+            ("long-lines", longer, self.too_long),
+        ):
+            if lines:
+                counts = f"{sum(lines.values()):,} in {first_few(lines)}"
+                found.append(Note(code, f"Lines of transcripts that are {what} were left out: {counts}."))
+        if self.cut:
+            part = first_part(next(iter(self.cut.values())))
+            text = f"Of long conversations {part}: {first_few(self.cut)}."
+            found.append(Note("transcripts-cut", text, "warning"))
+        return found
+
+
+@dataclass(slots=True)
 class IndexUpdate:
     """Makes one store match the files on disk, once. No file is ever half written, and what is done stays
-    done. ``clock`` gives epoch seconds, for the time of the sync."""
+    done. ``max_input_bytes``: see ``Embedder``. ``report`` takes what is done. ``clock`` gives epoch seconds,
+    for the time of the sync."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        store: IndexStore,
-        embedding: Embedding,
-        max_input_bytes: int | None,
-        progress: Progress | None,
-        cancel: CancelToken | None,
-        report: SyncReport,
-        clock: Callable[[], float],
-    ) -> None:
-        """``max_input_bytes``: see ``Embedder``. ``report`` takes what is done."""
-        self._settings = settings
-        self._store = store
-        self.embedding = embedding
-        self._max_input_bytes = max_input_bytes
-        self._progress = progress
-        self._cancel = cancel
-        self._report = report
-        self._clock = clock
-        self._partly_read = PartlyRead()
-        self._emptied: list[str] = []
-        self._known: Mapping[str, FileState] | None = None
-        #: When the time for files is over, in seconds of ``time.monotonic``.
-        self._until = math.inf
-        #: How many of the changed files were read.
-        self._taken = 0
-        self._built_with = store.fingerprint()
-        self._space = embedding.space if embedding.space.provider != "none" else None
+    settings: Settings
+    store: IndexStore
+    embedding: Embedding
+    max_input_bytes: int | None
+    progress: Progress | None
+    cancel: CancelToken | None
+    report: SyncReport
+    clock: Callable[[], float]
+    _partly_read: PartlyRead = field(default_factory=PartlyRead)
+    #: Refused files whose old text goes.
+    _emptied: list[str] = field(default_factory=list)
+    _known: Mapping[str, FileState] | None = None
+    #: When the time for files is over, monotonic seconds.
+    _until: float = math.inf
+    #: How many of the changed files were read.
+    _taken: int = 0
+    _built_with: Fingerprint | None = field(init=False)
+    _space: Space | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._built_with = self.store.fingerprint()
+        self._space = self.embedding.space if self.embedding.space.provider != "none" else None
 
     def run(self, request: SyncRequest) -> None:
         """Compare, write what changed, remove what is gone, as the request says; at least one file is done.
@@ -61,19 +116,19 @@ class IndexUpdate:
         IndexUnavailable, Cancelled."""
         if request.files_s is not None:
             self._until = time.monotonic() + request.files_s
-        listing = listed(self._settings)
-        known = self._store.files() if request.verify else {}
-        changes, skipped = compared(
-            self._settings,
-            self._store,
-            listing,
-            verify=request.verify,
-            tails=request.tails,
-            reading=self._verifying(len(known)) if request.verify else None,
+        known = self.store.files() if request.verify else {}
+
+        def reading(path: str) -> None:
+            if request.verify:
+                self._stop_if_asked()
+                self._show(self.report.verified, len(known), path)
+                self.report.verified += 1
+
+        listing = listed(self.settings)
+        changes, self.report.skipped = scan(
+            self.settings, self.store, listing, verify=request.verify, tails=request.tails, reading=reading
         )
-        if request.verify:
-            self._note_silent_changes(changes, known)
-        self._report.skipped = skipped
+        self._note_silent_changes(changes, known)
         done, total = 0, len(changes.changed)
         written: list[str] = []
         refused: list[str] = []
@@ -85,27 +140,32 @@ class IndexUpdate:
             refused.extend(state.path for state, _ in batch if state.refusal)
             self._show(done, total, batch[-1][0].path)
         removed = self._remove(changes.removed)
-        self._store.touch(changes.touched)
+        self.store.touch(changes.touched)
         left = [file.path for file in changes.changed[self._taken :]]
         left += [state.path for state in changes.removed[len(removed) :]]
-        self._report.waiting = tuple(left)
+        self.report.waiting = tuple(left)
         self.embedding.files = (done, total)
         if self._space is not None and not left:
             self.embedding.catch_up("waiting passages")
-        self._report.embedded += self.embedding.embedded
-        self._report.cache_hits += self.embedding.cache_hits
+        self.report.embedded += self.embedding.embedded
+        self.report.cache_hits += self.embedding.cache_hits
         if left:
-            self._note_waiting(len(left))
-        elif written or refused or removed or changes.touched or self._store.synced_at() is None:
+            files = "1 file waits" if len(left) == 1 else f"{len(left):,} files wait"
+            text = (
+                f"{files} to be indexed, for which a search does not wait: they are new, edited or deleted. "
+                "`openclaw-mem index` does the rest."
+            )
+            self.report.notes.append(Note("files-later", text, "warning"))
+        elif written or refused or removed or changes.touched or self.store.synced_at() is None:
             # A sync that found nothing writes nothing: it need not wait for another process that does.
-            self._store.finish(self._clock())
-        self._report.skipped += self._partly_read.skipped
-        self._report.notes += self._partly_read.notes
-        counts = self._store.counts()
-        self._report.files, self._report.chunks = counts.files, counts.chunks
-        self._report.changed = tuple(written)
-        self._report.refused = tuple(refused)
-        self._report.removed = (*(state.path for state in removed), *self._emptied)
+            self.store.finish(self.clock())
+        self.report.skipped += self._partly_read.skipped
+        self.report.notes += self._partly_read.notes
+        counts = self.store.counts()
+        self.report.files, self.report.chunks = counts.files, counts.chunks
+        self.report.changed = tuple(written)
+        self.report.refused = tuple(refused)
+        self.report.removed = (*(state.path for state in removed), *self._emptied)
 
     def _remove(self, gone: Sequence[FileState]) -> Sequence[FileState]:
         """Remove files from the index, as many as there is time for; which."""
@@ -113,32 +173,16 @@ class IndexUpdate:
             if (number or self._taken) and self._is_late:
                 return gone[:number]
             self._stop_if_asked()
-            self._store.remove(state.path, state.source)
+            self.store.remove(state.path, state.source)
         return gone
 
     @property
     def _is_late(self) -> bool:
         return time.monotonic() >= self._until
 
-    def _note_waiting(self, number: int) -> None:
-        files = "1 file waits" if number == 1 else f"{number:,} files wait"
-        text = (
-            f"{files} to be indexed, for which a search does not wait: they are new, edited or deleted. "
-            "`openclaw-mem index` does the rest."
-        )
-        self._report.notes.append(Note("files-later", text, "warning"))
-
     def _show(self, done: int, total: int, label: str) -> None:
-        if self._progress is not None:
-            self._progress(done, total, label)
-
-    def _verifying(self, total: int) -> Reading:
-        def reading(path: str) -> None:
-            self._stop_if_asked()
-            self._show(self._report.verified, total, path)
-            self._report.verified += 1
-
-        return reading
+        if self.progress is not None:
+            self.progress(done, total, label)
 
     def _note_silent_changes(self, changes: Changes, known: Mapping[str, FileState]) -> None:
         """Files whose size, time and inode are as they were, and whose content is not."""
@@ -151,10 +195,10 @@ class IndexUpdate:
         ]
         if silent:
             text = f"Not in the index as on disk, though their times are; indexed anew: {first_few(silent)}."
-            self._report.notes.append(Note("silent-changes", text, "warning"))
+            self.report.notes.append(Note("silent-changes", text, "warning"))
 
     def _stop_if_asked(self) -> None:
-        if self._cancel is not None and self._cancel.is_set():
+        if self.cancel is not None and self.cancel.is_set():
             raise Cancelled("Indexing was stopped.")
 
     def _batches(self, files: Sequence[MemoryFile]) -> Iterator[list[tuple[FileState, list[StoredChunk]]]]:
@@ -178,26 +222,21 @@ class IndexUpdate:
 
     def _read(self, file: MemoryFile) -> tuple[FileState, list[StoredChunk]] | None:
         try:
-            return chunks_of(self._settings, file, self._space, self._max_input_bytes, self._partly_read)
+            return chunks_of(self.settings, file, self._space, self.max_input_bytes, self._partly_read)
         except NoteRefused as refusal:
-            self._report.skipped.append(SkippedFile(file.path, refusal.reason, transient=refusal.transient))
+            self.report.skipped.append(SkippedFile(file.path, refusal.reason, transient=refusal.transient))
             # A conversation is known to hold too much only when it was read; of a note its size tells.
             too_much = refusal.kind == "too-large" and file.source == "sessions"
             if refusal.kind not in _LASTING and not too_much:
                 return None  # it may be readable next time; what is indexed of it stays
-            self._refused(file.path)
+            if self._known is None:
+                self._known = self.store.files()  # once, before any refused file of this run is written
+            before = self._known.get(file.path)
+            if before is not None and not before.refusal:
+                self._emptied.append(file.path)
             checked = time.time_ns()  # as the times of files, which it is compared with
-            state = FileState(file.path, file.source, "", file.mtime_ns, file.size, file.inode, checked)
-            return state._replace(refusal=refusal.reason), []
-
-    def _refused(self, path: str) -> None:
-        """Remember a refused file whose old text goes. What was known is read once, before any refused file
-        of this run is written."""
-        if self._known is None:
-            self._known = self._store.files()
-        before = self._known.get(path)
-        if before is not None and not before.refusal:
-            self._emptied.append(path)
+            stat = file.mtime_ns, file.size, file.inode, checked
+            return FileState(file.path, file.source, "", *stat, refusal.reason), []
 
     def _embed_and_write(self, batch: list[tuple[FileState, list[StoredChunk]]]) -> None:
         texts = {chunk.hash: chunk.text for _, chunks in batch for chunk in chunks}
@@ -206,9 +245,85 @@ class IndexUpdate:
         vectors = self.embedding.vectors_of(texts, label) if self._space is not None else {}
         if self.embedding.is_bounded:
             self._until += time.monotonic() - began
-        changes = []
-        for state, chunks in batch:
-            awaited = self._space is not None and any(chunk.hash not in vectors for chunk in chunks)
-            found = [vectors.get(chunk.hash) for chunk in chunks]
-            changes.append(FileChange(state, chunks, found, awaited))
-        self._store.apply(*changes, built_with=self._built_with)
+        changes = [change_of(state, chunks, vectors, self.embedding.space) for state, chunks in batch]
+        self.store.apply(*changes, built_with=self._built_with)
+
+
+def change_of(
+    state: FileState, chunks: list[StoredChunk], vectors: Mapping[str, Vector | None], space: Space
+) -> FileChange:
+    """A file with its chunks and their ``vectors`` by text hash; those that lack are awaited, unless the
+    space has none."""
+    awaited = space.provider != "none" and any(chunk.hash not in vectors for chunk in chunks)
+    return FileChange(state, chunks, [vectors.get(chunk.hash) for chunk in chunks], awaited)
+
+
+class SourceText(NamedTuple):
+    """The text of a note, or the conversation of a transcript. ``line_map[i]`` is the 1-based line of the
+    file that text line ``i`` (from 0) comes from; None: they are the same. ``broken`` counts lines of a
+    transcript that are no JSON, ``too_long`` those that are too long to be read. ``settled`` is False
+    when the file changed while it was read."""
+
+    text: str
+    hash: str
+    line_map: Sequence[int] | None
+    size: int
+    mtime_ns: int
+    inode: int
+    settled: bool
+    broken: int = 0
+    too_long: int = 0
+
+    def line(self, number: int) -> int:
+        """The line of the file for a 1-based line of the text."""
+        return number if self.line_map is None else self.line_map[number - 1]
+
+
+def read_source(settings: Settings, file: MemoryFile, *, until: int | None = None) -> SourceText:
+    """Read a listed file; of a transcript the first ``until`` bytes alone, to see what was read before.
+    Raises NoteRefused."""
+    if file.source == "sessions":
+        talk = read_transcript(file.absolute, settings.max_file_bytes, until=until)
+        stat = talk.size, talk.mtime_ns, talk.inode, talk.settled
+        return SourceText(talk.text, talk.hash, talk.line_map, *stat, talk.broken, talk.too_long)
+    note = read_note(file.absolute, str(settings.workspace), settings.max_file_bytes)
+    stat = note.size, note.mtime_ns, note.inode, note.settled
+    return SourceText(note.text, text_hash(note.text), None, *stat)
+
+
+def spans_of(settings: Settings, source: SourceText, max_input_bytes: int | None) -> Iterator[ChunkSpan]:
+    """The text cut as configured; lines are those of the text. A chunk that an embedder would cut at its
+    ``max_input_bytes`` is split there; the parts keep its lines, the smallest range that can be named."""
+    for span in chunker_of(settings.chunking.tokens, settings.chunking.overlap).chunks(source.text):
+        if max_input_bytes is None or len(utf8(span.text)) <= max_input_bytes:
+            yield span
+        else:
+            yield from (replace(span, text=part) for part in split_utf8(span.text, max_input_bytes))
+
+
+def chunk_of(file: MemoryFile, source: SourceText, span: ChunkSpan, space: Space | None) -> StoredChunk:
+    """A span as the index would hold it."""
+    content = text_hash(span.text)
+    first, last = source.line(span.start_line), source.line(span.end_line)
+    model = space.model if space else ""
+    chunk_id = chunk_id_of(file.source, file.path, first, last, content, model)
+    return StoredChunk(chunk_id, file.path, file.source, first, last, content, span.text)
+
+
+def chunks_of(
+    settings: Settings,
+    file: MemoryFile,
+    space: Space | None,
+    max_input_bytes: int | None,
+    partly: PartlyRead | None = None,
+) -> tuple[FileState, list[StoredChunk]]:
+    """A file as the index would hold it. ``partly`` takes what of a transcript is not searched. Raises
+    NoteRefused."""
+    source = read_source(settings, file)
+    if partly is not None:
+        partly.read(file.path, source)
+    chunks = [chunk_of(file, source, span, space) for span in spans_of(settings, source, max_input_bytes)]
+    # A file that changed while it was read keeps the older time, so that the next scan reads it again.
+    checked = time.time_ns() if source.settled else 0
+    stat = source.mtime_ns, source.size, source.inode
+    return FileState(file.path, file.source, source.hash, *stat, checked), chunks

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
-from openclaw_mem_engine.state.processes import is_running
-from openclaw_mem_engine.stores.sqlite.files import has_leftovers
+from openclaw_mem_engine.stores.sqlite.files import has_leftovers, is_running
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -44,10 +43,6 @@ class Owner:
     host: str
     since: float
     what: str
-
-    @staticmethod
-    def this_process(what: str, now: float) -> Owner:
-        return Owner(os.getpid(), _host(), now, what)
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self), sort_keys=True).encode("ascii") + b"\n"
@@ -118,10 +113,7 @@ class SyncLock:
         """Whether another process has taken the lock meanwhile, as after its file was removed by hand, or
         the lock file of a host that did not answer. Long work under the lock checks this before each write;
         one stat."""
-        if self._record is None:
-            return False
-        found = _identity(self.record_path)
-        return found is not None and found != self._record
+        return self._record is not None and _identity(self.record_path) not in (None, self._record)
 
     def owner(self) -> Owner | None:
         """Who holds it, by the record; None when it is free or that is not known."""
@@ -136,8 +128,7 @@ class SyncLock:
         assert self._lock is None, "a lock is taken once"
         began = time.monotonic()
         while not self._try():
-            waited = time.monotonic() - began
-            if waited >= wait_s:
+            if (waited := time.monotonic() - began) >= wait_s:
                 return False
             if cancel is not None and cancel.is_set():
                 raise Cancelled("Waiting for another process was stopped.")
@@ -201,22 +192,19 @@ class SyncLock:
 
         if not self.path.parent.is_dir():  # filelock would make it
             raise _refused(self.path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
-        while True:
-            kind, path = FileLock, self.path
-            if self._soft:
-                kind, path = SoftFileLock, self._held_path
-            try:
-                lock = kind(path, mode=0o600, thread_local=False, fallback_to_soft=False)
-                lock.acquire(blocking=False)
-            except Timeout:
-                return False
-            except OSError as error:
-                if self._soft or error.errno not in _NO_NATIVE_LOCK:
-                    raise _refused(path, error) from error
-                self._soft = True
-            else:
-                self._lock, self._pid = lock, os.getpid()
-                return True
+        kind, path = (SoftFileLock, self._held_path) if self._soft else (FileLock, self.path)
+        try:
+            lock = kind(path, mode=0o600, thread_local=False, fallback_to_soft=False)
+            lock.acquire(blocking=False)
+        except Timeout:
+            return False
+        except OSError as error:
+            if self._soft or error.errno not in _NO_NATIVE_LOCK:
+                raise _refused(path, error) from error
+            self._soft = True
+            return self._try()
+        self._lock, self._pid = lock, os.getpid()
+        return True
 
     def _write_record(self) -> None:
         """Say who holds the lock. On a full disk the lock holds without a record."""
@@ -224,17 +212,15 @@ class SyncLock:
             self.record_path.unlink(missing_ok=True)
             descriptor = os.open(self.record_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(Owner.this_process(self.what, self._clock()).to_json())
+                file.write(Owner(os.getpid(), _host(), self._clock(), self.what).to_json())
             self._record = _identity(self.record_path)
 
 
 def read_owner(path: Path) -> Owner | None:
     """The owner that a record names; None for a file that is missing, empty, half written or foreign."""
-    try:
-        with path.open("rb") as file:
-            return parse_owner(file.read(_MOST_BYTES))
-    except OSError:
-        return None
+    with suppress(OSError), path.open("rb") as file:
+        return parse_owner(file.read(_MOST_BYTES))
+    return None
 
 
 def parse_owner(data: bytes) -> Owner | None:
@@ -248,11 +234,10 @@ def parse_owner(data: bytes) -> Owner | None:
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:
-    try:
+    with suppress(OSError):
         status = path.stat(follow_symlinks=False)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino, status.st_mtime_ns
+        return status.st_dev, status.st_ino, status.st_mtime_ns
+    return None
 
 
 def _refused(path: Path, error: OSError) -> IndexUnavailable:
@@ -268,7 +253,7 @@ def _refused(path: Path, error: OSError) -> IndexUnavailable:
 
 
 def _host() -> str:
-    """The name of this host; without the module ``socket``, whose import takes milliseconds."""
+    """The name of this host, without importing ``socket``."""
     return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
 
 

@@ -14,9 +14,9 @@ from openclaw_mem_engine.model import MemoryFile, SkippedFile, Space, utf8
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
 from openclaw_mem_engine.stores.base import IndexStore
-from openclaw_mem_engine.sync.changes import compared, listed
+from openclaw_mem_engine.sync.changes import listed, scan
+from openclaw_mem_engine.sync.index_update import chunks_of
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncRequest
-from openclaw_mem_engine.sync.source_text import chunks_of
 from openclaw_mem_engine.sync.update import beside_of, fingerprint_of, needs_rebuild
 from openclaw_mem_engine.workspace.opening import NoteRefused
 
@@ -91,13 +91,10 @@ def plan(
         rebuild = "; ".join(present.differences(wanted))
     elif present is not None and request.force:
         rebuild = "asked for"
-    until = (
-        math.inf
-        if request.files_s is None or not store.counts().files
-        else time.monotonic() + request.files_s
-    )
+    bounded = request.files_s is not None and store.counts().files
+    until = time.monotonic() + (request.files_s or 0.0) if bounded else math.inf
     listing = listed(settings)
-    changes, skipped = compared(settings, store, listing, tails=request.tails)
+    changes, skipped = scan(settings, store, listing, tails=request.tails)
     files: list[MemoryFile] = list(changes.changed)
     if rebuild:
         files, skipped = list(listing.files), list(listing.skipped)

@@ -10,8 +10,6 @@ from openclaw_mem_engine.model import Note, SkippedFile
 
 #: Notes of a sync that did not do all that it should have done.
 _INCOMPLETE = ("embedding-failed", "beside-failed")
-
-
 #: How long a sync waits for another process before it gives up, seconds: a first index with a remote provider
 #: may take that long. The wait can be cancelled.
 WAIT_S = 1_800.0
@@ -38,18 +36,13 @@ class SyncRequest:
     files_s: float | None = None
 
     def covers(self, other: SyncRequest) -> bool:
-        """Whether the report of a sync of this request, which has begun, answers the other one too.
-        ``wait_s`` is no part of that: each caller waits by its own limit. A ``verify`` that has begun
-        answers none that was asked for later: a file that it has read may have changed since without a
-        trace."""
+        """Whether the report of a sync of this request, which has begun, answers the other one too. Each
+        caller waits by its own ``wait_s``. A ``verify`` that has begun answers none that was asked for later:
+        a file that it has read may have changed since without a trace."""
         if other.verify or (other.force and not self.force) or (other.tails and not self.tails):
             return False
-        return _lasts(self.budget_s, other.budget_s) and _lasts(self.files_s, other.files_s)
-
-
-def _lasts(time_s: float | None, other_s: float | None) -> bool:
-    """Whether this much time (None: any) is at least as much as the other."""
-    return time_s is None or (other_s is not None and time_s >= other_s)
+        limits = (self.budget_s, other.budget_s), (self.files_s, other.files_s)
+        return all(mine is None or (its is not None and mine >= its) for mine, its in limits)
 
 
 #: Everything that changed, without a limit of time.
@@ -58,15 +51,12 @@ DEFAULT_REQUEST = SyncRequest()
 
 @dataclass(slots=True)
 class SyncReport:
-    """What one sync did. ``embedded`` counts texts sent to the embedder, ``cache_hits`` those it was spared;
-    ``beside`` counts texts embedded for other than the primary space; ``verified`` counts known files that
-    were read to compare them; ``seconds`` is wall time. ``waiting`` are changed or
-    deleted files that were not done when the time of a search was over.
-
-    ``changed`` are the files whose text was indexed. ``refused`` were read, too, and hold no text that can be
-    (binary, not UTF-8). ``removed`` are files that were removed from the index: deleted or excluded now,
-    and those of ``refused`` whose old text was taken out. ``skipped`` is everything that is excluded, also
-    what was excluded before."""
+    """What one sync did. ``embedded`` counts texts sent to the embedder, ``cache_hits`` those it was spared,
+    ``beside`` those embedded for other than the primary space, ``verified`` known files that were read to
+    compare them; ``seconds`` is wall time. ``changed`` are the files whose text was indexed. ``refused`` were
+    read, too, and hold no text that can be (binary, not UTF-8). ``removed`` from the index are files that are
+    deleted or excluded now, and those of ``refused`` whose old text was taken out. ``waiting`` are changed or
+    deleted files for which a search had no time. ``skipped`` is everything that is excluded."""
 
     files: int = 0
     chunks: int = 0

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.chunking import chunker_of
 from openclaw_mem_engine.config.settings import ChunkingSettings, Settings
 from openclaw_mem_engine.errors import Cancelled, ProviderError
-from openclaw_mem_engine.model import Note, Progress, SkippedFile, Space
+from openclaw_mem_engine.model import Note, Progress, Space
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore
 from openclaw_mem_engine.sync.changes import unreadable_now
-from openclaw_mem_engine.sync.embedding import (
-    GROUP_CHUNKS,
-    JOB_CHUNKS,
-    Embedding,
-    OutOfTime,
-    fill_beside,
-    probe,
-)
-from openclaw_mem_engine.sync.index_update import IndexUpdate
+from openclaw_mem_engine.sync.embedding import GROUP_CHUNKS, JOB_CHUNKS, Embedding, OutOfTime, probe
+from openclaw_mem_engine.sync.index_update import IndexUpdate, change_of
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
 
 _STOPPED = "Indexing was stopped; what was finished before is in the index."
@@ -84,15 +77,13 @@ def update(
 
     An index built with other settings (model, chunking, sources), or ``force``, is rebuilt aside and put in
     its path in one step; but never for an embedder that does not answer, which would cost the vectors that
-    are there. What cannot be read just now is carried over from the old index, or a note names it: old chunks
-    fit as long as chunking and model are the same. When the primary embedder fails, files are still indexed
-    for keywords, the report says so, the next sync tries their vectors again, and the fallback makes vectors
-    of its own space meanwhile.
+    are there. What cannot be read just now is carried over from the old index, or a note names it. When the
+    primary embedder fails, files are still indexed for keywords, the report says so, the next sync tries
+    their vectors again, and the fallback makes vectors of its own space meanwhile.
 
-    Notes say what a search that waits for this leaves to ``openclaw-mem index``, and ``SyncReport.waiting``
-    names the files. ``clock`` gives epoch seconds for the time of the sync; times of files are always those
-    of the disk. ``report`` is filled in and returned: with one of their own, callers know after an error how
-    far it came. Raises WorkspaceError, IndexUnavailable, Cancelled.
+    ``clock`` gives epoch seconds for the time of the sync. ``report`` is filled in and returned: with one of
+    their own, callers know after an error how far it came. Raises WorkspaceError, IndexUnavailable,
+    Cancelled.
     """
     start = time.perf_counter()
     wanted = fingerprint_of(settings, embedders.primary)
@@ -147,24 +138,29 @@ class _Update:
         return needs_rebuild(self.present, self.wanted)
 
     @property
-    def _is_quick(self) -> bool:
-        """Whether the primary embedder takes no time worth a limit."""
+    def _budget_s(self) -> float | None:
+        """The limit of embedding, seconds; an embedder that takes no time worth it has none."""
         primary = self.embedders.primary
-        return primary is None or primary.cheap_lines
+        return None if primary is None or primary.cheap_lines else self.request.budget_s
 
     def finish(self, embedding: Embedding, failure: ProviderError | None) -> None:
         """What follows a rebuild or an update in place: notes, the spaces beside the primary one, pruning.
         ``failure`` is why a rebuild did not happen."""
         if self.report.rebuilt and self.is_other:
             differences = "; ".join(self.present.differences(self.wanted))
-            self._note("rebuilt", f"Settings changed ({differences}): the index was rebuilt.", "info")
+            text = f"Settings changed ({differences}): the index was rebuilt."
+            self._note("rebuilt", text, "info")
         self.report.notes += dict.fromkeys(embedding.notes)
         if embedding.failure is not None:
             failure = embedding.failure
             text = f"Embedding failed: {failure} New text is found by keywords; vectors follow when it works."
             self._note_failure(failure, text)
-        if not self.report.waiting:
-            self._fill_beside(primary_failed=failure is not None and not isinstance(failure, OutOfTime))
+        primary_failed = failure is not None and not isinstance(failure, OutOfTime)
+        for embedder in (
+            () if self.report.waiting else beside_of(self.embedders, primary_failed=primary_failed)
+        ):
+            if self.request.budget_s is None or embedder.cheap_lines:
+                self._fill_beside(embedder)
         if self.report.embedded or self.report.beside:
             cache = self.settings.cache
             self.store.prune_cache(cache.max_entries if cache.enabled else 0)
@@ -212,7 +208,7 @@ class _Update:
 
     def _obstacle(self) -> ProviderError | None:
         """Why the index cannot be rebuilt now; None when it can."""
-        if self.is_other and not self._is_quick and self.request.budget_s is not None:
+        if self.is_other and self._budget_s is not None:
             return OutOfTime(_TOO_LONG)
         primary = self.embedders.primary
         if primary is None:
@@ -224,18 +220,30 @@ class _Update:
         return failure
 
     def _carry_over(self, fresh: IndexStore) -> None:
-        """Keep what is known of files that cannot be read now, and note where that does not fit."""
-        kept, lost = carry_over(self.store, fresh, self.report.skipped)
-        if kept:
+        """Copy what the index holds of files that cannot be read now and may be readable later. Only chunks
+        of the same cut and the same vector space fit; a note names the other files. Files of a source that is
+        not wanted any more are neither kept nor lost."""
+        known, there, sources = self.store.files(), fresh.files(), self.wanted.sources
+        missing = [path for path, state in known.items() if path not in there and state.source in sources]
+        states = [known[path] for path in sorted(unreadable_now(missing, self.report.skipped))]
+        if replace(self.present, sources=sources) == self.wanted:
+            for start in range(0, len(states), _TOGETHER):
+                changes = [self._carried(fresh, state) for state in states[start : start + _TOGETHER]]
+                fresh.apply(*changes, built_with=self.wanted)
             counts = fresh.counts()
             self.report.files, self.report.chunks = counts.files, counts.chunks
-        if lost:
+        elif lost := [state.path for state in states if not state.refusal]:
             text = (
                 f"Not found until they can be read: {first_few(lost)}. The index was built anew with other "
                 "settings, into which their old text does not fit. Make them readable, then run "
                 "`openclaw-mem index`."
             )
-            self._note("unreadable-lost", text, "warning")
+            self._note("unreadable-lost", text)
+
+    def _carried(self, fresh: IndexStore, state: FileState) -> FileChange:
+        chunks, space = self.store.chunks_of(state.path), self.wanted.space
+        hashes = {chunk.hash for chunk in chunks} if space.provider != "none" else ()
+        return change_of(state, chunks, fresh.cached_vectors(hashes), space)
 
     def _index_update(
         self, settings: Settings, target: IndexStore, space: Space, embedder: Embedder | None
@@ -248,7 +256,7 @@ class _Update:
             self.progress,
             self.cancel,
             group=JOB_CHUNKS if self.settings.provider.batch.enabled else GROUP_CHUNKS,
-            budget_s=None if self._is_quick else self.request.budget_s,
+            budget_s=self._budget_s,
         )
         primary = self.embedders.primary
         limit = primary.max_input_bytes if primary else None
@@ -256,21 +264,25 @@ class _Update:
             settings, target, embedding, limit, self.progress, self.cancel, self.report, self.clock
         )
 
-    def _fill_beside(self, *, primary_failed: bool) -> None:
-        for embedder in beside_of(self.embedders, primary_failed=primary_failed):
-            if self.request.budget_s is not None and not embedder.cheap_lines:
-                continue
-            made, notes = fill_beside(self.store, embedder, self.progress, self.cancel)
-            self.report.beside += made.embedded
-            self.report.notes += notes
+    def _fill_beside(self, embedder: Embedder) -> None:
+        """Bring the vectors of another than the primary space up to date. A failure is a note: nothing but
+        this space suffers from it."""
+        space = space_of(embedder)
+        made = Embedding(self.store, embedder, space, self.progress, self.cancel)
+        made.catch_up(f"vectors of {space.label}")
+        self.report.beside += made.embedded
+        self.report.notes += made.notes
+        if made.failure is not None:
+            text = f"The vectors of {space.label} are not complete: {made.failure}"
+            self._note("beside-failed", text)
 
     def _note_failure(self, failure: ProviderError, text: str) -> None:
         if isinstance(failure, OutOfTime):
-            self._note("embedding-later", f"{failure} `openclaw-mem index` does the rest.", "warning")
+            self._note("embedding-later", f"{failure} `openclaw-mem index` does the rest.")
         else:
-            self._note("embedding-failed", text, "warning")
+            self._note("embedding-failed", text)
 
-    def _note(self, code: str, text: str, level: Literal["info", "warning"]) -> None:
+    def _note(self, code: str, text: str, level: Literal["info", "warning"] = "warning") -> None:
         self.report.notes.append(Note(code, text, level))
 
 
@@ -281,41 +293,3 @@ def _stopped_as(text: str) -> Iterator[None]:
         yield
     except Cancelled as error:
         raise Cancelled(text) from error
-
-
-class Carried(NamedTuple):
-    """Paths of known files that cannot be read now, in order: those that were ``kept``, and those that are
-    ``lost`` until they can be read, since their chunks were made with other settings."""
-
-    kept: tuple[str, ...]
-    lost: tuple[str, ...]
-
-
-def carry_over(old: IndexStore, fresh: IndexStore, skipped: Iterable[SkippedFile]) -> Carried:
-    """Copy into ``fresh`` what ``old`` holds of files that are among the ``skipped`` and may be readable
-    later.
-
-    Only chunks of the same cut and the same vector space fit into it. Files of a source that is not wanted
-    any more are neither kept nor lost. Raises IndexUnavailable.
-    """
-    present, wanted = old.fingerprint(), fresh.fingerprint()
-    if present is None or wanted is None:
-        return Carried((), ())
-    known, there = old.files(), fresh.files()
-    missing = [path for path, state in known.items() if path not in there and state.source in wanted.sources]
-    states = [known[path] for path in sorted(unreadable_now(missing, skipped))]
-    if replace(present, sources=wanted.sources) != wanted:
-        return Carried((), tuple(state.path for state in states if not state.refusal))
-    for start in range(0, len(states), _TOGETHER):
-        changes = [_change(old, fresh, state, wanted) for state in states[start : start + _TOGETHER]]
-        fresh.apply(*changes, built_with=wanted)
-    return Carried(tuple(state.path for state in states), ())
-
-
-def _change(old: IndexStore, fresh: IndexStore, state: FileState, wanted: Fingerprint) -> FileChange:
-    chunks = old.chunks_of(state.path)
-    if wanted.space.provider == "none":
-        return FileChange(state, chunks, [None] * len(chunks))
-    vectors = fresh.cached_vectors({chunk.hash for chunk in chunks})
-    awaited = any(chunk.hash not in vectors for chunk in chunks)
-    return FileChange(state, chunks, [vectors.get(chunk.hash) for chunk in chunks], awaited)

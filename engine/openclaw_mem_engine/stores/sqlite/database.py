@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, IndexLocked, IndexUnavailable
-from openclaw_mem_engine.state.schema import immediate
+from openclaw_mem_engine.state.database import immediate
 from openclaw_mem_engine.stores.sqlite.files import make_folder
 
 #: How long a writer waits for another process before it says so, milliseconds.

@@ -12,7 +12,6 @@ from pathlib import Path
 from secrets import token_hex
 
 from openclaw_mem_engine.errors import IndexUnavailable
-from openclaw_mem_engine.state.processes import is_running
 
 #: A rebuild needs room for the new index next to the old one, and for the log through which it is copied.
 _ROOM_FACTOR = 2
@@ -130,3 +129,16 @@ def unreachable(path: Path, error: OSError) -> str:
         f"{path} cannot be used ({error.strerror}). Check its permissions and its folder's, or set "
         "OPENCLAW_MEM_HOME to a folder of yours."
     )
+
+
+def is_running(pid: int) -> bool | None:
+    """Whether a process of this machine has this number; None on Windows, where asking would end it."""
+    if os.name == "nt":
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
