@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import fields
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.answer import Answer
+from openclaw_mem_engine.answer import Answer, configured_knobs
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.configured import configured_knobs
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.health import Health
+from openclaw_mem_engine.health import Health, Status
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.providers.faults import check_faults
@@ -21,9 +21,14 @@ from openclaw_mem_engine.providers.provider_state import ProviderState
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.retrieval import open_backend
-from openclaw_mem_engine.retrieval.base import PRUNE_WAIT_S, Backend, BackendContext, Capabilities
-from openclaw_mem_engine.status import IndexStatus, Status
+from openclaw_mem_engine.retrieval import (
+    PRUNE_WAIT_S,
+    Backend,
+    BackendContext,
+    Capabilities,
+    IndexStatus,
+    open_backend,
+)
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.follow import Follower, FollowEvent, FollowSync
 from openclaw_mem_engine.sync.plan import Plan
@@ -184,23 +189,14 @@ class Memory:
         """Sizes, capabilities, freshness and everything that is not as it should be."""
         found = self._backend.status()
         chain = self._chain(found)
+        sizes = {field.name: getattr(found, field.name) for field in fields(found)}
         return Status(
+            **sizes,
             agent=self.settings.agent,
             workspace=str(self.settings.workspace),
             backend=self._backend.name,
-            provider=found.provider,
             requested_provider=self.settings.provider.provider,
-            model=found.model,
-            languages=found.languages,
             profile=self.knobs.profile,
-            files=found.files,
-            chunks=found.chunks,
-            vectors=found.vectors,
-            cached=found.cached,
-            index_path=found.index_path,
-            index_bytes=found.index_bytes,
-            full_text=found.full_text,
-            vector_search=found.vector_search,
             fallback=_fallback_of(chain),
             freshness=self.freshness(),
             notes=(*self.settings.warnings, *self.notes),

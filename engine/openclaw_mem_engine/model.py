@@ -107,6 +107,11 @@ def utf8(text: str) -> bytes:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")
 
 
+def utf16_length(text: str) -> int:
+    """The length of a text in UTF-16 code units; a lone surrogate counts one."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
 def snippet_of(text: str, limit: int = SNIPPET_UNITS) -> str:
     """The first ``limit`` UTF-16 units of a text, one fewer where the cut would split a surrogate pair."""
     if len(text) <= limit // 2:

@@ -15,8 +15,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, PathRefused, UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.trace import recompute
-from openclaw_mem_engine.retrieval import BACKENDS
-from openclaw_mem_engine.retrieval.base import Backend, Capabilities
+from openclaw_mem_engine.retrieval import BACKENDS, Backend, Capabilities
 from openclaw_mem_engine.stores.findings import DoctorReport
 from support.memories import settings_for, write_notes
 

@@ -26,14 +26,13 @@ from openclaw_mem_tui.memory_thread import Side, Unexpected, call
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.health import Health
+    from openclaw_mem_engine.health import Health, Status
+    from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
-    from openclaw_mem_engine.inspection.file_list import Overview
     from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.providers.provider_state import ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
     from openclaw_mem_engine.state.events import Event
-    from openclaw_mem_engine.status import Status
     from openclaw_mem_engine.stores.base import CacheSize
     from openclaw_mem_engine.stores.findings import DoctorReport as Report
     from openclaw_mem_engine.sync.follow import FollowEvent, SyncTrigger

@@ -16,7 +16,8 @@ from operator import add
 from typing import ClassVar
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import ChunkSpan
+from openclaw_mem_engine.model import ChunkSpan, utf16_length
+from openclaw_mem_engine.sanitize import WHITE
 
 DEFAULT_TOKENS = 400
 DEFAULT_OVERLAP = 80
@@ -25,14 +26,6 @@ DEFAULT_OVERLAP = 80
 UNITS_PER_TOKEN = 4
 #: A chunk may always hold this many units, however few tokens were asked for.
 SMALLEST_LIMIT = 32
-
-#: What counts as blank at the ends of a text: white space and line ends of ECMAScript. It differs from
-#: ``str.strip()`` by U+FEFF (blank here) and by U+001C-U+001F and U+0085 (not blank here).
-_BLANK = (
-    "\t\n\v\f\r \u00a0\u1680"
-    "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000\ufeff"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +64,7 @@ def chunk_lines(text: str, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_
 
 def is_blank(text: str) -> bool:
     """Whether a text is empty or all white space (a byte order mark counts as white space)."""
-    return not text.strip(_BLANK)
-
-
-def utf16_length(text: str) -> int:
-    """The length of a text in UTF-16 code units; a lone surrogate counts one."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+    return not text.strip(WHITE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def run(arguments: Namespace) -> int:
         out_bytes(os.fsencode(workspace) + b"\n")
         return 0
     from openclaw_mem_engine.demo import load_queries
-    from openclaw_mem_engine.demo.shifting import shift_days_for
+    from openclaw_mem_engine.demo.workspace import shift_days_for
 
     settings = demo_settings(workspace, data_dir)
     lessons = load_queries(shift_days_for(today)).suggested

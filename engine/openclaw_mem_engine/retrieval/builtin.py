@@ -14,11 +14,10 @@ from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
-from openclaw_mem_engine.retrieval.base import PRUNE_WAIT_S, BackendContext, Capabilities
+from openclaw_mem_engine.retrieval import PRUNE_WAIT_S, BackendContext, Capabilities, IndexStatus
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder
 from openclaw_mem_engine.retrieval.freshness import FreshnessTracker, note_staleness
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
-from openclaw_mem_engine.status import IndexStatus
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore, StoredChunk
 from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
@@ -32,8 +31,8 @@ from openclaw_mem_engine.workspace.reading import get_excerpt
 from openclaw_mem_engine.workspace.rules import note_date
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
-    from openclaw_mem_engine.inspection.file_list import Overview
     from openclaw_mem_engine.stores.findings import DoctorReport
 
 
@@ -51,7 +50,7 @@ def open_backend(context: BackendContext) -> BuiltinBackend:
 
 
 class BuiltinBackend:
-    """Retrieves from an :class:`IndexStore` (contract: ``retrieval.base.Backend``). Thread-safe. ``clock``
+    """Retrieves from an :class:`IndexStore` (contract: ``retrieval.Backend``). Thread-safe. ``clock``
     gives epoch seconds; ``notes`` gives what else makes every answer less than it could be. The caller closes
     embedders and journal."""
 
@@ -160,7 +159,7 @@ class BuiltinBackend:
 
     def files(self) -> Overview:
         """Each file compared with the disk, and what the index was made with. Raises WorkspaceError."""
-        from openclaw_mem_engine.inspection.file_list import overview
+        from openclaw_mem_engine.inspection import overview
 
         freshness, changes, skipped = self._freshness.look()
         return overview(self.settings, self.store, self.embedders.primary, freshness, changes, skipped)
@@ -175,15 +174,15 @@ class BuiltinBackend:
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
     ) -> DoctorReport:
         """Run every check of the doctor."""
-        from openclaw_mem_engine.doctor.examination import examine
+        from openclaw_mem_engine.doctor import examine
 
         return examine(self.settings, self.embedders, deep=deep, progress=progress, cancel=cancel)
 
     def repair(
         self, report: DoctorReport, progress: Progress | None = None, cancel: CancelToken | None = None
     ) -> tuple[list[str], DoctorReport | None]:
-        """Repair what can be repaired and examine again (see ``doctor.examination.repair``)."""
-        from openclaw_mem_engine.doctor.examination import repair
+        """Repair what can be repaired and examine again (see ``doctor.repair``)."""
+        from openclaw_mem_engine.doctor import repair
 
         return repair(self.settings, self.embedders, self.journal, report, progress, cancel)
 

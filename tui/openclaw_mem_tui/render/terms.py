@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openclaw_mem_engine.matches import Matches
+from openclaw_mem_engine.answer import Matches
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_tui.render.format import crop, inert_lines
 from openclaw_mem_tui.render.spans import Line, Span, slice_of

@@ -19,7 +19,7 @@ from openclaw_mem_tui.widgets.panes import Pane
 from openclaw_mem_tui.widgets.table import Table
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_list import FileRow
+    from openclaw_mem_engine.inspection import FileRow
 
 #: So many files are offered to pick from at once.
 _PICKED = 200

@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
-from openclaw_mem_engine.inspection.file_list import FILE_STATES, FileRow
+from openclaw_mem_engine.inspection import FILE_STATES, FileRow
 from openclaw_mem_tui.presenter import Desk
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_list import Overview
+    from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.state.events import Event
     from openclaw_mem_engine.stores.findings import Check, Finding
     from openclaw_mem_engine.stores.findings import DoctorReport as Report

@@ -9,7 +9,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, labelled, line
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_list import FileRow, FileState
+    from openclaw_mem_engine.inspection import FileRow, FileState
 
 #: Mark, words and role of each standing: never told by colour alone.
 _STANDINGS: dict[FileState, tuple[str, str, str]] = {

@@ -10,7 +10,7 @@ from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapp
 from openclaw_mem_tui.render.status import SPINNER, Activity, doing
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.inspection.file_list import FileState, Overview
+    from openclaw_mem_engine.inspection import FileState, Overview
     from openclaw_mem_engine.stores.base import Fingerprint
 
 _LABEL = 9
