@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from openclaw_mem_engine.model import as_json
 from openclaw_mem_engine.retrieval import IndexStatus
 
 if TYPE_CHECKING:
@@ -77,26 +78,4 @@ class Status(IndexStatus):
 
     def to_dict(self) -> dict[str, Any]:
         """The stable answer of ``openclaw-mem status --json``."""
-        return {
-            "agent": self.agent,
-            "workspace": self.workspace,
-            "backend": self.backend,
-            "provider": self.provider,
-            "requestedProvider": self.requested_provider,
-            "model": self.model,
-            "languages": self.languages,
-            "profile": self.profile,
-            "files": self.files,
-            "chunks": self.chunks,
-            "vectors": self.vectors,
-            "cache": self.cached,
-            "indexPath": self.index_path,
-            "indexBytes": self.index_bytes,
-            "fullText": self.full_text,
-            "vectorSearch": self.vector_search,
-            "fallback": self.fallback.to_dict() if self.fallback else None,
-            "freshness": self.freshness.to_dict(),
-            "notes": [note.to_dict() for note in self.notes],
-            "chain": [link.to_dict() for link in self.chain],
-            "usage": [day.to_dict() for day in self.usage],
-        }
+        return as_json(self, cached="cache", spaces="")

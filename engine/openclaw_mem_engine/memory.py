@@ -67,9 +67,9 @@ class Memory:
         resident: bool = False,
         faults: frozenset[str] = frozenset(),
     ) -> Memory:
-        """Open the index (made empty when there is none). ``clock`` gives epoch seconds for decay and for
-        the records of the providers; ``resident`` keeps vectors in memory and compares all vector spaces of
-        the index in each search, for the workbench; ``faults`` (see ``providers.faults``) are simulated.
+        """Open the index (made empty when there is none). ``clock`` gives epoch seconds; ``resident`` keeps
+        vectors in memory and compares all vector spaces in each search; ``faults`` (see ``providers.faults``)
+        are simulated.
 
         Raises ConfigError or UsageError for settings that cannot be used, IndexUnavailable.
         """
@@ -115,12 +115,9 @@ class Memory:
         at_start: bool = True,
     ) -> None:
         """Keep the index up to date until ``stop`` is set: sync at the start (``at_start``), after changes on
-        disk, by the configured interval, and again after a failure. Blocks all that time.
-
-        ``on_event`` is called in this thread; what it raises ends this call. A sync that fails is an event
-        and is tried again. ``sync`` replaces the plain ``Memory.sync``, for callers who add to it. Raises
-        UsageError for a memory with faults.
-        """
+        disk, by the configured interval, and again after a failure. Blocks all that time. ``on_event`` is
+        called in this thread; what it raises ends this call. ``sync`` replaces the plain ``Memory.sync``.
+        Raises UsageError for a memory with faults."""
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: follow it without them.")
         plain: FollowSync = lambda _trigger, progress: self.sync(progress=progress, cancel=stop)  # noqa: E731
@@ -215,7 +212,7 @@ class Memory:
         return _fallback_of(self.chain())
 
     @property
-    def places(self) -> tuple[str, ...]:
+    def hosts(self) -> tuple[str, ...]:
         """The hosts that note text may be sent to; empty when it stays on this machine."""
         if not self.capabilities.providers:
             return ()
@@ -269,5 +266,5 @@ def _fallback_of(links: tuple[ProviderState, ...]) -> Fallback | None:
     if primary is None or primary.state == "serving":
         return None
     serving = next((link for link in links if link.state == "serving"), None)
-    served = "nobody" if serving is None else serving.space or serving.name
+    served = "nothing" if serving is None else serving.space or serving.name
     return Fallback(primary.name, primary.why, served, primary.since, primary.next_retry)

@@ -125,7 +125,7 @@ def test_paths_and_state(memory: Memory) -> None:
 
 def test_providers_are_only_shown_when_they_are_asked(memory: Memory) -> None:
     assert bool(memory.chain()) == memory.capabilities.providers
-    assert memory.fallback() is None and memory.places == ()
+    assert memory.fallback() is None and memory.hosts == ()
 
 
 def test_the_event_log_does_not_depend_on_the_backend(memory: Memory) -> None:

@@ -142,7 +142,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         assert screen.lab.view.trace is not None and not screen.lab.view.trace.returned
         assert "returned by the healthy run, not now" in screen.hits.text
         assert "No candidate list could be made" in screen.hits.text
-        assert "nobody answers" in screen.status_line.text and screen.funnel.text.startswith(" fused 0")
+        assert "nothing answers" in screen.status_line.text and screen.funnel.text.startswith(" fused 0")
         row = screen.hits.selected
         assert row is not None and row.outcome.stage == "gone" and "no leg that ran" in screen.waterfall.text
         assert "restore" in screen.preview.text.lower(), "the text of a hit that is gone can be read"

@@ -49,15 +49,12 @@ def chunk_lines(text: str, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_
 
     ``tokens`` (>= 1) sets the size: a chunk holds at most ``max(32, tokens * 4)`` UTF-16 units, one for the
     end of each line included. ``overlap`` (clamped to 0 .. tokens - 1) sets how much of the end of a chunk
-    the next one repeats: whole lines, until they make ``overlap * 4`` units. The first new line after the
-    repeated ones is taken whatever it measures, so a chunk of very long lines can
-    reach twice its size and ``overlap * 4`` more.
+    the next one repeats: whole lines, until they make ``overlap * 4`` units. The first new line after them is
+    always taken, so a chunk of very long lines can reach twice its size and ``overlap * 4`` more.
 
-    Lines end at ``\\n`` only: a carriage return belongs to its line, as does a byte order mark. A line
-    longer than a chunk is cut into pieces which all carry its number and are joined by ``\\n`` when two
-    share a chunk.
-
-    Raises ``UsageError`` when ``tokens`` is below 1 or when either number is not an integer.
+    Lines end at ``\\n`` only. A line longer than a chunk is cut into pieces which all carry its number and
+    are joined by ``\\n`` when two share a chunk. Raises ``UsageError`` when ``tokens`` is below 1 or when
+    either number is not an integer.
     """
     return list(_spans(text, tokens, overlap))
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.model import Freshness, MemoryFile, SkippedFile, Source
+from openclaw_mem_engine.model import Freshness, MemoryFile, SkippedFile, Source, as_json
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.stores.base import Capabilities, Counts, Fingerprint, IndexStore, SpaceSize
 from openclaw_mem_engine.stores.base import FileState as IndexedFile
@@ -49,17 +49,7 @@ class FileRow:
         return self.size - self.indexed_size
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "path": self.path,
-            "source": self.source,
-            "standing": self.state,
-            "chunks": self.chunks,
-            "size": self.size,
-            "indexedSize": self.indexed_size,
-            "mtime": self.mtime,
-            "hash": self.hash,
-            "why": self.why,
-        }
+        return as_json(self, state="standing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,28 +142,15 @@ def _grown(settings: Settings, row: FileRow) -> FileRow:
 
 def _changed(file: MemoryFile, known: IndexedFile | None, chunks: dict[str, int]) -> FileRow:
     """A file on disk that the next sync reads; ``known`` is what the index holds of it."""
-    return FileRow(
-        file.path,
-        file.source,
-        "new" if known is None else "changed",
-        chunks.get(file.path, 0),
-        file.size,
-        None if known is None else known.size,
-        file.mtime_ns / 1e9,
-        "" if known is None else known.hash,
-    )
+    number, mtime = chunks.get(file.path, 0), file.mtime_ns / 1e9
+    if known is None:
+        return FileRow(file.path, file.source, "new", number, file.size, None, mtime)
+    return FileRow(file.path, file.source, "changed", number, file.size, known.size, mtime, known.hash)
 
 
 def _indexed(file: IndexedFile, state: FileState, chunks: dict[str, int]) -> FileRow:
     """A file as the index knows it."""
+    number, mtime = chunks.get(file.path, 0), file.mtime_ns / 1e9
     return FileRow(
-        file.path,
-        file.source,
-        state,
-        chunks.get(file.path, 0),
-        file.size,
-        file.size,
-        file.mtime_ns / 1e9,
-        file.hash,
-        file.refusal,
+        file.path, file.source, state, number, file.size, file.size, mtime, file.hash, file.refusal
     )

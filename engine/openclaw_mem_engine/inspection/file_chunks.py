@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import MemoryFile, Source, utf16_length
+from openclaw_mem_engine.model import MemoryFile, Source, as_json, utf16_length
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
 from openclaw_mem_engine.sync.changes import awaits_more, listed
@@ -65,18 +65,9 @@ class Piece:
         return -(-self.shared_units // UNITS_PER_TOKEN)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "chunkId": self.chunk_id,
-            "startLine": self.start_line,
-            "endLine": self.end_line,
-            "units": self.units,
-            "tokens": self.tokens,
-            "sharedLines": 0 if self.partial else self.shared,
-            "overlapTokens": self.overlap,
-            "partial": self.partial,
-            "keyword": self.keyword,
-            "embedded": self.embedded,
-        }
+        lines = 0 if self.partial else self.shared
+        more = {"tokens": self.tokens, "sharedLines": lines, "overlapTokens": self.overlap}
+        return as_json(self, first="", last="", shared="", shared_units="", text="") | more
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +87,7 @@ class Anatomy:
 
     def to_dict(self) -> dict[str, Any]:
         """The stable answer of ``openclaw-mem chunks --json``."""
-        return {
-            "path": self.path,
-            "source": self.source,
-            "state": self.state,
-            "chunkTokens": self.chunk_tokens,
-            "chunkOverlap": self.chunk_overlap,
-            "stored": self.stored,
-            "chunks": [piece.to_dict() for piece in self.pieces],
-            "why": self.why,
-        }
+        return as_json(self, lines="", pieces="chunks")
 
 
 def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, path: str) -> Anatomy:

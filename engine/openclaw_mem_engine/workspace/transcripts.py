@@ -1,9 +1,8 @@
 """The conversation in a session transcript as text with its line numbers.
 
-A transcript is a ``.jsonl`` file that another program appends to while we read. So only whole lines are
-taken, whatever is no JSON is left out and counted, and no more than one line and the conversation itself is
-ever held in memory. Of a conversation without end the first part is taken. Everything that looks like a
-secret is masked before the text leaves this module.
+A transcript is a ``.jsonl`` file that another program appends to while we read. Only whole lines are taken;
+what is no JSON is excluded and counted; at most one line and the conversation itself are held in memory, and
+of a conversation over the limit only the first part. Everything that looks like a secret is masked.
 """
 
 # Paths are strings here, as in the listing of notes.
@@ -27,7 +26,7 @@ from openclaw_mem_engine.workspace.opening import NoteRefused, open_file, refusa
 
 #: No conversation is this large; what is would be read for minutes.
 MAX_TRANSCRIPT_BYTES = 2**30
-#: No message is this long; a line that is holds no talk (or is there to fill memory).
+#: A longer line is no message.
 MAX_LINE_BYTES = 8 * 2**20
 #: The most text of one conversation; of a longer one the beginning is taken.
 MAX_TEXT_BYTES = 10 * 2**20
@@ -88,10 +87,8 @@ def read_transcript(
     """Read a listed transcript; of one that grows meanwhile, what was there at the beginning.
 
     The last line counts when it ends, or is JSON without its end; else its writer has not finished it.
-    ``max_bytes`` limits the text of the conversation, not the file: tool output and pictures are not kept.
-    Of a longer conversation so much is taken from its beginning, and what follows is not read: it may grow,
-    and what is taken of it stays the same. ``until`` takes the first bytes of the file alone, to compare them
-    with what was read before.
+    ``max_bytes`` limits the text of the conversation, not the file; what follows is not read. ``until`` takes
+    only the first bytes of the file, to compare them with what was read before.
 
     Raises ``NoteRefused`` with kind link (it or its folder), not-regular, too-large, unreadable or missing.
     """
@@ -123,7 +120,7 @@ def read_transcript(
     )
 
 
-# Most transcripts are of sessions that ended with a short tail: it is not read again at every look.
+# Most transcripts are of sessions that ended with a short tail: it is not read again by every scan.
 @lru_cache(maxsize=4096)
 def growth_of(file: MemoryFile, start: int, enough: Growth) -> Growth:
     """Whole lines of a listed transcript after its first ``start`` bytes. Counting stops when there are

@@ -132,7 +132,7 @@ def served(pool: Pool) -> str:
     """``keywords answer``, ``vectors of static-minilm answer``."""
     if pool.fallback is not None:
         return pool.fallback.who
-    return "keywords answer" if pool.first("lexical") is not None else "nobody answers"
+    return "keywords answer" if pool.first("lexical") is not None else "nothing answers"
 
 
 def reason(pool: Pool) -> str:
