@@ -24,7 +24,7 @@ from _bench import print_table, scratch, settings_for
 
 from openclaw_mem_engine.answer import Hit
 from openclaw_mem_engine.demo import JudgedQuery, load_queries, write_demo
-from openclaw_mem_engine.demo.shifting import shift_days_for
+from openclaw_mem_engine.demo.workspace import shift_days_for
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH, Knobs
 

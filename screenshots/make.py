@@ -25,14 +25,13 @@ os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.demo import load_queries, write_demo
-from openclaw_mem_engine.health import Health
+from openclaw_mem_engine.health import Health, Status
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.factory import ProviderState
 from openclaw_mem_engine.ranking import state as ranking_state
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.status import Status
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.lessons import DemoGuide
@@ -40,7 +39,7 @@ from openclaw_mem_tui.features.search.lessons import DemoGuide
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
-    from openclaw_mem_engine.inspection.file_list import Overview
+    from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.state.events import Event
     from openclaw_mem_engine.stores.findings import DoctorReport
 

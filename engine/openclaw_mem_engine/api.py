@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Answer as Answer
     from openclaw_mem_engine.answer import Hit as Hit
+    from openclaw_mem_engine.answer import Matches as Matches
     from openclaw_mem_engine.cancellation import CancelToken as CancelToken
     from openclaw_mem_engine.config.load import load_settings as load_settings
     from openclaw_mem_engine.config.settings import Origin as Origin
@@ -28,14 +29,14 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.errors import WorkspaceError as WorkspaceError
     from openclaw_mem_engine.explain import trace_markdown as trace_markdown
     from openclaw_mem_engine.health import Health as Health
+    from openclaw_mem_engine.health import Status as Status
+    from openclaw_mem_engine.inspection import FILE_STATES as FILE_STATES
+    from openclaw_mem_engine.inspection import FileRow as FileRow
+    from openclaw_mem_engine.inspection import FileState as FileState
+    from openclaw_mem_engine.inspection import Overview as Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy as Anatomy
     from openclaw_mem_engine.inspection.file_chunks import AnatomyState as AnatomyState
     from openclaw_mem_engine.inspection.file_chunks import Piece as Piece
-    from openclaw_mem_engine.inspection.file_list import FILE_STATES as FILE_STATES
-    from openclaw_mem_engine.inspection.file_list import FileRow as FileRow
-    from openclaw_mem_engine.inspection.file_list import FileState as FileState
-    from openclaw_mem_engine.inspection.file_list import Overview as Overview
-    from openclaw_mem_engine.matches import Matches as Matches
     from openclaw_mem_engine.memory import Memory as Memory
     from openclaw_mem_engine.model import Excerpt as Excerpt
     from openclaw_mem_engine.model import Fallback as Fallback
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sanitize import visible as visible
     from openclaw_mem_engine.state.events import Event as Event
     from openclaw_mem_engine.state.events import EventKind as EventKind
-    from openclaw_mem_engine.status import Status as Status
     from openclaw_mem_engine.stores.base import CacheSize as CacheSize
     from openclaw_mem_engine.stores.base import Fingerprint as Fingerprint
     from openclaw_mem_engine.stores.findings import INDEX as INDEX
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
 
 #: Module below ``openclaw_mem_engine`` to the public names that it defines.
 _NAMES = {
-    "answer": "Answer Hit",
+    "answer": "Answer Hit Matches",
     "cancellation": "CancelToken",
     "config.load": "load_settings",
     "config.settings": "Settings Origin",
@@ -98,10 +98,9 @@ _NAMES = {
     "errors": "Cancelled ConfigError IndexDamaged IndexLocked IndexUnavailable OpenClawMemError"
     " PathRefused ProviderError UsageError WorkspaceError",
     "explain": "trace_markdown",
-    "health": "Health",
+    "health": "Health Status",
     "inspection.file_chunks": "Anatomy AnatomyState Piece",
-    "inspection.file_list": "FILE_STATES FileRow FileState Overview",
-    "matches": "Matches",
+    "inspection": "FILE_STATES FileRow FileState Overview",
     "memory": "Memory",
     "model": "Excerpt Fallback Freshness Note Progress SkippedFile",
     "providers.faults": "FAULTS",
@@ -115,7 +114,6 @@ _NAMES = {
     "ranking.trace": "Operand Outcome Row Stage Trace recompute",
     "sanitize": "visible",
     "state.events": "Event EventKind",
-    "status": "Status",
     "stores.base": "CacheSize Fingerprint",
     "stores.findings": "INDEX REBUILD VERIFY Check Finding DoctorReport",
     "sync.plan": "Plan PlannedSpace",

@@ -54,8 +54,8 @@ class IndexLocked(IndexUnavailable):
 
 
 class IndexChanged(IndexUnavailable):
-    """Another process has rebuilt the index with other settings meanwhile, or has taken it away: what was
-    prepared for the old one does not fit, or would be found by nobody."""
+    """Another process has rebuilt the index with other settings meanwhile, or has removed it: what was
+    prepared for the old one does not fit."""
 
 
 class ProviderError(OpenClawMemError):

@@ -137,8 +137,7 @@ def trace_markdown(answer: Answer) -> str:
 def _document(answer: Answer) -> Iterator[str]:
     trace, pool = answer.trace, answer.pool
     knobs, digits = trace.knobs, digits_of(trace.knobs)
-    yield f"# Search: {inline(trace.query)}"
-    yield ""
+    yield from (f"# Search: {inline(trace.query)}", "")
     yield f"- profile: {knobs.profile}"
     yield f"- provider: {pool.provider} {pool.model}".rstrip()
     yield f"- backend: {pool.backend}"
@@ -146,44 +145,30 @@ def _document(answer: Answer) -> Iterator[str]:
         yield f"- index: {pool.freshness.state}, generation {pool.freshness.generation}"
     for note in trace.notes:
         yield f"- {note.level}: {plain(note.text)}"
-    yield ""
-    yield "## Stages"
-    yield ""
-    yield "| stage | in | out | formula | effect |"
-    yield "| --- | ---: | ---: | --- | --- |"
+    yield from ("", "## Stages", "")
+    yield from ("| stage | in | out | formula | effect |", "| --- | ---: | ---: | --- | --- |")
     for stage in trace.stages:
         formula = plain(stage_formula(stage))
         yield f"| {stage.name} | {stage.entered} | {stage.left} | {formula} | {stage_effect(stage)} |"
-    yield ""
-    yield f"## Returned ({len(trace.returned)})"
+    yield from ("", f"## Returned ({len(trace.returned)})")
     for hit, row in zip(answer.hits, trace.returned, strict=True):
-        yield ""
         rescued = ", kept by keyword rescue" if hit.rescued else ""
-        yield f"### {hit.rank}. {inline(row.location)} · {hit.score:.{digits}f}{rescued}"
-        yield ""
-        yield plain(arithmetic(row, knobs))
-        if row.diversity is not None:
-            yield ""
-            yield plain(diversity(row, knobs))
-        if beside := other_vectors(row, trace):
-            yield ""
-            yield plain(beside)
-        yield ""
-        yield from fenced(hit.to_dict()["snippet"])
-    yield ""
+        yield from ("", f"### {hit.rank}. {inline(row.location)} · {hit.score:.{digits}f}{rescued}")
+        yield from ("", plain(arithmetic(row, knobs)))
+        for more in (diversity(row, knobs), other_vectors(row, trace)):
+            if more:
+                yield from ("", plain(more))
+        yield from ("", *fenced(hit.to_dict()["snippet"]))
     dropped = trace.dropped
-    yield f"## Not returned ({len(dropped)})"
-    yield ""
+    yield from ("", f"## Not returned ({len(dropped)})", "")
     if dropped:
-        yield "| score | passage | stage | reason |"
-        yield "| ---: | --- | --- | --- |"
+        yield from ("| score | passage | stage | reason |", "| ---: | --- | --- | --- |")
     for row in dropped[:DROPPED_LISTED]:
         score = "" if row.final is None else f"{row.final:.{digits}f}"
         reason = plain(row.outcome.reason or "")
         yield f"| {score} | {plain(row.location)} | {row.outcome.stage} | {reason} |"
     if len(dropped) > DROPPED_LISTED:
-        yield ""
-        yield f"{len(dropped) - DROPPED_LISTED} more."
+        yield from ("", f"{len(dropped) - DROPPED_LISTED} more.")
 
 
 # -- foreign text inside Markdown ---------------------------------------------------------------------------

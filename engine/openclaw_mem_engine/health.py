@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from openclaw_mem_engine.model import as_json
+from openclaw_mem_engine.retrieval import IndexStatus
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
-    from openclaw_mem_engine.inspection.file_list import Overview
-    from openclaw_mem_engine.model import Progress
-    from openclaw_mem_engine.retrieval.base import Backend
+    from openclaw_mem_engine.model import Fallback, Freshness, Note, Progress
+    from openclaw_mem_engine.providers.factory import ProviderState
+    from openclaw_mem_engine.providers.records import DayUsage
+    from openclaw_mem_engine.retrieval import Backend
     from openclaw_mem_engine.state.events import Event
     from openclaw_mem_engine.stores.findings import DoctorReport
     from openclaw_mem_engine.sync.events import Journal
@@ -43,7 +49,7 @@ class Health:
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
     ) -> DoctorReport:
-        """Run every check of the doctor (see ``doctor.examination.examine``). Raises Cancelled."""
+        """Run every check of the doctor (see ``doctor.examine``). Raises Cancelled."""
         return self._backend.examine(progress, cancel, deep=deep)
 
     def repair(
@@ -53,3 +59,23 @@ class Health:
         that examination was stopped. Raises SyncBusy, and Cancelled when it was stopped before anything was
         done."""
         return self._backend.repair(report, progress, cancel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status(IndexStatus):
+    """What is configured, what there is, and what is not as it should be."""
+
+    agent: str
+    workspace: str
+    backend: str
+    requested_provider: str
+    profile: str
+    fallback: Fallback | None
+    freshness: Freshness
+    notes: tuple[Note, ...]
+    chain: tuple[ProviderState, ...] = ()
+    usage: tuple[DayUsage, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable answer of ``openclaw-mem status --json``."""
+        return as_json(self, cached="cache", spaces="")

@@ -5,24 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import fields
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.answer import Answer
+from openclaw_mem_engine.answer import Answer, configured_knobs
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.configured import configured_knobs
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.health import Health
+from openclaw_mem_engine.health import Health, Status
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.providers.factory import ProviderSet, ProviderState
 from openclaw_mem_engine.providers.faults import check_faults
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.retrieval import open_backend
-from openclaw_mem_engine.retrieval.base import PRUNE_WAIT_S, Backend, BackendContext, Capabilities
-from openclaw_mem_engine.status import IndexStatus, Status
+from openclaw_mem_engine.retrieval import (
+    PRUNE_WAIT_S,
+    Backend,
+    BackendContext,
+    Capabilities,
+    IndexStatus,
+    open_backend,
+)
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.follow import Follower, FollowEvent, FollowSync
 from openclaw_mem_engine.sync.plan import Plan
@@ -61,9 +66,9 @@ class Memory:
         resident: bool = False,
         faults: frozenset[str] = frozenset(),
     ) -> Memory:
-        """Open the index (made empty when there is none). ``clock`` gives epoch seconds for decay and for
-        the records of the providers; ``resident`` keeps vectors in memory and compares all vector spaces of
-        the index in each search, for the workbench; ``faults`` (see ``providers.faults``) are simulated.
+        """Open the index (made empty when there is none). ``clock`` gives epoch seconds; ``resident`` keeps
+        vectors in memory and compares all vector spaces in each search; ``faults`` (see ``providers.faults``)
+        are simulated.
 
         Raises ConfigError or UsageError for settings that cannot be used, IndexUnavailable.
         """
@@ -109,12 +114,9 @@ class Memory:
         at_start: bool = True,
     ) -> None:
         """Keep the index up to date until ``stop`` is set: sync at the start (``at_start``), after changes on
-        disk, by the configured interval, and again after a failure. Blocks all that time.
-
-        ``on_event`` is called in this thread; what it raises ends this call. A sync that fails is an event
-        and is tried again. ``sync`` replaces the plain ``Memory.sync``, for callers who add to it. Raises
-        UsageError for a memory with faults.
-        """
+        disk, by the configured interval, and again after a failure. Blocks all that time. ``on_event`` is
+        called in this thread; what it raises ends this call. ``sync`` replaces the plain ``Memory.sync``.
+        Raises UsageError for a memory with faults."""
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: follow it without them.")
         plain: FollowSync = lambda _trigger, progress: self.sync(progress=progress, cancel=stop)  # noqa: E731
@@ -184,23 +186,14 @@ class Memory:
         """Sizes, capabilities, freshness and everything that is not as it should be."""
         found = self._backend.status()
         chain = self._chain(found)
+        sizes = {field.name: getattr(found, field.name) for field in fields(found)}
         return Status(
+            **sizes,
             agent=self.settings.agent,
             workspace=str(self.settings.workspace),
             backend=self._backend.name,
-            provider=found.provider,
             requested_provider=self.settings.provider.provider,
-            model=found.model,
-            languages=found.languages,
             profile=self.knobs.profile,
-            files=found.files,
-            chunks=found.chunks,
-            vectors=found.vectors,
-            cached=found.cached,
-            index_path=found.index_path,
-            index_bytes=found.index_bytes,
-            full_text=found.full_text,
-            vector_search=found.vector_search,
             fallback=_fallback_of(chain),
             freshness=self.freshness(),
             notes=(*self.settings.warnings, *self.notes),
@@ -219,7 +212,7 @@ class Memory:
         return _fallback_of(self.chain())
 
     @property
-    def places(self) -> tuple[str, ...]:
+    def hosts(self) -> tuple[str, ...]:
         """The hosts that note text may be sent to; empty when it stays on this machine."""
         if not self.capabilities.providers:
             return ()
@@ -273,5 +266,5 @@ def _fallback_of(links: tuple[ProviderState, ...]) -> Fallback | None:
     if primary is None or primary.state == "serving":
         return None
     serving = next((link for link in links if link.state == "serving"), None)
-    served = "nobody" if serving is None else serving.space or serving.name
+    served = "nothing" if serving is None else serving.space or serving.name
     return Fallback(primary.name, primary.why, served, primary.since, primary.next_retry)

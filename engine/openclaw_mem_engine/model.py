@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple
 
 Source = Literal["memory", "sessions"]
+
+
+def as_json(noun: Any, **renamed: str) -> dict[str, Any]:
+    """The fields of a dataclass instance under camelCase keys. ``renamed`` maps a field to another key, or to
+    "" to omit it. Values that have ``to_dict`` are converted by it, tuples become lists."""
+    names = {field.name: re.sub(r"_(.)", lambda m: m[1].upper(), field.name) for field in fields(noun)}
+    return {key: _plain(getattr(noun, name)) for name, key in (names | renamed).items() if key}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
 
 #: A snippet is at most this many UTF-16 code units (the limit that agents are used to).
 SNIPPET_UNITS = 700
@@ -26,7 +41,7 @@ class MemoryFile(NamedTuple):
     """A file that counts as memory. ``path`` is relative to the workspace, with ``/``.
 
     ``inode`` and ``device`` together tell whether two paths are one file. ``ctime_ns`` is when the file or
-    what is said of it (its time, its permissions) last changed, which nobody can set back; 0 where the system
+    what is said of it (its time, its permissions) last changed, which cannot be set back; 0 where the system
     does not tell. A named tuple, because every rescan makes one for every file.
     """
 
@@ -52,8 +67,8 @@ class SkippedFile:
     by_rule: bool = False
     transient: bool = False
 
-    def to_dict(self) -> dict[str, str]:
-        return {"path": self.path, "reason": self.reason}
+    def to_dict(self) -> dict[str, Any]:
+        return as_json(self, by_rule="", transient="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +91,8 @@ class Note:
     text: str
     level: Literal["info", "warning"] = "info"
 
-    def to_dict(self) -> dict[str, str]:
-        return {"code": self.code, "level": self.level, "text": self.text}
+    def to_dict(self) -> dict[str, Any]:
+        return as_json(self)
 
 
 #: Called as (done, total, label); total 0 means "not known yet". Called often: keep it cheap.
@@ -105,6 +120,11 @@ def utf8(text: str) -> bytes:
         return text.encode("utf-8")
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")
+
+
+def utf16_length(text: str) -> int:
+    """The length of a text in UTF-16 code units; a lone surrogate counts one."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def snippet_of(text: str, limit: int = SNIPPET_UNITS) -> str:
@@ -140,8 +160,8 @@ class Space(NamedTuple):
 class Fallback:
     """Something else answered than what is configured: ``origin`` could not, because of ``reason``.
 
-    ``served`` is who answered instead: "keywords", "nobody" (no full-text search either), or the label of the
-    fallback's vectors. Times are epoch seconds: ``since`` when it fails, ``next_retry`` when it is asked
+    ``served`` is what answered instead: "keywords", "nothing" (no full-text search either), or the label of
+    the fallback's vectors. Times are epoch seconds: ``since`` when it fails, ``next_retry`` when it is asked
     again (None: not by itself).
     """
 
@@ -153,19 +173,12 @@ class Fallback:
 
     @property
     def who(self) -> str:
-        """A sentence without its end: ``keywords answer``, ``nobody answers``, ``vectors of x answer``."""
-        if self.served in ("keywords", "nobody"):
-            return "keywords answer" if self.served == "keywords" else "nobody answers"
-        return f"vectors of {self.served} answer"
+        """A sentence without its end: ``keywords answer``, ``nothing answers``, ``vectors of x answer``."""
+        known = {"keywords": "keywords answer", "nothing": "nothing answers"}
+        return known.get(self.served, f"vectors of {self.served} answer")
 
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "from": self.origin,
-            "reason": self.reason,
-            "served": self.served,
-            "since": self.since,
-            "nextRetry": self.next_retry,
-        }
+    def to_dict(self) -> dict[str, Any]:
+        return as_json(self, origin="from")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +187,7 @@ class Freshness:
 
     ``changed`` lists workspace-relative paths that are new, edited or gone since the last sync (a prefix
     of them when there are many; ``changed_count`` is exact). ``synced_at`` is epoch seconds, None before
-    the first sync; ``stale_since`` is when the first of the changes happened, None when nobody can tell.
+    the first sync; ``stale_since`` is when the first of the changes happened, None when it is not known.
     """
 
     state: Literal["fresh", "stale", "partial", "empty"]
@@ -185,13 +198,5 @@ class Freshness:
     skipped: tuple[SkippedFile, ...] = ()
     stale_since: float | None = None
 
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "state": self.state,
-            "generation": self.generation,
-            "syncedAt": self.synced_at,
-            "staleSince": self.stale_since,
-            "changed": list(self.changed),
-            "changedCount": self.changed_count,
-            "skipped": [skipped.to_dict() for skipped in self.skipped],
-        }
+    def to_dict(self) -> dict[str, Any]:
+        return as_json(self)

@@ -11,6 +11,14 @@ CJK = (
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
 )
 
+#: White space and line ends of ECMAScript. It differs from ``str.isspace()`` by U+FEFF (white here) and by
+#: U+001C-U+001F and U+0085 (not white here).
+WHITE = (
+    "\t\n\v\f\r \u00a0\u1680"
+    "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+
 # Joiners are part of words: Persian and Indic words and many emoji need them.
 _KEPT = "\n\t\u200c\u200d"
 

@@ -56,7 +56,7 @@ def test_damage_leaves_with_6_and_its_repair(call: Call, world: World) -> None:
 def test_a_stop_after_the_mending_does_not_hide_it(
     call: Call, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from openclaw_mem_engine.doctor import examination as doctor
+    from openclaw_mem_engine import doctor
 
     call("index")
     damage(world, "DELETE FROM chunks_fts WHERE rowid = 1")

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
+from openclaw_mem_engine.answer import Matches, stem
 from openclaw_mem_engine.cli.tables import emphasised
-from openclaw_mem_engine.matches import Matches, stem
 from openclaw_mem_engine.ranking.trace import Operand, recompute
 from support.commands import Call, World
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_mem_engine.demo import ANCHOR, load_queries, write_demo
-from openclaw_mem_engine.demo.shifting import DATA, shift_dates, shift_days_for, shift_epochs
-from openclaw_mem_engine.demo.workspace import MANIFEST
+from openclaw_mem_engine.demo.workspace import DATA, MANIFEST, shift_dates, shift_days_for, shift_epochs
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.ranking.knobs import Knobs, parse_settings
 

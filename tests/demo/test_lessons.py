@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from openclaw_mem_engine.answer import Answer
-from openclaw_mem_engine.demo import ANCHOR, load_queries, write_demo
-from openclaw_mem_engine.demo.queries import SuggestedQuery
+from openclaw_mem_engine.demo import ANCHOR, SuggestedQuery, load_queries, write_demo
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import parse_settings
 from support.memories import open_memory

@@ -15,8 +15,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, PathRefused, UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.trace import recompute
-from openclaw_mem_engine.retrieval import BACKENDS
-from openclaw_mem_engine.retrieval.base import Backend, Capabilities
+from openclaw_mem_engine.retrieval import BACKENDS, Backend, Capabilities
 from openclaw_mem_engine.stores.findings import DoctorReport
 from support.memories import settings_for, write_notes
 
@@ -126,7 +125,7 @@ def test_paths_and_state(memory: Memory) -> None:
 
 def test_providers_are_only_shown_when_they_are_asked(memory: Memory) -> None:
     assert bool(memory.chain()) == memory.capabilities.providers
-    assert memory.fallback() is None and memory.places == ()
+    assert memory.fallback() is None and memory.hosts == ()
 
 
 def test_the_event_log_does_not_depend_on_the_backend(memory: Memory) -> None:

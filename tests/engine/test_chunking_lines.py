@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_mem_engine.chunking.line_chunker import LineChunker, chunk_lines, is_blank, utf16_length
+from openclaw_mem_engine.chunking.line_chunker import LineChunker, chunk_lines, is_blank
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import ChunkSpan, text_hash
+from openclaw_mem_engine.model import ChunkSpan, text_hash, utf16_length
 
 GOLDENS: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "openclaw" / "chunks.json").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.doctor.examination import fix
+from openclaw_mem_engine.doctor import fix
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import DOCUMENTED, WORKBENCH

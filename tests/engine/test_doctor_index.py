@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.doctor.examination import CHECKS, examine, fix
+from openclaw_mem_engine.doctor import CHECKS, examine, fix
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.stores.findings import Outcome
@@ -501,7 +501,7 @@ def test_an_index_with_damaged_pages_is_not_written_to(settings: Settings) -> No
 def test_nothing_is_mended_while_another_process_writes(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("openclaw_mem_engine.doctor.examination.LOCK_WAIT_S", 0.1)
+    monkeypatch.setattr("openclaw_mem_engine.doctor.LOCK_WAIT_S", 0.1)
     alter(settings, "DELETE FROM chunks_fts WHERE rowid = 1")
     report = looked(settings)
     with SyncLock(settings.index_path, "indexing").holding(), pytest.raises(SyncBusy):

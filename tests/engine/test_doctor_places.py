@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.doctor.examination import fix
+from openclaw_mem_engine.doctor import fix
 from openclaw_mem_engine.doctor.location_checks import check_size
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.base import Usage

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.inspection.file_list import FileRow, Overview
+from openclaw_mem_engine.inspection import FileRow, Overview
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace.transcript_listing import source_of

@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.doctor.examination import examine
+from openclaw_mem_engine.doctor import examine
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.stores.findings import DoctorReport, Finding

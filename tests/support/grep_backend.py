@@ -14,8 +14,7 @@ from openclaw_mem_engine.errors import Cancelled, UsageError
 from openclaw_mem_engine.model import Excerpt, Freshness, MemoryFile, Note, text_hash
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, ListRow, Pool
-from openclaw_mem_engine.retrieval.base import BackendContext, Capabilities, Limited
-from openclaw_mem_engine.status import IndexStatus
+from openclaw_mem_engine.retrieval import BackendContext, Capabilities, IndexStatus, Limited
 from openclaw_mem_engine.workspace.listing import list_memory
 from openclaw_mem_engine.workspace.reading import get_excerpt, read_note
 from openclaw_mem_engine.workspace.rules import note_date
@@ -29,7 +28,7 @@ def open_backend(context: BackendContext) -> GrepBackend:
 
 
 class GrepBackend(Limited):
-    """Contract: ``retrieval.base.Backend``. A chunk is a whole file."""
+    """Contract: ``retrieval.Backend``. A chunk is a whole file."""
 
     name = "grep"
     capabilities = Capabilities(operands=True)

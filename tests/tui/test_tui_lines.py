@@ -5,7 +5,7 @@ from __future__ import annotations
 import lab_world as world
 import pytest
 
-from openclaw_mem_engine.matches import stem
+from openclaw_mem_engine.answer import stem
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.trace import recompute

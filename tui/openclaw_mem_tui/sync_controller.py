@@ -10,19 +10,16 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import (
-    Cancelled,
-    FollowEvent,
-    OpenClawMemError,
-    SyncReport,
-    SyncRequest,
-    SyncTrigger,
-)
+from openclaw_mem_engine.api import Cancelled, OpenClawMemError, SyncReport, SyncRequest
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.status import Activity, Header, Task
 from openclaw_mem_tui.service import Service
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import FollowEvent, SyncTrigger
 
 
 @dataclass(frozen=True, slots=True)

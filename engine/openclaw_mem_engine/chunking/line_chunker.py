@@ -16,7 +16,8 @@ from operator import add
 from typing import ClassVar
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import ChunkSpan
+from openclaw_mem_engine.model import ChunkSpan, utf16_length
+from openclaw_mem_engine.sanitize import WHITE
 
 DEFAULT_TOKENS = 400
 DEFAULT_OVERLAP = 80
@@ -25,14 +26,6 @@ DEFAULT_OVERLAP = 80
 UNITS_PER_TOKEN = 4
 #: A chunk may always hold this many units, however few tokens were asked for.
 SMALLEST_LIMIT = 32
-
-#: What counts as blank at the ends of a text: white space and line ends of ECMAScript. It differs from
-#: ``str.strip()`` by U+FEFF (blank here) and by U+001C-U+001F and U+0085 (not blank here).
-_BLANK = (
-    "\t\n\v\f\r \u00a0\u1680"
-    "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000\ufeff"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +49,19 @@ def chunk_lines(text: str, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_
 
     ``tokens`` (>= 1) sets the size: a chunk holds at most ``max(32, tokens * 4)`` UTF-16 units, one for the
     end of each line included. ``overlap`` (clamped to 0 .. tokens - 1) sets how much of the end of a chunk
-    the next one repeats: whole lines, until they make ``overlap * 4`` units. The first new line after the
-    repeated ones is taken whatever it measures, so a chunk of very long lines can
-    reach twice its size and ``overlap * 4`` more.
+    the next one repeats: whole lines, until they make ``overlap * 4`` units. The first new line after them is
+    always taken, so a chunk of very long lines can reach twice its size and ``overlap * 4`` more.
 
-    Lines end at ``\\n`` only: a carriage return belongs to its line, as does a byte order mark. A line
-    longer than a chunk is cut into pieces which all carry its number and are joined by ``\\n`` when two
-    share a chunk.
-
-    Raises ``UsageError`` when ``tokens`` is below 1 or when either number is not an integer.
+    Lines end at ``\\n`` only. A line longer than a chunk is cut into pieces which all carry its number and
+    are joined by ``\\n`` when two share a chunk. Raises ``UsageError`` when ``tokens`` is below 1 or when
+    either number is not an integer.
     """
     return list(_spans(text, tokens, overlap))
 
 
 def is_blank(text: str) -> bool:
     """Whether a text is empty or all white space (a byte order mark counts as white space)."""
-    return not text.strip(_BLANK)
-
-
-def utf16_length(text: str) -> int:
-    """The length of a text in UTF-16 code units; a lone surrogate counts one."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+    return not text.strip(WHITE)
 
 
 @dataclass(frozen=True, slots=True)

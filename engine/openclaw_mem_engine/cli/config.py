@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def run(arguments: Namespace) -> int:
     """Every value, where it came from, and what is allowed; secrets only as ``set``."""
+    from openclaw_mem_engine.answer import configured_knobs
     from openclaw_mem_engine.config.show import describe, to_dict
-    from openclaw_mem_engine.configured import configured_knobs
 
     settings = settings_of(arguments)
     knobs = configured_knobs(settings).to_dict()

@@ -48,7 +48,7 @@ def run(arguments: Namespace) -> int:
         if getattr(arguments, option) is not None:
             raise UsageError(f"The demo has its own workspace and settings: leave --{option} out.")
     from openclaw_mem_engine.demo import load_queries, write_demo
-    from openclaw_mem_engine.demo.shifting import shift_days_for
+    from openclaw_mem_engine.demo.workspace import shift_days_for
 
     faults = faults_of(arguments)
     today = datetime.date.today()

@@ -52,7 +52,7 @@ def _examined(
     settings: Settings, journal: Journal, *, deep: bool, fix: bool
 ) -> tuple[DoctorReport, list[str]]:
     """The report, after the repair when that is asked for, and what was repaired; written into the log."""
-    from openclaw_mem_engine.doctor.examination import examine, repair
+    from openclaw_mem_engine.doctor import examine, repair
     from openclaw_mem_engine.providers.factory import ProviderSet
 
     lineup = ProviderSet(settings, read_only=True)

@@ -45,7 +45,7 @@ def plan_lines(plan: Plan, style: Style) -> list[str]:
 def announce(memory: Memory, token: threading.Event, request: SyncRequest = DEFAULT_REQUEST) -> None:
     """Say on stderr, before the sync of ``request``, which text will leave this process and to which host.
     Costs nothing unless an embedder in use is reached by an address."""
-    if not memory.places:
+    if not memory.hosts:
         return
     chain = [link for link in memory.chain() if link.in_use]
     links = [link for link in chain if link.state != "failed" or link.next_retry is not None]

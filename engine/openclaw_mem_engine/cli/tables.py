@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.answer import Matches
 from openclaw_mem_engine.cli.progress import duration
 from openclaw_mem_engine.cli.terminal import Style, aligned, crop, one_line, setting_text
 from openclaw_mem_engine.cli.text_format import fallback_words
@@ -23,7 +24,6 @@ from openclaw_mem_engine.explain import (
     stage_formula,
     trace_markdown,
 )
-from openclaw_mem_engine.matches import Matches
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:

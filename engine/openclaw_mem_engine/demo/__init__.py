@@ -1,8 +1,13 @@
-"""The bundled demo: a believable agent workspace, its sessions, and queries that teach the ranking."""
+"""The bundled demo: an agent workspace with its sessions, and queries: judged ones for measuring, suggested
+ones that each teach one lesson about the ranking."""
 
-from openclaw_mem_engine.demo.queries import DemoQueries, Grade, JudgedQuery, SuggestedQuery, load_queries
-from openclaw_mem_engine.demo.shifting import ANCHOR
-from openclaw_mem_engine.demo.workspace import write_demo
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from openclaw_mem_engine.demo.workspace import ANCHOR, DATA, shift_dates, write_demo
 
 __all__ = [
     "ANCHOR",
@@ -13,3 +18,79 @@ __all__ = [
     "load_queries",
     "write_demo",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """A passage that answers a query. ``quote`` occurs exactly once in the file at ``path`` (relative to the
+    workspace); ``grade`` is 1 (touches it), 2 (helps) or 3 (answers it)."""
+
+    path: str
+    quote: str
+    grade: int
+
+    def lines_in(self, text: str) -> tuple[int, int]:
+        """First and last line (from 1) of the quote in the text of its file.
+
+        Raises ValueError when the quote is not there exactly once.
+        """
+        if text.count(self.quote) != 1:
+            raise ValueError(
+                f"{self.path} holds {text.count(self.quote)} times: {self.quote!r}; expected once"
+            )
+        first = text[: text.index(self.quote)].count("\n") + 1
+        return first, first + self.quote.count("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQuery:
+    """A query with the passages that people found relevant, for recall, MRR and nDCG."""
+
+    id: str
+    query: str
+    grades: tuple[Grade, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedQuery:
+    """A query that teaches one lesson. ``settings`` are knob settings (``decay=on``) of the run that is
+    shown, ``against`` those of the run it is compared with; both are laid over the default profile."""
+
+    query: str
+    title: str
+    lesson: str
+    settings: tuple[str, ...]
+    against: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DemoQueries:
+    """All queries of the demo, in the order in which they are offered."""
+
+    judged: tuple[JudgedQuery, ...]
+    suggested: tuple[SuggestedQuery, ...]
+
+
+def load_queries(shift_days: int) -> DemoQueries:
+    """The queries with every date moved by ``shift_days``, as ``write_demo`` moved the files."""
+    text = (DATA / "queries.json").read_text(encoding="utf-8")
+    raw: dict[str, Any] = json.loads(shift_dates(text, shift_days))
+    return DemoQueries(
+        judged=tuple(_judged(item) for item in raw["judged"]),
+        suggested=tuple(_suggested(item) for item in raw["suggested"]),
+    )
+
+
+def _judged(item: dict[str, Any]) -> JudgedQuery:
+    grades = tuple(Grade(grade["path"], grade["quote"], grade["grade"]) for grade in item["grades"])
+    return JudgedQuery(item["id"], item["query"], grades)
+
+
+def _suggested(item: dict[str, Any]) -> SuggestedQuery:
+    return SuggestedQuery(
+        query=item["query"],
+        title=item["title"],
+        lesson=item["lesson"],
+        settings=tuple(item["set"]),
+        against=tuple(item["against"]),
+    )

@@ -1,4 +1,8 @@
-"""Writes the demo workspace and its sessions into a folder, moved so that it ends today."""
+"""Writes the demo workspace and its sessions into a folder, with every date moved by a number of days.
+
+The demo was written with a fixed last day. Shown with its real dates, temporal decay would bury all of it; so
+it is moved, as a whole, until its last day is today.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,25 @@ import datetime
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from openclaw_mem_engine.demo.shifting import DATA, dates_in, shift_dates, shift_days_for, shift_epochs
 from openclaw_mem_engine.errors import WorkspaceError
+
+#: The last day of the demo as it was written.
+ANCHOR = datetime.date(2026, 3, 31)
+
+#: Where the authored files lie.
+DATA = Path(__file__).parent / "data"
+
+_ISO_DATE = re.compile(r"(?<!\d)(20\d\d-[01]\d-[0-3]\d)(?!\d)")
+
+# Thirteen digits from 2020 to 2026: nothing else in the demo looks like this, and the tests keep it so.
+_EPOCH_MS = re.compile(r"(?<![\w.])(1[67]\d{11})(?![\w.])")
+
+_MS_A_DAY = 86_400_000
 
 #: Lists what the demo wrote, so that a later run removes exactly that. It is next to ``workspace/``.
 MANIFEST = ".demo-manifest.json"
@@ -157,3 +174,40 @@ def _write(path: Path, content: bytes) -> None:
     draft = path.with_name(f".{path.name}.draft")
     draft.write_bytes(content)
     draft.replace(path)
+
+
+# -- moving dates -------------------------------------------------------------------------------------------
+
+
+def shift_days_for(today: datetime.date) -> int:
+    """How many days the demo must move so that its last day is ``today``. May be negative."""
+    return (today - ANCHOR).days
+
+
+def shift_dates(text: str, days: int) -> str:
+    """``text`` with every ISO date moved. Times after a date stay; what is no real date stays."""
+    if days == 0:
+        return text
+    delta = datetime.timedelta(days=days)
+
+    def moved(match: re.Match[str]) -> str:
+        try:
+            return (datetime.date.fromisoformat(match[1]) + delta).isoformat()
+        except ValueError:
+            return match[1]
+
+    return _ISO_DATE.sub(moved, text)
+
+
+def shift_epochs(text: str, days: int) -> str:
+    """``text`` (JSON or JSONL) with every epoch in milliseconds moved by whole days."""
+    return _EPOCH_MS.sub(lambda match: str(int(match[1]) + days * _MS_A_DAY), text)
+
+
+def dates_in(text: str) -> Iterator[datetime.date]:
+    """Every real ISO date in a text, in order of appearance."""
+    for match in _ISO_DATE.finditer(text):
+        try:
+            yield datetime.date.fromisoformat(match[1])
+        except ValueError:
+            continue

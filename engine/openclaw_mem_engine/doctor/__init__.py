@@ -1,1 +1,318 @@
-"""Checks of an index and of the files around it, and repairs."""
+"""Examining an index and the files around it: the table of checks, and the repair of what they find."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import apsw
+
+from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.doctor.file_checks import (
+    Disk,
+    check_bootstrap,
+    check_by_products,
+    check_files,
+    check_hashes,
+    check_notes,
+)
+from openclaw_mem_engine.doctor.location_checks import (
+    check_event_log,
+    check_left_overs,
+    check_permissions,
+    check_records,
+    check_size,
+    check_writing,
+    repair_locations,
+)
+from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable, WorkspaceError
+from openclaw_mem_engine.model import Progress
+from openclaw_mem_engine.providers.base import Embedders, space_of
+from openclaw_mem_engine.stores.base import Fingerprint
+from openclaw_mem_engine.stores.findings import (
+    INDEX,
+    REBUILD,
+    SEVERITIES,
+    Check,
+    DoctorReport,
+    Finding,
+    Outcome,
+)
+from openclaw_mem_engine.stores.sqlite.checks import diagnose
+from openclaw_mem_engine.stores.sqlite.files import index_is_there, unreachable
+from openclaw_mem_engine.stores.sqlite.repair import INDEX_CODES
+from openclaw_mem_engine.stores.sqlite.repair import repair as repair_index
+from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot, check_version
+from openclaw_mem_engine.sync.events import Journal
+from openclaw_mem_engine.sync.lock import Killed, SyncLock
+from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
+
+#: How long a repair waits for a sync that is at work, seconds.
+LOCK_WAIT_S = 10.0
+
+#: With one of these nothing is written to the index file but by a rebuild.
+_REBUILD_ONLY = frozenset({"damaged", "unreadable", "newer-schema", "tables-missing"})
+#: What a damaged page may raise while it is read: SQLite's errors, and ours over NULLs and nonsense.
+_DAMAGE = (apsw.Error, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+_STOPPED = "The examination was stopped."
+
+
+def examine(
+    settings: Settings,
+    embedders: Embedders,
+    *,
+    deep: bool = False,
+    progress: Progress | None = None,
+    cancel: CancelToken | None = None,
+) -> DoctorReport:
+    """Run every check of ``CHECKS``; change nothing, send nothing.
+
+    The index is read as it is, on a connection of its own: opening it for use already repairs some of it.
+    ``deep`` also makes every chunk, its words and the rows of its vectors again and compares them byte for
+    byte. A check that cannot be done is in the report, and the others go on. ``progress`` counts checks or
+    files. Blocks for seconds, with ``deep`` for minutes. Raises Cancelled.
+    """
+    examination = Examination(settings, embedders, deep, progress, cancel)
+    examination.run()
+    findings = sorted(examination.findings, key=lambda finding: SEVERITIES.index(finding.severity))
+    return DoctorReport(tuple(findings), tuple(examination.checks), deep)
+
+
+def fix(
+    settings: Settings,
+    report: DoctorReport,
+    cancel: CancelToken | None = None,
+    *,
+    killed: Killed = lambda *_: None,
+) -> list[str]:
+    """Repair what ``examine`` found and can be repaired; what was done, in words.
+
+    Everything comes from what is on this machine: notes are not touched, nothing is embedded. An index whose
+    pages are damaged, or that a newer program wrote, is not written to: that needs a rebuild. ``killed``:
+    see ``SyncLock``. Raises SyncBusy when another process keeps the index, IndexUnavailable when it cannot be
+    written, Cancelled while it waits for the lock: nothing is repaired then.
+    """
+    codes = {finding.code for finding in report.fixable}
+    if any(finding.code in _REBUILD_ONLY for finding in report.findings):
+        codes -= INDEX_CODES
+    if not codes:
+        return []
+    with SyncLock(settings.index_path, "repairing", killed=killed).holding(LOCK_WAIT_S, cancel):
+        done = repair_locations(settings, codes)
+        return done + repair_index(settings.index_path, codes, extension=settings.vector_extension)
+
+
+def repair(
+    settings: Settings,
+    embedders: Embedders,
+    journal: Journal,
+    report: DoctorReport,
+    progress: Progress | None = None,
+    cancel: CancelToken | None = None,
+) -> tuple[list[str], DoctorReport | None]:
+    """``fix``, then ``examine`` as ``report`` was made; both are written into the event log. What was done,
+    in words, and the new report: None when that examination was stopped, for what was done stays. Raises what
+    ``fix`` raises."""
+    started = time.perf_counter()
+    done = fix(settings, report, cancel, killed=journal.killed)
+    repaired = time.perf_counter()
+    journal.repaired(done, repaired - started)
+    try:
+        after = examine(settings, embedders, deep=report.deep, progress=progress, cancel=cancel)
+    except Cancelled:
+        return done, None
+    journal.examined(after, time.perf_counter() - repaired)
+    return done, after
+
+
+@dataclass(slots=True)
+class Examination:
+    """One run through the table. ``snap``, ``disk`` and ``diagnosis`` (the checks of the store, by name) are
+    there once the check "index" has opened the index."""
+
+    settings: Settings
+    embedders: Embedders
+    deep: bool
+    progress: Progress | None
+    cancel: CancelToken | None
+    findings: list[Finding] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    opened: Snapshot | None = None
+    disk: Disk = field(init=False)
+    diagnosis: Mapping[str, Callable[[Outcome], None]] = field(default_factory=dict)
+
+    @property
+    def snap(self) -> Snapshot:
+        """The opened index; only for checks that come after "index"."""
+        assert self.opened is not None
+        return self.opened
+
+    def run(self) -> None:
+        """Every check in order, until one finds what makes the others meaningless. Raises Cancelled."""
+        try:
+            for check in CHECKS:
+                if check.deep and not self.deep:
+                    continue
+                self._run(check)
+                if any(map(self.found, check.ends_with)):
+                    return
+        finally:
+            if self.opened is not None:
+                self.opened.close()
+
+    def found(self, code: str) -> bool:
+        """Whether a check before has found this."""
+        return any(finding.code == code for finding in self.findings)
+
+    def _run(self, check: CheckSpec) -> None:
+        if self.cancel is not None and self.cancel.is_set():
+            raise Cancelled(_STOPPED)
+        if self.progress is not None:
+            self.progress(len(self.checks), 0, f"checking {check.name}")
+        out = Outcome()
+        done = True
+        try:
+            check.run(self, out)
+        except apsw.InterruptError as error:
+            raise Cancelled(_STOPPED) from error
+        except WorkspaceError as error:
+            out.detail = "the workspace cannot be read"
+            out.add("workspace", "error", str(error))
+        except OSError as error:
+            done = False
+            out.detail = f"could not be done: {error.strerror or error}"
+            if not self.found("no-access"):
+                # The file or folder that the system refused, as far as it says.
+                path = Path(os.fsdecode(error.filename)) if error.filename else self.settings.data_dir
+                text = f"The check of {check.name} could not be done: {unreachable(path, error)}"
+                out.add("unreachable", "error", text)
+        except _DAMAGE as error:
+            out.detail = f"could not be done: {error}"
+            done = not any(map(self.found, check.explained_by))
+            if done:  # otherwise a finding already says why
+                what = f"({type(error).__name__}: {error})"
+                text = f"The check of {check.name} met something that cannot be read {what}."
+                out.add("unreadable", "error", text, repair=REBUILD)
+        self.checks.append(out.check(check.name, ok=done))
+        self.findings += out.findings
+
+
+# -- checks of the index against the settings -------------------------------------------------------------
+
+
+def _open_index(run: Examination, out: Outcome) -> None:
+    path = run.settings.index_path
+    try:
+        if index_is_there(path):
+            run.opened = Snapshot(path, run.cancel, extension=run.settings.vector_extension)
+            run.disk = Disk(run.settings, run.opened, run.progress, run.cancel)
+            asked = (run.embedders.primary, run.embedders.fallback, *run.embedders.also)
+            in_use = [space_of(embedder) for embedder in asked]
+            run.diagnosis = diagnose(run.opened, deep=run.deep, in_use=in_use)
+            out.detail = "can be opened"
+        else:
+            out.detail = "there is none yet"
+            out.add("not-there", "info", f"There is no index yet: {path}.", repair=INDEX)
+    except IndexDamaged as error:
+        out.detail = "cannot be read"
+        out.add("damaged", "error", str(error), repair=REBUILD)
+    except IndexUnavailable as error:
+        out.detail = "cannot be opened"
+        if not run.found("no-access"):  # that says why
+            out.add("unavailable", "error", str(error))
+
+
+def _check_fingerprint(run: Examination, out: Outcome) -> None:
+    if run.found("fingerprint-unreadable"):
+        out.detail = "cannot be read"
+        return
+    known, wanted = run.snap.fingerprint(), _wanted(run)
+    if known is None:
+        out.detail = "the index was never begun"
+        return
+    out.detail = f"built with {known.space.label or 'no provider'}"
+    if needs_rebuild(known, wanted):
+        differences = "; ".join(known.differences(wanted))
+        text = f"The index was built with other settings ({differences}): the next sync builds it anew."
+        out.add("other-fingerprint", "warning", text, repair=INDEX)
+
+
+def _wanted(run: Examination) -> Fingerprint:
+    return fingerprint_of(run.settings, run.embedders.primary)
+
+
+def _check_notes(run: Examination, out: Outcome) -> None:
+    known = None if run.found("fingerprint-unreadable") else run.snap.fingerprint()
+    wanted = _wanted(run)
+    if known is None or needs_rebuild(known, wanted) or known.space != wanted.space:
+        out.detail = "not compared: the index was built with other settings"
+        return
+    primary = run.embedders.primary
+    check_notes(run.disk, out, primary.max_input_bytes if primary else None)
+
+
+# -- the table ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSpec:
+    """One check: its ``name``, what it looks at, and the function, which writes detail and findings into an
+    Outcome. After a finding with a code of ``ends_with`` the examination ends. A failure to read what is
+    ``explained_by`` a finding made before is no finding of its own. ``deep``: only in a deep examination."""
+
+    name: str
+    looks_at: str
+    run: Callable[[Examination, Outcome], None]
+    ends_with: tuple[str, ...] = ()
+    explained_by: tuple[str, ...] = ("damaged",)
+    deep: bool = False
+
+
+def _of_store(name: str) -> Callable[[Examination, Outcome], None]:
+    """A check that the store makes of itself."""
+    return lambda run, out: run.diagnosis[name](out)
+
+
+#: In the order in which they are made. Those after "index" read the snapshot that it opens.
+CHECKS: tuple[CheckSpec, ...] = (
+    CheckSpec("sqlite", "the SQLite library in use", lambda _, out: check_version(out)),
+    CheckSpec("writing", "access, room and lock", lambda run, out: check_writing(run.settings, out)),
+    CheckSpec("permissions", "modes of our files", lambda run, out: check_permissions(run.settings, out)),
+    CheckSpec("left-overs", "files of killed rebuilds", lambda run, out: check_left_overs(run.settings, out)),
+    CheckSpec("provider records", "providers.sqlite", lambda run, out: check_records(run.settings, out)),
+    CheckSpec("event log", "events.sqlite", lambda run, out: check_event_log(run.settings, out)),
+    CheckSpec("root files", "MEMORY.md as given", lambda run, out: check_bootstrap(run.settings, out)),
+    CheckSpec(
+        "index",
+        "whether it can be opened",
+        _open_index,
+        ends_with=("not-there", "damaged", "unavailable", "no-access"),
+    ),
+    CheckSpec("integrity", "every page", _of_store("integrity")),
+    CheckSpec("tables", "whether all are there", _of_store("tables"), ends_with=("tables-missing",)),
+    CheckSpec("facts", "its meta table", _of_store("facts"), ends_with=("newer-schema",)),
+    CheckSpec("fingerprint", "the settings it was built with", _check_fingerprint),
+    CheckSpec("chunks", "ids, hashes, owners", _of_store("chunks")),
+    CheckSpec(
+        "full text",
+        "its rows against the chunks",
+        _of_store("full text"),
+        explained_by=("damaged", "full-text-damaged"),
+    ),
+    CheckSpec("vectors", "the vec0 table against the cache", _of_store("vectors")),
+    CheckSpec("cache", "every cached embedding", _of_store("cache")),
+    CheckSpec("recall", "fast vector search, measured", _of_store("recall")),
+    CheckSpec("size", "free pages, log", lambda run, out: check_size(run.settings, run.snap, out)),
+    CheckSpec(
+        "by-products",
+        "machine-written notes",
+        lambda run, out: check_by_products(run.settings, run.snap, out),
+    ),
+    CheckSpec("files", "index against the disk", lambda run, out: check_files(run.disk, out)),
+    CheckSpec("hashes", "texts against recorded hashes", lambda run, out: check_hashes(run.disk, out)),
+    CheckSpec("notes", "every chunk, made again", _check_notes, deep=True),
+)

@@ -6,14 +6,15 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.chunking.line_chunker import utf16_length
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.model import MemoryFile, Progress, text_hash
+from openclaw_mem_engine.model import MemoryFile, Progress, utf16_length
 from openclaw_mem_engine.stores.base import FileState, StoredChunk
 from openclaw_mem_engine.stores.findings import (
     FIX,
@@ -27,11 +28,10 @@ from openclaw_mem_engine.stores.findings import (
 )
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.sync.changes import changes_of, cut_files, listed
-from openclaw_mem_engine.sync.index_update import chunks_of
+from openclaw_mem_engine.sync.index_update import chunks_of, read_source
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, bootstrap_cut, read_note
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, is_ignored_folder
-from openclaw_mem_engine.workspace.transcripts import read_transcript
 
 #: Folders below memory/ into which agents' own machinery writes, and files of it.
 _MACHINE_FOLDERS = frozenset({"dreaming", "dreams"})
@@ -116,17 +116,14 @@ def check_hashes(disk: Disk, out: Outcome) -> None:
     stale, looked_at = [], 0
     for file, state in disk.each("comparing"):
         try:
-            if file.source == "sessions":
-                content = read_transcript(file.absolute, disk.settings.max_file_bytes, until=state.size).hash
-            else:
-                note = read_note(file.absolute, str(disk.settings.workspace), disk.settings.max_file_bytes)
-                if (note.size, note.mtime_ns) != (file.size, file.mtime_ns) or not note.settled:
-                    continue  # written to a moment ago: the next sync sees it
-                content = text_hash(note.text)
+            read = read_source(disk.settings, file, until=state.size)
         except NoteRefused:
             continue  # a finding of the check "files"
+        as_listed = (read.size, read.mtime_ns) == (file.size, file.mtime_ns) and read.settled
+        if file.source == "memory" and not as_listed:
+            continue  # written to a moment ago: the next sync sees it
         looked_at += 1
-        if content != state.hash:
+        if read.hash != state.hash:
             stale.append(file.path)
     out.detail = f"{counted(looked_at, 'file')} read and compared with the recorded hash"
     if stale:
@@ -248,13 +245,13 @@ def _machine_folder(path: str) -> str:
 
 
 def _check_databases(settings: Settings, out: Outcome) -> None:
-    folder = settings.workspace / MEMORY_FOLDER
-    found = []
-    for number, path in enumerate(_entries(folder)):
-        if _DATABASE.search(path.name):
-            found.append(path.relative_to(settings.workspace).as_posix())
-        if number > _MOST_ENTRIES:
-            break
+    walk = os.walk(settings.workspace / MEMORY_FOLDER)  # the check "files" names what cannot be read
+    entries = (Path(parent, name) for parent, folders, files in walk for name in (*folders, *files))
+    found = [
+        path.relative_to(settings.workspace).as_posix()
+        for path in islice(entries, _MOST_ENTRIES)
+        if _DATABASE.search(path.name)
+    ]
     if found:
         files = counted(len(found), "database or log", "databases or logs")
         text = f"{files} among the notes; not searched."
@@ -265,12 +262,6 @@ def _check_databases(settings: Settings, out: Outcome) -> None:
         )
         repair = "export OPENCLAW_MEM_HOME=~/.openclaw-mem"
         out.add("index-in-workspace", "warning", text, repair=repair)
-
-
-def _entries(folder: Path) -> Iterator[Path]:
-    """All below a folder that can be read; the check "files" names what cannot."""
-    for parent, folders, files in os.walk(folder):
-        yield from (Path(parent, name) for name in (*folders, *files))
 
 
 def check_bootstrap(settings: Settings, out: Outcome) -> None:
@@ -298,7 +289,6 @@ def check_bootstrap(settings: Settings, out: Outcome) -> None:
 
 
 def _one_file(path: Path, other: Path) -> bool:
-    try:
+    with suppress(OSError):
         return path.samefile(other)
-    except OSError:
-        return False
+    return False

@@ -1,16 +1,19 @@
-"""Checks of our own files: left-overs, permissions, sizes, records of the providers, event log; and
-repairs."""
+"""Checks of our own files and folders, and repairs: access, room and lock that a sync needs; left-overs,
+permissions, sizes, the other databases. The checks only ask the system and write nothing."""
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records import SCHEMA as RECORDS
 from openclaw_mem_engine.state.database import Schema, Trouble, TroubleKind, rows_of
@@ -18,13 +21,174 @@ from openclaw_mem_engine.state.events import EVENTS_FILE
 from openclaw_mem_engine.state.events import SCHEMA as EVENTS
 from openclaw_mem_engine.stores.findings import FIX, UPGRADE, Outcome, counted, counted_are
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
-from openclaw_mem_engine.stores.sqlite.files import leftovers, set_aside_files, sweep
+from openclaw_mem_engine.stores.sqlite.files import check_room, leftovers, set_aside_files, sweep, unreachable
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.sync.lock import SyncLock
+from openclaw_mem_engine.workspace.opening import kind_of
 
+#: Even a small sync writes so much: pages of the full-text tables to the log, the log's own map, the lock.
+LEAST_FREE = 1_000_000
 #: A write-ahead log that is larger than this, and than the index, is a finding: it is moved into the index
 #: when it has about 80 MB.
 _LARGE_LOG = 200_000_000
+
+_EFFECTIVE_IDS = os.access in os.supports_effective_ids
+#: Puts our data into a folder that this user may write to.
+_ELSEWHERE = "export OPENCLAW_MEM_HOME=~/openclaw-mem-data"
+
+
+def _folders(settings: Settings) -> list[Path]:
+    return list(dict.fromkeys((settings.data_dir, settings.index_path.parent)))
+
+
+def _files(settings: Settings) -> Iterator[Path]:
+    for file in (settings.index_path, settings.data_dir / RECORDS_FILE, settings.data_dir / EVENTS_FILE):
+        for ending in ("", "-wal", "-shm", ".lock"):
+            path = file.with_name(file.name + ending)
+            if path.is_file():
+                yield path
+
+
+def _ours(settings: Settings) -> list[Path]:
+    """Files and folders of ours that there are."""
+    return [*_files(settings), *filter(Path.exists, _folders(settings))]
+
+
+def _quoted(paths: list[Path]) -> str:
+    return " ".join(shlex.quote(str(path)) for path in paths)
+
+
+# -- what a sync needs: access, room on the disk, and its lock -----------------------------------------------
+
+
+def check_writing(settings: Settings, out: Outcome) -> None:
+    """This user may enter the data folder and write there, the disk has room for a sync, and the lock can be
+    taken."""
+    for folder in _folders(settings):
+        blocked = _blocked(folder)
+        if blocked is not None:
+            path, error = blocked
+            out.detail = "the data folder cannot be entered"
+            refused = isinstance(error, PermissionError)
+            repair = _opening(settings, [path]) if refused else _ELSEWHERE
+            out.add("no-access", "error", unreachable(path, error), repair=repair)
+            return
+    _check_access(settings, out)
+    _check_room(settings, out)
+    _check_lock(settings, out)
+
+
+def _may(path: Path, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=_EFFECTIVE_IDS)
+
+
+def _blocked(folder: Path) -> tuple[Path, OSError] | None:
+    """The first folder on the way that this user may not enter, and why; None when there is none."""
+    for path in reversed((folder, *folder.parents)):
+        try:
+            mode = path.stat().st_mode
+        except FileNotFoundError:
+            return None  # it is made when it is needed
+        except OSError as error:
+            return path, error
+        if not stat.S_ISDIR(mode):
+            return path, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not _may(path, os.X_OK if path != folder else os.R_OK | os.X_OK):
+            return path, PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return None
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the one above it in which it would be made."""
+    return next((path for path in (folder, *folder.parents) if path.exists()), folder)
+
+
+def _check_access(settings: Settings, out: Outcome) -> None:
+    # SQLite makes its log in the folder of the index, so a file that may be written is not enough.
+    folders = list(dict.fromkeys(map(_nearest, _folders(settings))))
+    files = list(_files(settings))
+    closed = [folder for folder in folders if not _may(folder, os.W_OK | os.X_OK)]
+    closed += [file for file in files if not _may(file, os.R_OK | os.W_OK)]
+    number = counted(len(folders) + len(files), "file and folder", "files and folders")
+    out.detail = f"{number} can be written"
+    if closed:
+        number = counted(len(closed), "file or folder", "files or folders")
+        out.detail = f"{number} cannot be written"
+        text = f"{number} of ours cannot be written by this user: no sync can work."
+        out.add("not-writable", "error", text, map(_described, closed), _opening(settings, closed))
+
+
+def _described(path: Path) -> str:
+    status = path.stat()
+    return f"{path} ({stat.filemode(status.st_mode)}, owner {status.st_uid})"
+
+
+def _opening(settings: Settings, closed: list[Path]) -> str:
+    """The command that lets this user in."""
+    if os.name == "nt" or any(map(_read_only_disk, closed)):
+        return _ELSEWHERE
+    mine = all(path.stat().st_uid == os.geteuid() for path in closed)
+    ours = [folder for folder in _folders(settings) if any(path.is_relative_to(folder) for path in closed)]
+    if not all(any(path.is_relative_to(folder) for folder in ours) for path in closed):
+        # Of a folder above ours only its own mode is changed, and only by its owner.
+        return f"chmod u+rwx -- {_quoted(closed)}" if mine else _ELSEWHERE
+    inner = [folder for folder in ours if any(folder != o and folder.is_relative_to(o) for o in ours)]
+    roots = _quoted([folder for folder in ours if folder not in inner])
+    return f"chmod -R u+rwX -- {roots}" if mine else f'sudo chown -R "$(id -u)" -- {roots}'
+
+
+def _read_only_disk(path: Path) -> bool:
+    with suppress(OSError):
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    return False
+
+
+def _check_room(settings: Settings, out: Outcome) -> None:
+    index = settings.index_path
+    least: int | None = None
+    disks = {folder.stat().st_dev: folder for folder in map(_nearest, reversed(_folders(settings)))}
+    for folder in disks.values():
+        try:
+            free = shutil.disk_usage(folder).free
+        except OSError:
+            continue  # not known: writing will show it
+        least = free if least is None else min(least, free)
+        if free < LEAST_FREE:
+            text = (
+                f"The disk that holds {folder} is full: {free / 1e6:.1f} MB are free, and a sync needs "
+                f"{LEAST_FREE / 1e6:.0f} MB at least. Remove something from it, or set OPENCLAW_MEM_HOME to "
+                "a folder on another disk."
+            )
+            out.add("disk-full", "error", text, repair=f"df -h -- {_quoted([folder])}")
+    if least is not None:
+        out.detail += f"; {_size(least)} free"
+    if least is None or least < LEAST_FREE or not index.exists():
+        return
+    parts = (index, index.with_name(f"{index.name}-wal"))
+    try:
+        check_room(index, sum(part.stat().st_size for part in parts if part.exists()))
+    except IndexUnavailable as error:
+        out.add("no-room-to-rebuild", "warning", str(error), repair=f"df -h -- {_quoted([index.parent])}")
+
+
+def _check_lock(settings: Settings, out: Outcome) -> None:
+    path = SyncLock(settings.index_path).path
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return  # made when it is needed
+    if not stat.S_ISREG(mode):
+        text = f"The path of the lock of the index is {kind_of(mode)}, so that no sync can start: {path}."
+        aside = path.with_name(f"{path.name}.aside")
+        out.add("lock-blocked", "error", text, repair=f"mv -- {_quoted([path, aside])}")
+
+
+def _size(count: int) -> str:
+    """``82 GB``, ``0.7 MB``"""
+    return f"{count / 1e9:,.0f} GB" if count >= 10e9 else f"{count / 1e6:,.1f} MB"
+
+
+# -- files of ours ---------------------------------------------------------------------------------
 
 
 def check_left_overs(settings: Settings, out: Outcome) -> None:
@@ -42,8 +206,7 @@ def check_left_overs(settings: Settings, out: Outcome) -> None:
         out.add("left-overs", "warning", text, (path.name for path in left), FIX, fixable=True)
     if damaged:
         text = f"A damaged index that was set aside is in the folder of this one ({_sizes(damaged)})."
-        names = " ".join(shlex.quote(str(path)) for path in damaged)
-        out.add("damaged-aside", "info", text, (path.name for path in damaged), f"rm -- {names}")
+        out.add("damaged-aside", "info", text, (path.name for path in damaged), f"rm -- {_quoted(damaged)}")
 
 
 def _sizes(paths: list[Path]) -> str:
@@ -60,7 +223,7 @@ def check_permissions(settings: Settings, out: Outcome) -> None:
         out.detail = "not checked on Windows"
         return
     open_ones = list(too_open(settings))
-    out.detail = f"{counted(len(list(_ours(settings))), 'file and folder', 'files and folders')} checked"
+    out.detail = f"{counted(len(_ours(settings)), 'file and folder', 'files and folders')} checked"
     if open_ones:
         files = counted_are(len(open_ones), "file or folder of ours", "files or folders of ours")
         text = f"{files} within reach of other users of this machine."
@@ -76,21 +239,13 @@ def too_open(settings: Settings) -> Iterator[tuple[Path, int]]:
             status = path.lstat()
         except OSError:
             continue
-        forbidden = 0o022 if stat.S_ISDIR(status.st_mode) else 0o077
-        if status.st_uid == user and status.st_mode & forbidden and not stat.S_ISLNK(status.st_mode):
+        if status.st_uid == user and status.st_mode & _forbidden(status.st_mode) and not path.is_symlink():
             yield path, status.st_mode
 
 
-def _ours(settings: Settings) -> Iterator[Path]:
-    others = (settings.data_dir / name for name in (RECORDS_FILE, EVENTS_FILE))
-    for file in (settings.index_path, *others):
-        for ending in ("", "-wal", "-shm", ".lock"):
-            path = file.with_name(file.name + ending)
-            if path.exists():
-                yield path
-    for folder in dict.fromkeys((settings.data_dir, settings.index_path.parent)):
-        if folder.exists():
-            yield folder
+def _forbidden(mode: int) -> int:
+    """Permission bits that a file or folder of ours must not have."""
+    return 0o022 if stat.S_ISDIR(mode) else 0o077
 
 
 def check_size(settings: Settings, snap: Snapshot, out: Outcome) -> None:
@@ -123,8 +278,8 @@ def check_event_log(settings: Settings, out: Outcome) -> None:
 def _check_side_file(
     path: Path, schema: Schema, code: str, table: str, nouns: tuple[str, str], out: Outcome
 ) -> None:
-    """One small database in the data folder. Its content is nowhere else, so it is never removed by us: the
-    repair is a command to type."""
+    """Check a database in the data folder. We never remove it, since its content is nowhere else: the repair
+    is a command to type."""
     if not path.exists():
         out.detail = "none yet"
         return
@@ -134,10 +289,9 @@ def _check_side_file(
         return
     out.detail = f"{path.name} cannot be used"
     files = [path.with_name(path.name + ending) for ending in ("", "-wal", "-shm", "-journal")]
-    there = " ".join(shlex.quote(str(file)) for file in files if file.exists())
     repairs: dict[TroubleKind, str] = {
-        "damaged": f"rm -- {there}",
-        "foreign": f"mv -- {shlex.quote(str(path))} {shlex.quote(f'{path}.other')}",
+        "damaged": f"rm -- {_quoted(list(filter(Path.exists, files)))}",
+        "foreign": f"mv -- {_quoted([path, path.with_name(f'{path.name}.other')])}",
         "newer": UPGRADE,
     }
     out.add(code, "warning", found.text, repair=repairs.get(found.kind, ""))
@@ -164,7 +318,7 @@ def repair_locations(settings: Settings, codes: set[str]) -> list[str]:
         narrowed = 0
         for path, mode in list(too_open(settings)):
             with suppress(OSError):
-                path.chmod(stat.S_IMODE(mode) & ~(0o022 if stat.S_ISDIR(mode) else 0o077))
+                path.chmod(stat.S_IMODE(mode) & ~_forbidden(mode))
                 narrowed += 1
         done.append(f"permissions of {counted(narrowed, 'file or folder', 'files or folders')} narrowed")
     return done

@@ -1,1 +1,156 @@
-"""Read-only views of an opened memory: files, chunks, findings, events."""
+"""The index file by file: each compared with the disk, and what the whole was built with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.model import Freshness, MemoryFile, SkippedFile, Source, as_json
+from openclaw_mem_engine.providers.base import Embedder
+from openclaw_mem_engine.stores.base import Capabilities, Counts, Fingerprint, IndexStore, SpaceSize
+from openclaw_mem_engine.stores.base import FileState as IndexedFile
+from openclaw_mem_engine.sync.changes import Changes
+from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
+from openclaw_mem_engine.workspace.transcript_listing import source_of
+
+#: ``indexed``: as on disk. ``changed``, ``new``: the next sync reads it; ``gone``: the next sync removes it.
+#: ``refused``: it holds no text that can be indexed. ``left-out``: it is excluded.
+FileState = Literal["indexed", "changed", "new", "gone", "refused", "left-out"]
+#: In the order in which they are shown: what needs attention first.
+FILE_STATES: tuple[FileState, ...] = ("changed", "new", "gone", "refused", "left-out", "indexed")
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """One file. ``size`` (bytes) and ``mtime`` (epoch seconds) are those on disk as far as they are known,
+    None for an excluded file; of a deleted one, those of the index. ``indexed_size`` is None for what is not
+    in the index. ``hash`` is that of the indexed text. ``why`` explains a refusal. A file that cannot be read
+    now is excluded with the chunks of its last reading, which are still searched. An indexed transcript that
+    is larger than ``indexed_size`` has grown by less than a sync reads for itself."""
+
+    path: str
+    source: Source
+    state: FileState
+    chunks: int
+    size: int | None
+    indexed_size: int | None
+    mtime: float | None
+    hash: str = ""
+    why: str = ""
+
+    @property
+    def delta(self) -> int:
+        """Bytes that a changed file has more than its indexed text; negative for a smaller file."""
+        if self.size is None or self.indexed_size is None:
+            return 0
+        return self.size - self.indexed_size
+
+    def to_dict(self) -> dict[str, Any]:
+        return as_json(self, state="standing")
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The index at one moment. ``present`` is None for an index without any sync; ``differences`` between it
+    and ``wanted`` mean that the next sync builds it anew. ``bytes`` is the size of the file, ``log_bytes``
+    that of its write-ahead log."""
+
+    path: Path
+    bytes: int
+    log_bytes: int
+    counts: Counts
+    caps: Capabilities
+    spaces: tuple[SpaceSize, ...]
+    present: Fingerprint | None
+    wanted: Fingerprint
+    differences: tuple[str, ...]
+    freshness: Freshness
+    files: tuple[FileRow, ...]
+
+    def number(self, *states: FileState) -> int:
+        """How many files are in one of these states."""
+        return sum(row.state in states for row in self.files)
+
+
+def overview(
+    settings: Settings,
+    store: IndexStore,
+    primary: Embedder | None,
+    freshness: Freshness,
+    changes: Changes,
+    skipped: Iterable[SkippedFile],
+) -> Overview:
+    """The index compared with a scan of the disk: ``changes`` since the last sync, and the ``skipped`` files.
+    Raises IndexUnavailable."""
+    present, wanted = store.fingerprint(), fingerprint_of(settings, primary)
+    other = present is not None and needs_rebuild(present, wanted)
+    total = store.bytes_on_disk()
+    whole = store.path.stat().st_size if store.path.exists() else 0
+    return Overview(
+        store.path,
+        whole,
+        max(0, total - whole),
+        store.counts(),
+        store.caps,
+        tuple(store.spaces()),
+        present,
+        wanted,
+        tuple(present.differences(wanted)) if present is not None and other else (),
+        freshness,
+        tuple(_grown(settings, row) for row in _rows(store, changes, skipped)),
+    )
+
+
+def _rows(store: IndexStore, changes: Changes, skipped: Iterable[SkippedFile]) -> list[FileRow]:
+    """One row for each file, by state, then by path."""
+    known, chunks = dict(store.files()), store.chunk_counts()
+    rows = [_changed(file, known.pop(file.path, None), chunks) for file in changes.changed]
+    for file in changes.removed:
+        rows.append(_indexed(file, "gone", chunks))
+        known.pop(file.path, None)
+    excluded = {file.path: file for file in skipped if not file.by_rule}
+    folders = tuple(path for path, file in excluded.items() if file.transient)
+    for file in known.values():
+        folder = next((path for path in folders if file.path.startswith(f"{path}/")), "")
+        why = excluded.get(file.path) or excluded.get(folder)
+        if file.refusal or why is None or not why.transient:
+            rows.append(_indexed(file, "refused" if file.refusal else "indexed", chunks))
+        else:
+            rows.append(replace(_indexed(file, "left-out", chunks), why=why.reason))
+    listed = {row.path for row in rows}
+    rows += [
+        FileRow(path, source_of(path), "left-out", 0, None, None, None, why=file.reason)
+        for path, file in excluded.items()
+        if path not in listed
+    ]
+    return sorted(rows, key=lambda row: (FILE_STATES.index(row.state), row.path))
+
+
+def _grown(settings: Settings, row: FileRow) -> FileRow:
+    """An indexed transcript with its present size, though not all of that is indexed."""
+    if row.source != "sessions" or row.state != "indexed":
+        return row
+    try:
+        size = (settings.openclaw.sessions_dir / PurePosixPath(row.path).name).stat().st_size
+    except OSError:
+        return row
+    return replace(row, size=size)
+
+
+def _changed(file: MemoryFile, known: IndexedFile | None, chunks: dict[str, int]) -> FileRow:
+    """A file on disk that the next sync reads; ``known`` is what the index holds of it."""
+    number, mtime = chunks.get(file.path, 0), file.mtime_ns / 1e9
+    if known is None:
+        return FileRow(file.path, file.source, "new", number, file.size, None, mtime)
+    return FileRow(file.path, file.source, "changed", number, file.size, known.size, mtime, known.hash)
+
+
+def _indexed(file: IndexedFile, state: FileState, chunks: dict[str, int]) -> FileRow:
+    """A file as the index knows it."""
+    number, mtime = chunks.get(file.path, 0), file.mtime_ns / 1e9
+    return FileRow(
+        file.path, file.source, state, number, file.size, file.size, mtime, file.hash, file.refusal
+    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN, utf16_length
+from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import MemoryFile, Source
+from openclaw_mem_engine.model import MemoryFile, Source, as_json, utf16_length
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
 from openclaw_mem_engine.sync.changes import awaits_more, listed
@@ -22,6 +22,9 @@ from openclaw_mem_engine.workspace.transcript_listing import source_of
 #: ``refused``: there is no text on disk to show, and the chunks, if any, are those that the index still
 #: holds.
 AnatomyState = Literal["indexed", "changed", "new", "gone", "refused"]
+
+
+T = TypeVar("T")
 
 
 class NumberedLine(NamedTuple):
@@ -62,18 +65,9 @@ class Piece:
         return -(-self.shared_units // UNITS_PER_TOKEN)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "chunkId": self.chunk_id,
-            "startLine": self.start_line,
-            "endLine": self.end_line,
-            "units": self.units,
-            "tokens": self.tokens,
-            "sharedLines": 0 if self.partial else self.shared,
-            "overlapTokens": self.overlap,
-            "partial": self.partial,
-            "keyword": self.keyword,
-            "embedded": self.embedded,
-        }
+        lines = 0 if self.partial else self.shared
+        more = {"tokens": self.tokens, "sharedLines": lines, "overlapTokens": self.overlap}
+        return as_json(self, first="", last="", shared="", shared_units="", text="") | more
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +87,20 @@ class Anatomy:
 
     def to_dict(self) -> dict[str, Any]:
         """The stable answer of ``openclaw-mem chunks --json``."""
-        return {
-            "path": self.path,
-            "source": self.source,
-            "state": self.state,
-            "chunkTokens": self.chunk_tokens,
-            "chunkOverlap": self.chunk_overlap,
-            "stored": self.stored,
-            "chunks": [piece.to_dict() for piece in self.pieces],
-            "why": self.why,
-        }
+        return as_json(self, lines="", pieces="chunks")
 
 
 def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, path: str) -> Anatomy:
     """How the file ``path`` (as in the index) is cut. Raises UsageError for one that is neither in the index
     nor memory, WorkspaceError, IndexUnavailable."""
     stored = store.chunks_of(path)
+
+    def shown(source: Source, state: AnatomyState, cut: _Cut, why: str = "") -> Anatomy:
+        pieces, chunking = _pieces(store, cut, stored), settings.chunking
+        return Anatomy(
+            path, source, state, cut.lines, pieces, len(stored), chunking.tokens, chunking.overlap, why
+        )
+
     state = store.files().get(path)
     listing = listed(settings)
     file = next((file for file in listing.files if file.path == path), None)
@@ -117,13 +109,13 @@ def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, pat
         if state is None and not stored and not why:
             raise UsageError(f"{path} is neither in the index nor a memory file on disk.")
         source = state.source if state is not None else source_of(path)
-        return _from_index(settings, store, path, source, "refused" if why else "gone", stored, why)
+        return shown(source, "refused" if why else "gone", _as_indexed(stored), why)
     try:
         text, held = read_source(settings, file), None
         if state is not None and awaits_more(settings, file, state):
             held = read_source(settings, file, until=state.size)
     except NoteRefused as refusal:
-        return _from_index(settings, store, path, file.source, "refused", stored, refusal.reason)
+        return shown(file.source, "refused", _as_indexed(stored), refusal.reason)
     limit = primary.max_input_bytes if primary else None
     cut = _cut(settings, file, text, limit)
     file_state: AnatomyState = "indexed" if _alike(cut.chunks, stored) else "changed"
@@ -133,16 +125,7 @@ def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, pat
         before = _cut(settings, file, held, limit)
         if _alike(before.chunks, stored):
             cut, file_state = before, "indexed"
-    return Anatomy(
-        path,
-        file.source,
-        file_state,
-        cut.lines,
-        _pieces(store, cut.lines, cut.chunks, cut.spans, stored),
-        len(stored),
-        settings.chunking.tokens,
-        settings.chunking.overlap,
-    )
+    return shown(file.source, file_state, cut)
 
 
 class _Cut(NamedTuple):
@@ -172,15 +155,7 @@ def _key(chunk: StoredChunk) -> tuple[int, int, str]:
     return chunk.start_line, chunk.end_line, chunk.hash
 
 
-def _from_index(
-    settings: Settings,
-    store: IndexStore,
-    path: str,
-    source: Source,
-    state: AnatomyState,
-    stored: list[StoredChunk],
-    why: str,
-) -> Anatomy:
+def _as_indexed(stored: list[StoredChunk]) -> _Cut:
     """What the index still has of a file whose text cannot be read: its chunks, joined where the end of one
     is the beginning of the next."""
     lines: list[NumberedLine] = []
@@ -190,45 +165,28 @@ def _from_index(
         numbered = [
             NumberedLine(min(chunk.start_line + at, chunk.end_line), text) for at, text in enumerate(texts)
         ]
-        most = min(len(lines), len(numbered))
-        shared = next((n for n in range(most, 0, -1) if lines[-n:] == numbered[:n]), 0)
+        shared = _overlap(lines, numbered)
         first = len(lines) - shared
         lines += numbered[shared:]
         ranges.append((first, len(lines) - 1))
-    whole = tuple(lines)
-    return Anatomy(
-        path,
-        source,
-        state,
-        whole,
-        _pieces(store, whole, stored, ranges, stored),
-        len(stored),
-        settings.chunking.tokens,
-        settings.chunking.overlap,
-        why,
-    )
+    return _Cut(tuple(lines), stored, ranges)
 
 
-def _pieces(
-    store: IndexStore,
-    lines: tuple[NumberedLine, ...],
-    chunks: list[StoredChunk],
-    spans: list[tuple[int, int]],
-    stored: list[StoredChunk],
-) -> tuple[Piece, ...]:
-    vectors = store.cached_vectors(chunk.hash for chunk in chunks)
+def _pieces(store: IndexStore, cut: _Cut, stored: list[StoredChunk]) -> tuple[Piece, ...]:
+    vectors = store.cached_vectors(chunk.hash for chunk in cut.chunks)
     # By lines and text, not by id: the ids of chunks that are not in the index yet name no model.
     found = store.in_full_text(chunk.chunk_id for chunk in stored)
     searched = {_key(chunk) for chunk in stored if chunk.chunk_id in found}
     made: list[Piece] = []
-    for chunk, (first, last) in zip(chunks, spans, strict=True):
-        partial = chunk.text != "\n".join(line.text for line in lines[first : last + 1])
+    for chunk, (first, last) in zip(cut.chunks, cut.spans, strict=True):
+        partial = chunk.text != "\n".join(line.text for line in cut.lines[first : last + 1])
         before = made[-1] if made else None
         parts: list[str] = []
         if before is not None:
             parts = chunk.text.split("\n")
             in_parts = partial or before.partial
-            parts = parts[: _repeated(before.text, parts) if in_parts else max(0, before.last - first + 1)]
+            ends = before.text.split("\n")
+            parts = parts[: _overlap(ends, parts) if in_parts else max(0, before.last - first + 1)]
         made.append(
             Piece(
                 chunk.chunk_id,
@@ -248,7 +206,7 @@ def _pieces(
     return tuple(made)
 
 
-def _repeated(before: str, parts: list[str]) -> int:
-    """How many of these parts, from the first, are also the end of the text before."""
-    ends = before.split("\n")
-    return next((n for n in range(min(len(ends), len(parts)), 0, -1) if ends[-n:] == parts[:n]), 0)
+def _overlap(before: list[T], parts: list[T]) -> int:
+    """How many of ``parts``, from the first, are also the end of ``before``."""
+    most = min(len(before), len(parts))
+    return next((n for n in range(most, 0, -1) if before[-n:] == parts[:n]), 0)

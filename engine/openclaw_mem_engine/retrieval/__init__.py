@@ -1,12 +1,193 @@
-"""From a query to a pool of candidates. Backends by name; a new one is a module and one line here."""
+"""From a query to a pool of candidates: the protocol of backends, and their registry.
+
+A backend is one module with a function ``open_backend(context)`` and one line in ``BACKENDS``. ``Memory`` and
+``Health`` know it by the protocol alone. Its capabilities say what it cannot do: the methods of a missing
+capability raise UsageError, which ``Limited`` does for all of them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from openclaw_mem_engine.errors import UsageError
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.retrieval.base import Backend, BackendContext
+    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.inspection import Overview
+    from openclaw_mem_engine.inspection.file_chunks import Anatomy
+    from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress
+    from openclaw_mem_engine.providers.base import Embedders
+    from openclaw_mem_engine.ranking.knobs import Knobs
+    from openclaw_mem_engine.ranking.pool import Pool
+    from openclaw_mem_engine.stores.base import CacheSize, SpaceSize
+    from openclaw_mem_engine.stores.findings import DoctorReport
+    from openclaw_mem_engine.sync.events import Journal
+    from openclaw_mem_engine.sync.plan import Plan
+    from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
+
+#: How long pruning the cache waits for a sync, seconds.
+PRUNE_WAIT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend can do, as data. Retrieving, reading and ``status`` are not optional."""
+
+    #: Pools carry the raw scores that made a rank, so that a trace can show and recompute them.
+    operands: bool = False
+    #: It asks the embedding providers of the settings.
+    providers: bool = False
+    #: It has an index of its own: ``sync``, ``plan``, ``would_rebuild``.
+    sync: bool = False
+    #: It can compare its index with the files on disk, file by file: ``files``.
+    files: bool = False
+    #: It can show how a file is cut: ``chunks``.
+    chunks: bool = False
+    #: Its index can be examined and repaired: ``examine``, ``repair``.
+    doctor: bool = False
+    #: It keeps embeddings between syncs: ``cache_sizes``, ``prune_cache``.
+    cache: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BackendContext:
+    """What a backend is opened with. ``clock`` gives epoch seconds; ``notes`` gives what else makes every
+    answer less than it could be; ``resident``: keep vectors in memory, for a long-lived process; ``faults``
+    are simulated (see ``providers.faults``). The caller closes embedders and journal."""
+
+    settings: Settings
+    embedders: Embedders
+    journal: Journal
+    clock: Callable[[], float]
+    notes: Callable[[], tuple[Note, ...]] = tuple
+    resident: bool = False
+    faults: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """Sizes of an index and how it is searched. ``vectors`` are chunks with a vector of the primary space,
+    ``cached`` rows of the embedding cache; ``index_bytes`` is 0 for a backend without a file of its own."""
+
+    files: int
+    chunks: int
+    provider: str = "none"
+    model: str = ""
+    languages: str = "any"
+    vectors: int = 0
+    cached: int = 0
+    index_path: str = ""
+    index_bytes: int = 0
+    full_text: bool = True
+    vector_search: str = ""
+    spaces: tuple[SpaceSize, ...] = ()
+
+
+class Backend(Protocol):
+    """Searches one agent's memory. Thread-safe. Every method may block on the disk and raise
+    IndexUnavailable, unless it says otherwise; those that take ``cancel`` raise Cancelled once it is set."""
+
+    #: The stable name, as in the registry, in pools and in ``status``.
+    name: str
+    capabilities: Capabilities
+    settings: Settings
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What makes every answer less than it could be, at this moment. Never blocks, never raises."""
+
+    def retrieve(
+        self, query: str, knobs: Knobs, cancel: CancelToken | None = None, *, compare: bool = False
+    ) -> Pool:
+        """The candidate lists of ``query``, over-fetched, with the signals that these ``knobs`` need;
+        ``compare`` adds lists that are only shown beside the others. May wait for the network, within the
+        timeouts of the settings. Raises UsageError for a blank query; IndexUnavailable when no list can be
+        made. A list that fails alone is missing from the pool, and a note of the pool says why."""
+
+    def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
+        """``lines`` lines of a memory file from line ``start`` (1-based); None: from the first, to the last.
+        Raises PathRefused, UsageError for a blank path, WorkspaceError. Needs no index."""
+
+    def paths(self) -> tuple[str, ...]:
+        """All files that can be found, relative to the workspace, sorted."""
+
+    def freshness(self) -> Freshness:
+        """How what is searched compares with the files on disk now. Raises WorkspaceError."""
+
+    def status(self) -> IndexStatus:
+        """Sizes, and how the index is searched."""
+
+    def interrupt(self) -> None:
+        """Stop retrievals of other threads: they raise Cancelled. Returns at once."""
+
+    def close(self) -> None:
+        """Release everything that the backend opened itself. It cannot be used afterwards."""
+
+    # -- capability "sync" -------------------------------------------------------------------------------
+
+    def sync(
+        self,
+        request: SyncRequest = ...,
+        progress: Progress | None = None,
+        cancel: CancelToken | None = None,
+    ) -> SyncReport:
+        """Make the index match the files on disk as ``request`` says. Blocks until it is done,
+        also for a sync of another process. Raises SyncBusy, WorkspaceError, ProviderError."""
+
+    def plan(self, request: SyncRequest = ..., cancel: CancelToken | None = None) -> Plan:
+        """What ``sync`` would do and cost. Sends and writes nothing. Raises WorkspaceError."""
+
+    def would_rebuild(self) -> bool:
+        """Whether the next sync makes the index anew, because it was made with other settings."""
+
+    # -- capabilities "files" and "chunks" ---------------------------------------------------------------
+
+    def files(self) -> Overview:
+        """What the index was made with, and each file compared with the disk. Raises WorkspaceError."""
+
+    def chunks(self, path: str) -> Anatomy:
+        """One file, by its path in the index, and its chunks. Raises UsageError for a path that is neither in
+        the index nor memory, WorkspaceError."""
+
+    # -- capability "doctor" -----------------------------------------------------------------------------
+
+    def examine(
+        self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
+    ) -> DoctorReport:
+        """Run every check; change and send nothing. May take seconds, with ``deep`` minutes."""
+
+    def repair(
+        self, report: DoctorReport, progress: Progress | None = None, cancel: CancelToken | None = None
+    ) -> tuple[list[str], DoctorReport | None]:
+        """Repair what ``report`` calls fixable and examine again: what was done, in words, and the new report
+        (None when that examination was stopped). Raises SyncBusy."""
+
+    # -- capability "cache" ------------------------------------------------------------------------------
+
+    def cache_sizes(self) -> list[CacheSize]:
+        """The embedding cache, space by space."""
+
+    def prune_cache(
+        self, most: int, cancel: CancelToken | None = None, *, wait_s: float = PRUNE_WAIT_S
+    ) -> int:
+        """Remove the oldest embeddings beyond ``most`` that no chunk needs; how many were removed. Waits up
+        to ``wait_s`` seconds for a sync. Raises SyncBusy."""
+
+
+class Limited:
+    """The optional methods of ``Backend``, refused with UsageError: for backends without capabilities."""
+
+    name: str
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise UsageError(f"The backend {self.name} has no index of its own: this cannot be done with it.")
+
+    sync = plan = would_rebuild = files = chunks = examine = repair = cache_sizes = prune_cache = _refuse
+
 
 DEFAULT_BACKEND = "builtin"
 #: Name to module; each has a function ``open_backend(context)``. Loaded when it is used.

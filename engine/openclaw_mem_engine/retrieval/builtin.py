@@ -14,11 +14,10 @@ from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
-from openclaw_mem_engine.retrieval.base import PRUNE_WAIT_S, BackendContext, Capabilities
+from openclaw_mem_engine.retrieval import PRUNE_WAIT_S, BackendContext, Capabilities, IndexStatus
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder
 from openclaw_mem_engine.retrieval.freshness import FreshnessTracker, note_staleness
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
-from openclaw_mem_engine.status import IndexStatus
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore, StoredChunk
 from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
@@ -32,8 +31,8 @@ from openclaw_mem_engine.workspace.reading import get_excerpt
 from openclaw_mem_engine.workspace.rules import note_date
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
-    from openclaw_mem_engine.inspection.file_list import Overview
     from openclaw_mem_engine.stores.findings import DoctorReport
 
 
@@ -51,7 +50,7 @@ def open_backend(context: BackendContext) -> BuiltinBackend:
 
 
 class BuiltinBackend:
-    """Retrieves from an :class:`IndexStore` (contract: ``retrieval.base.Backend``). Thread-safe. ``clock``
+    """Retrieves from an :class:`IndexStore` (contract: ``retrieval.Backend``). Thread-safe. ``clock``
     gives epoch seconds; ``notes`` gives what else makes every answer less than it could be. The caller closes
     embedders and journal."""
 
@@ -85,7 +84,6 @@ class BuiltinBackend:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What makes every answer less than it could be, at this moment."""
         unkept = self.journal.note
         return (*self._more_notes(), *self.store.notes, *((unkept,) if unkept else ()))
 
@@ -97,8 +95,6 @@ class BuiltinBackend:
         progress: Progress | None = None,
         cancel: CancelToken | None = None,
     ) -> SyncReport:
-        """Bring the index up to date (see ``SyncCoordinator.sync``). Blocks until it is done: minutes for a
-        first index, and ``request.wait_s`` while another process syncs."""
         try:
             report = self._coordinator.sync(request, progress, cancel)
         except BaseException:
@@ -111,20 +107,16 @@ class BuiltinBackend:
     def prune_cache(
         self, most: int, cancel: CancelToken | None = None, *, wait_s: float = PRUNE_WAIT_S
     ) -> int:
-        """Forget the oldest cached embeddings beyond ``most``, never one that a passage needs; how many. Not
-        beside a sync, whose new vectors belong to no passage yet: it is waited for, ``wait_s`` seconds at
-        most. Raises SyncBusy when that was not enough, Cancelled, IndexUnavailable."""
+        # Not beside a sync, whose new vectors belong to no passage yet.
         lock = SyncLock(self.store.path, "pruning the cache", killed=self.journal.killed)
         with lock.holding(wait_s, cancel):
             self._freshness.follow()
             return self.store.prune_cache(most)
 
     def plan(self, request: SyncRequest = DEFAULT_REQUEST, cancel: CancelToken | None = None) -> Plan:
-        """What ``sync`` would do and cost. Sends and writes nothing."""
         return plan(self.settings, self.store, self.embedders, request, cancel)
 
     def would_rebuild(self) -> bool:
-        """Whether the next sync makes an index that is there anew, because of other settings."""
         present = self.store.fingerprint()
         wanted = fingerprint_of(self.settings, self.embedders.primary)
         return present is not None and needs_rebuild(present, wanted)
@@ -132,15 +124,12 @@ class BuiltinBackend:
     # -- state of the index -----------------------------------------------------------------------------
 
     def freshness(self) -> Freshness:
-        """Compare the index with the files on disk now: one stat a file. Raises WorkspaceError."""
         return self._freshness.look()[0]
 
     def paths(self) -> tuple[str, ...]:
-        """All indexed files."""
         return tuple(sorted(path for path, state in self.store.files().items() if not state.refusal))
 
     def status(self) -> IndexStatus:
-        """Sizes, and how the index is searched."""
         store, embedder = self.store, self.embedders.primary
         counts = store.counts()
         return IndexStatus(
@@ -159,14 +148,12 @@ class BuiltinBackend:
         )
 
     def files(self) -> Overview:
-        """Each file compared with the disk, and what the index was made with. Raises WorkspaceError."""
-        from openclaw_mem_engine.inspection.file_list import overview
+        from openclaw_mem_engine.inspection import overview
 
         freshness, changes, skipped = self._freshness.look()
         return overview(self.settings, self.store, self.embedders.primary, freshness, changes, skipped)
 
     def chunks(self, path: str) -> Anatomy:
-        """One file and how it is cut. Raises UsageError, WorkspaceError."""
         from openclaw_mem_engine.inspection.file_chunks import anatomy
 
         return anatomy(self.settings, self.store, self.embedders.primary, path)
@@ -174,21 +161,18 @@ class BuiltinBackend:
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
     ) -> DoctorReport:
-        """Run every check of the doctor."""
-        from openclaw_mem_engine.doctor.examination import examine
+        from openclaw_mem_engine.doctor import examine
 
         return examine(self.settings, self.embedders, deep=deep, progress=progress, cancel=cancel)
 
     def repair(
         self, report: DoctorReport, progress: Progress | None = None, cancel: CancelToken | None = None
     ) -> tuple[list[str], DoctorReport | None]:
-        """Repair what can be repaired and examine again (see ``doctor.examination.repair``)."""
-        from openclaw_mem_engine.doctor.examination import repair
+        from openclaw_mem_engine.doctor import repair
 
         return repair(self.settings, self.embedders, self.journal, report, progress, cancel)
 
     def cache_sizes(self) -> list[CacheSize]:
-        """The embedding cache, space by space."""
         return self.store.cache_sizes()
 
     # -- searching --------------------------------------------------------------------------------------
@@ -196,10 +180,6 @@ class BuiltinBackend:
     def retrieve(
         self, query: str, knobs: Knobs, cancel: CancelToken | None = None, *, compare: bool = False
     ) -> Pool:
-        """All candidate lists, over-fetched, with every signal that these knobs need; with ``compare`` also
-        the lists of vector spaces that are not counted and cost time. A list that cannot be read from a
-        damaged index is missing, with a note. Raises UsageError for a blank query, IndexUnavailable when
-        damage leaves no list or the passages themselves cannot be read, Cancelled."""
         thread, stop = threading.get_ident(), LinkedToken(cancel)
         self._searching[thread] = stop
         try:
@@ -274,7 +254,6 @@ class BuiltinBackend:
         return built
 
     def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
-        """Lines of a memory file (see ``workspace.reading.get_excerpt``). Raises PathRefused."""
         return get_excerpt(
             self.settings.workspace,
             path,
@@ -285,13 +264,11 @@ class BuiltinBackend:
         )
 
     def interrupt(self) -> None:
-        """Stop the retrievals that other threads are waiting for; they raise Cancelled. A sync goes on."""
         for stop in list(self._searching.values()):
             stop.set()
         self.store.interrupt()
 
     def close(self) -> None:
-        """Close the index."""
         self.store.close()
 
 

@@ -160,7 +160,7 @@ class ListBuilder:
         ran = any(found.space_number is not None for found in self.lists)
         self._note("vectors-damaged", f"{'Vectors in part' if ran else 'BM25 only'}: {reason}")
         if self._primary is not None and not ran:
-            served = "keywords" if self._store.caps.full_text else "nobody"
+            served = "keywords" if self._store.caps.full_text else "nothing"
             if self.fallback is None:
                 self.fallback = Fallback(self._primary.id, reason, served)
             else:  # it was the fallback's vectors that could not be read

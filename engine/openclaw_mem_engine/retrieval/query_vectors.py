@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import ProviderError
@@ -54,6 +54,13 @@ class _Failure:
 
     fallback: Fallback
     code: Literal["other-vectors", "embedding-failed"] = "embedding-failed"
+
+
+class _Absent(NamedTuple):
+    """Why there is no vector; ``failed``: its provider did."""
+
+    why: str
+    failed: bool = False
 
 
 class QueryVectors:
@@ -101,15 +108,19 @@ class QueryVectors:
                     found.append(instead)
                     fallback = replace(fallback, served=instead.shown)
                 elif not self._store.caps.full_text:
-                    fallback = replace(fallback, served="nobody")
+                    fallback = replace(fallback, served="nothing")
             elif vector is not None:
                 found.append(AskedSpace(0, space_of(primary), vector, primary))
         for number, embedder in enumerate(self._embedders.also, 1):
             if number != counted and not (compare or embedder.cheap_lines):
                 continue
-            beside = self._beside(embedder, query, number, notes, cancel)
-            if beside is not None:
-                found.append(beside)
+            other = self._other(embedder, query, number, cancel)
+            if isinstance(other, AskedSpace):
+                found.append(other)
+            else:  # it is only compared with others: its absence costs the answer nothing
+                code = "beside-failed" if other.failed else "beside-missing"
+                text = f"The vectors of {space_of(embedder).label} are not shown: {other.why}"
+                notes.append(Note(code, text))
         if found:
             timings["embed"] = (time.perf_counter() - start) * 1000
         return Searched(tuple(found), fallback)
@@ -154,10 +165,11 @@ class QueryVectors:
     ) -> AskedSpace | None:
         """The configured fallback's vector, when the index holds vectors of its space; notes what remains."""
         reason = failure.fallback.reason
-        vector, why_not = self._of_fallback(query, cancel)
-        if vector is None:
-            text = f"{self._remaining}: {reason} {why_not}".rstrip()
-            notes.append(Note(failure.code, text, "warning"))
+        embedder = self._embedders.fallback
+        vector = _Absent("") if embedder is None else self._other(embedder, query, 0, cancel)
+        if isinstance(vector, _Absent):
+            also = f" No vectors of the fallback {embedder.id}: {vector.why}" if embedder else ""
+            notes.append(Note(failure.code, f"{self._remaining}: {reason}{also}", "warning"))
             return None
         covered, chunks = self._store.covered(vector.space), self._store.counts().chunks
         partly = f" They cover {covered:,} of {chunks:,} passages." if covered < chunks else ""
@@ -165,42 +177,20 @@ class QueryVectors:
         notes.append(Note("fallback-vectors", text, "warning"))
         return vector
 
-    def _of_fallback(self, query: str, cancel: CancelToken | None) -> tuple[AskedSpace | None, str]:
-        """The fallback's vector, or why there is none (nothing to say without a fallback)."""
-        embedder = self._embedders.fallback
-        if embedder is None:
-            return None, ""
-        name, space = f"The fallback {embedder.id}", space_of(embedder)
-        held = self._store.vector_dims(space)
-        if held is None:
-            return None, f"{name} has no vectors in the index yet: `openclaw-mem index` makes them."
-        try:
-            vector = embedder.embed_query(query, cancel)
-        except ProviderError as error:
-            return None, f"{name} failed too: {error}"
-        if vector is None or vector.size != held:
-            why = "this query has no embedding there" if vector is None else "its model changed"
-            return None, f"{name} cannot help: {why}."
-        return AskedSpace(0, space, vector, embedder, space.label), ""
-
-    def _beside(
-        self, embedder: Embedder, query: str, number: int, notes: list[Note], cancel: CancelToken | None
-    ) -> AskedSpace | None:
-        """A vector that is only compared with others; its absence costs the answer nothing."""
+    def _other(
+        self, embedder: Embedder, query: str, number: int, cancel: CancelToken | None
+    ) -> AskedSpace | _Absent:
+        """The vector of an embedder that is not the primary."""
         space = space_of(embedder)
         held = self._store.vector_dims(space)
-        start = f"The vectors of {space.label} are not shown: "
         if held is None:
-            notes.append(Note("beside-missing", f"{start}run `openclaw-mem index` to make them."))
-            return None
+            return _Absent("the index holds none yet: `openclaw-mem index` makes them.")
         try:
             vector = embedder.embed_query(query, cancel)
         except ProviderError as error:
-            notes.append(Note("beside-failed", f"{start}{error}"))
-            return None
+            return _Absent(str(error), failed=True)
         if vector is None or vector.size != held:
-            notes.append(Note("beside-missing", f"{start}this query has no vector to compare with them."))
-            return None
+            return _Absent("this query has no embedding there." if vector is None else "its model changed.")
         return AskedSpace(number, space, vector, embedder, space.label)
 
     def best_line_cosines(self, asked: AskedSpace, texts: Mapping[str, str]) -> dict[str, float]:

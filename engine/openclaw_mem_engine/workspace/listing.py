@@ -1,4 +1,4 @@
-"""Which files of a workspace are memory, and what was met and left out.
+"""Which files of a workspace are memory, and what is excluded.
 
 Nothing that looks like a note disappears silently: links, oversized, unreadable and special files, other
 spellings of ``.md``, duplicates and ignored folders are all in ``Listing.skipped`` with a reason.
@@ -53,7 +53,7 @@ _HAS_CTIME = os.name != "nt"
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The memory files of a workspace and what was left out, both sorted by path (by code point)."""
+    """The memory files of a workspace and what is excluded, both sorted by path (by code point)."""
 
     files: tuple[MemoryFile, ...]
     skipped: tuple[SkippedFile, ...]
@@ -64,13 +64,11 @@ def list_memory(
 ) -> Listing:
     """List ``MEMORY.md``, ``memory.md``, ``memory/**/*.md`` and the extra paths of a workspace.
 
-    ``extra_paths`` are absolute, ``~/…`` or workspace-relative; a folder is taken with all below it, a file
-    must end in ``.md``; what lies outside of the workspace gets a ``../…`` path. Links are never followed,
-    except that ``root`` itself may be one. A file with several names counts once, under the first: top-level
-    files before ``memory/`` before extra paths, then by path. ``max_bytes`` is the largest size of a note.
-    ``home`` stands for ``~`` (default: the home folder of the process).
-
-    Raises ``WorkspaceError`` when the workspace is missing or cannot be read.
+    ``extra_paths`` are absolute, ``~/…`` or workspace-relative: a folder with all below it, or a file that
+    ends in ``.md``; what lies outside of the workspace gets a ``../…`` path. Only ``root`` itself may be a
+    link. A file with several names counts once, under the first: top-level files before ``memory/`` before
+    extra paths, then by path. ``max_bytes`` limits a note. ``home`` replaces ``~`` (default: that of the
+    process). Raises ``WorkspaceError`` when the workspace is missing or cannot be read.
     """
     workspace = open_workspace(root)
     walk = _Walk(workspace, max_bytes)
@@ -113,12 +111,12 @@ class _Walk:
         self.skipped.setdefault(printable(path), reason)
 
     def skip_unreadable(self, path: str, reason: str) -> None:
-        """Leave out what cannot be read now, and may be readable later."""
+        """Exclude what cannot be read now, and may be readable later."""
         self.skip(path, reason)
         self.transient.add(printable(path))
 
     def skip_for(self, error: OSError, path: str, absolute: str, what: str = "") -> None:
-        """Leave out what the system refused; ``what`` begins the reason."""
+        """Exclude what the system refused; ``what`` begins the reason."""
         refusal = refusal_of(error, absolute)
         skip = self.skip_unreadable if refusal.transient else self.skip
         skip(path, what + refusal.reason)

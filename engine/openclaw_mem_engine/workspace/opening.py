@@ -13,8 +13,7 @@ import errno
 import os
 import re
 import stat
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.errors import PathRefused
 from openclaw_mem_engine.workspace.rules import MAX_NOTE_BYTES
@@ -54,36 +53,24 @@ class NoteRefused(PathRefused):
         return self.kind == "unreadable"
 
 
-@dataclass(frozen=True, slots=True)
-class NoteBytes:
-    """What was read, and what the file was when the reading began, both from one descriptor.
-
-    ``settled`` is False when the file changed while it was read: size and time are then those from before, so
-    that the next scan sees a difference and reads it again.
-    """
+class FileBytes(NamedTuple):
+    """What was read, and what the file was when the reading began, both from one descriptor. ``settled`` is
+    False when the file changed meanwhile."""
 
     data: bytes
-    size: int
-    mtime_ns: int
-    inode: int
-    device: int
+    status: os.stat_result
     settled: bool
 
 
-def read_bytes(base: str, tail: str, max_bytes: int = MAX_NOTE_BYTES, shown: str | None = None) -> NoteBytes:
-    """Read the regular file ``tail`` (parts split by the separator) below the folder ``base``.
+def read_bytes(base: str, tail: str, max_bytes: int = MAX_NOTE_BYTES, shown: str | None = None) -> FileBytes:
+    """Read the regular file ``tail`` (parts split by the separator) below the folder ``base``; only ``base``
+    may be reached through links. ``shown`` is the path that a refusal names (default: the full path).
 
-    ``base`` itself may be reached through links; no part of ``tail`` may be one. ``shown`` is the path that a
-    refusal names (default: the full path).
     Raises ``NoteRefused`` with kind link, not-regular, too-large, unreadable or missing.
     """
     shown = os.path.join(base, tail) if shown is None else shown
+    descriptor, before = open_file(base, tail, shown)
     try:
-        descriptor = _open_beneath(base, tail, shown)
-    except (OSError, ValueError) as error:
-        raise refusal_of(error, shown) from error
-    try:
-        before = os.fstat(descriptor)
         _check(before, shown, max_bytes)
         data = _read_to_end(descriptor, before.st_size, max_bytes + 1)
         after = os.fstat(descriptor)
@@ -94,31 +81,22 @@ def read_bytes(base: str, tail: str, max_bytes: int = MAX_NOTE_BYTES, shown: str
     if len(data) > max_bytes:  # it grew past the limit while it was read
         raise NoteRefused("too-large", shown, too_large(len(data), max_bytes))
     same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-    return NoteBytes(
-        data,
-        before.st_size,
-        before.st_mtime_ns,
-        before.st_ino,
-        before.st_dev,
-        settled=same and len(data) == before.st_size,
-    )
+    return FileBytes(data, before, settled=same and len(data) == before.st_size)
 
 
 def open_file(base: str, tail: str, shown: str) -> tuple[int, os.stat_result]:
-    """A descriptor of the regular file ``tail`` below ``base``, and what it is, for reading piece by piece.
-
-    Arguments and refusals are those of ``read_bytes``; the caller closes the descriptor.
-    """
+    """A descriptor of the regular file ``tail`` below ``base``, and its status. Arguments and refusals are
+    those of ``read_bytes``; the caller closes the descriptor."""
     try:
         descriptor = _open_beneath(base, tail, shown)
+        try:
+            status = os.fstat(descriptor)
+            _check(status, shown, None)
+        except BaseException:
+            os.close(descriptor)
+            raise
     except (OSError, ValueError) as error:
         raise refusal_of(error, shown) from error
-    try:
-        status = os.fstat(descriptor)
-        _check(status, shown, None)
-    except BaseException:
-        os.close(descriptor)
-        raise
     return descriptor, status
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import Excerpt
+from openclaw_mem_engine.model import Excerpt, utf16_length
+from openclaw_mem_engine.sanitize import WHITE
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable, read_bytes
 from openclaw_mem_engine.workspace.rules import (
     MAX_NOTE_BYTES,
@@ -33,11 +34,8 @@ from openclaw_mem_engine.workspace.rules import (
 
 @dataclass(frozen=True, slots=True)
 class NoteText:
-    """The text of a note and what its file was when the reading began, taken from the same descriptor.
-
-    ``settled`` is False when the file changed while it was read; size and time are those from before, so that
-    the next scan sees a difference and reads it again. A byte order mark stays in the text.
-    """
+    """The text of a note, a byte order mark included, and what its file was when the reading began.
+    ``settled`` is False when the file changed meanwhile: the next scan then sees a difference."""
 
     text: str
     size: int
@@ -76,7 +74,8 @@ def read_note(path: str, root: str | None = None, max_bytes: int = MAX_NOTE_BYTE
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise NoteRefused("not-utf8", path, f"not UTF-8 at byte {error.start}; save it as UTF-8") from None
-    return NoteText(text, read.size, read.mtime_ns, read.inode, read.device, read.settled)
+    found = read.status
+    return NoteText(text, found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev, read.settled)
 
 
 def get_excerpt(
@@ -226,8 +225,6 @@ def _parts(path: str) -> tuple[str, str]:
 BOOTSTRAP_LIMIT = 20_000
 #: Of a longer file the beginning and the end are handed over: these parts of the limit, in percent.
 _HEAD, _TAIL = 70, 20
-#: White space and line ends of ECMAScript, taken off at the end.
-_END = re.compile("[\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]+\\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +241,7 @@ class Cut:
 
     def given(self, name: str) -> str:
         """What the agent is given of the file ``name``."""
-        kept = f"{_units(self.head)}+{_units(self.tail)}"
+        kept = f"{utf16_length(self.head)}+{utf16_length(self.tail)}"
         return (
             f"{self.head}\n\n[...truncated, read {name} for full content...]\n"
             f"…(truncated {name}: kept {kept} chars of {self.units})…\n\n{self.tail}"
@@ -253,7 +250,7 @@ class Cut:
 
 def bootstrap_cut(text: str, limit: int = BOOTSTRAP_LIMIT) -> Cut | None:
     """Where a file is cut; None when it is handed over whole."""
-    text = _END.sub("", text)
+    text = text.rstrip(WHITE)
     if len(text) * 2 <= limit:
         return None
     wide = text.encode("utf-16-le", "surrogatepass")
@@ -266,7 +263,3 @@ def bootstrap_cut(text: str, limit: int = BOOTSTRAP_LIMIT) -> Cut | None:
     # A line of which only the end of line is kept is not kept.
     last, following = head.removesuffix("\n").count("\n") + 1, lines - tail.removeprefix("\n").count("\n")
     return Cut(head, tail, last, following, units)
-
-
-def _units(text: str) -> int:
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2

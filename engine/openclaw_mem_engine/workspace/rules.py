@@ -121,9 +121,8 @@ class ExtraPath:
 def resolve_extra(workspace: Workspace, configured: str, home: str | None = None) -> ExtraPath:
     """Where a configured extra path lies: absolute, ``~``, ``~/…`` or relative to the workspace.
 
-    Inside of the workspace every part of it is left in ``tail``, to be checked for links, since an agent that
-    writes there could plant one. Outside, the user's own folder layout is trusted but for the last part.
-    ``home`` stands for ``~`` (default: the home folder of the process).
+    Inside of the workspace every part of it stays in ``tail``, to be checked for links, since an agent that
+    writes there could plant one. Outside, only the last part is. ``home`` replaces ``~``.
     """
     home = os.path.abspath(home or os.path.expanduser("~"))
     text = configured.strip()

@@ -1,9 +1,8 @@
 """The conversation in a session transcript as text with its line numbers.
 
-A transcript is a ``.jsonl`` file that another program appends to while we read. So only whole lines are
-taken, whatever is no JSON is left out and counted, and no more than one line and the conversation itself is
-ever held in memory. Of a conversation without end the first part is taken. Everything that looks like a
-secret is masked before the text leaves this module.
+A transcript is a ``.jsonl`` file that another program appends to while we read. Only whole lines are taken;
+what is no JSON is excluded and counted; at most one line and the conversation itself are held in memory, and
+of a conversation over the limit only the first part. Everything that looks like a secret is masked.
 """
 
 # Paths are strings here, as in the listing of notes.
@@ -16,17 +15,18 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from openclaw_mem_engine.model import MemoryFile, utf8
 from openclaw_mem_engine.redact import redact
+from openclaw_mem_engine.sanitize import WHITE
 from openclaw_mem_engine.workspace.opening import NoteRefused, open_file, refusal_of, too_large
 
 #: No conversation is this large; what is would be read for minutes.
 MAX_TRANSCRIPT_BYTES = 2**30
-#: No message is this long; a line that is holds no talk (or is there to fill memory).
+#: A longer line is no message.
 MAX_LINE_BYTES = 8 * 2**20
 #: The most text of one conversation; of a longer one the beginning is taken.
 MAX_TEXT_BYTES = 10 * 2**20
@@ -34,14 +34,7 @@ MAX_TEXT_BYTES = 10 * 2**20
 _BLOCK_BYTES = 2**18
 #: Between a hash and the limit at which the conversation was cut: no digit of a hash.
 _CUT = "+"
-# White space of ECMAScript. It differs from that of Python by U+FEFF (white there) and by U+001C-U+001F and
-# U+0085 (not white there).
-_WHITE = (
-    "\t\n\v\f\r \u00a0\u1680"
-    "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000\ufeff"
-)
-_BLANKS = re.compile(f"[{_WHITE}]+")
+_BLANKS = re.compile(f"[{WHITE}]+")
 _LABELS = {"user": "User", "assistant": "Assistant"}
 
 
@@ -94,24 +87,18 @@ def read_transcript(
     """Read a listed transcript; of one that grows meanwhile, what was there at the beginning.
 
     The last line counts when it ends, or is JSON without its end; else its writer has not finished it.
-    ``max_bytes`` limits the text of the conversation, not the file: tool output and pictures are not kept.
-    Of a longer conversation so much is taken from its beginning, and what follows is not read: it may grow,
-    and what is taken of it stays the same. ``until`` takes the first bytes of the file alone, to compare them
-    with what was read before.
+    ``max_bytes`` limits the text of the conversation, not the file; what follows is not read. ``until`` takes
+    only the first bytes of the file, to compare them with what was read before.
 
     Raises ``NoteRefused`` with kind link (it or its folder), not-regular, too-large, unreadable or missing.
     """
-    descriptor, before = _open(absolute)
-    with closing(os.fdopen(descriptor, "rb", buffering=0)):
+    with _opened(absolute) as (descriptor, before):
         if before.st_size > MAX_TRANSCRIPT_BYTES:
             raise NoteRefused("too-large", absolute, too_large(before.st_size, MAX_TRANSCRIPT_BYTES))
         end = before.st_size if until is None else min(until, before.st_size)
         talk = _Talk(max_bytes)
-        try:
-            reached = talk.take(_lines(descriptor, 0, end))
-            after = os.fstat(descriptor)
-        except OSError as error:
-            raise refusal_of(error, absolute) from error
+        reached = talk.take(_lines(descriptor, 0, end))
+        after = os.fstat(descriptor)
     # More at the end changes nothing of what was read; another time alone means that something else did.
     settled = (talk.cut or reached == end) and (
         after.st_size > before.st_size
@@ -133,7 +120,7 @@ def read_transcript(
     )
 
 
-# Most transcripts are of sessions that ended with a short tail: it is not read again at every look.
+# Most transcripts are of sessions that ended with a short tail: it is not read again by every scan.
 @lru_cache(maxsize=4096)
 def growth_of(file: MemoryFile, start: int, enough: Growth) -> Growth:
     """Whole lines of a listed transcript after its first ``start`` bytes. Counting stops when there are
@@ -141,17 +128,13 @@ def growth_of(file: MemoryFile, start: int, enough: Growth) -> Growth:
 
     Raises ``NoteRefused`` as ``read_transcript`` does.
     """
-    descriptor, _ = _open(file.absolute)
     grown = Growth(0, 0)
-    with closing(os.fdopen(descriptor, "rb", buffering=0)):
-        try:
-            for line in _lines(descriptor, start, file.size):
-                if line.ended or _is_whole(line.data):
-                    grown = Growth(line.end - start, line.number)
-                if grown.bytes >= enough.bytes or grown.lines >= enough.lines:
-                    break
-        except OSError as error:
-            raise refusal_of(error, file.absolute) from error
+    with _opened(file.absolute) as (descriptor, _):
+        for line in _lines(descriptor, start, file.size):
+            if line.ended or _is_whole(line.data):
+                grown = Growth(line.end - start, line.number)
+            if grown.bytes >= enough.bytes or grown.lines >= enough.lines:
+                break
     return grown
 
 
@@ -164,22 +147,26 @@ def ends_a_line(file: MemoryFile, size: int) -> bool:
     """
     if not size:
         return True
-    descriptor, _ = _open(file.absolute)
-    with closing(os.fdopen(descriptor, "rb", buffering=0)) as opened:
-        try:
-            opened.seek(size - 1)
-            # Or right behind: a last line without its end was taken when it was JSON.
-            last = opened.read(3)
-        except OSError as error:
-            raise refusal_of(error, file.absolute) from error
+    with _opened(file.absolute) as (descriptor, _):
+        os.lseek(descriptor, size - 1, os.SEEK_SET)
+        # Or right behind: a last line without its end was taken when it was JSON.
+        last = os.read(descriptor, 3)
     return last[:1] == b"\n" or last[1:2] == b"\n" or last[1:] == b"\r\n"
 
 
-def _open(absolute: str) -> tuple[int, os.stat_result]:
-    """Neither the file nor its folder may be a link, not even one planted since the listing."""
+@contextmanager
+def _opened(absolute: str) -> Iterator[tuple[int, os.stat_result]]:
+    """A descriptor for the body, and the status of the file. Neither the file nor its folder may be a link,
+    not even one planted since the listing. Raises NoteRefused, also for an OSError of the body."""
     folder, name = os.path.split(absolute)
     base, last = os.path.split(folder)
-    return open_file(base or ".", os.path.join(last, name), absolute)
+    descriptor, status = open_file(base or ".", os.path.join(last, name), absolute)
+    try:
+        yield descriptor, status
+    except OSError as error:
+        raise refusal_of(error, absolute) from error
+    finally:
+        os.close(descriptor)
 
 
 class _Line(NamedTuple):
@@ -269,7 +256,7 @@ def _said(line: bytes | None) -> str | None:
     if line is None:
         raise ValueError("too long")
     written = line.decode("utf-8", "replace")
-    if not written.strip(_WHITE):
+    if not written.strip(WHITE):
         return None
     record = _JSON.decode(written)
     if not isinstance(record, dict) or record.get("type") != "message":

@@ -157,7 +157,7 @@ def served(pool: Pool) -> str:
     """What answers: ``BM25 only``, ``vectors of static-minilm answer``."""
     if pool.fallback is not None:
         source = pool.fallback.served
-        if source not in ("keywords", "nobody"):
+        if source not in ("keywords", "nothing"):
             return f"vectors of {source} answer"
         return "BM25 only" if source == "keywords" else "no retriever answers"
     return "BM25 only" if pool.first("lexical") is not None else "no retriever answers"
