@@ -45,7 +45,6 @@ async def test_a_screen_is_as_its_snapshot(
     assert drawn == snapshot_of(scene.name)
 
 
-@pytest.mark.xfail(reason="the pictures are rendered once, when the restructuring is complete", strict=False)
 @pytest.mark.parametrize("name", [scene.name for scene in SCENES])
 def test_the_committed_picture_shows_the_same(name: str) -> None:
     picture = make.text_of((make.HERE / f"{name}.svg").read_text(encoding="utf-8"))
