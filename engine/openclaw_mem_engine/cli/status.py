@@ -119,8 +119,8 @@ def _headed(name: str, texts: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _link(link: ProviderState, now: float) -> str:
-    """``openai (primary): serving · 4 of 4 passages have its vectors · text goes to api.openai.com``"""
-    parts = [f"{link.name} ({link.role}): {link.state}"]
+    """``openai (primary): active · 4 of 4 passages have its vectors · text goes to api.openai.com``"""
+    parts = [f"{link.name} ({link.role}): {link.label}"]
     if link.state == "failed":
         parts[0] = f"{parts[0]} {failing(link.since, link.next_retry, now)}".rstrip()
     parts.append(f"{link.vectors:,} of {count(link.chunks, 'passage')} with its vectors")
