@@ -119,7 +119,7 @@ def test_a_folder_that_comes_with_files_and_gets_more(
         late.write_text("three\n")
         heard.until(late)
         shutil.rmtree(workspace / "memory" / "x")
-        # Any path in it is enough: a sync compares all files. A group may end while the folder is being removed.
+        # Any path in it is enough, because a sync compares all files: a group may end during the removal.
         folder = workspace / "memory" / "x"
         while not any(folder in (Path(found), *Path(found).parents) for found in heard.group()):
             pass
