@@ -139,9 +139,11 @@ class Watcher:
                     # Before the group is yielded: what is written into a new folder from now on has an event,
                     # and what is there already is for the scan to find.
                     if self._folders_now()[1] != self._folders:
+                        before = self._folders
                         _close(watches)
                         watches, more = self._opened(stop)
-                        group |= more
+                        # A folder that went while nothing was watched has no event.
+                        group |= more | {path for path in before if self._folders.get(path) != before[path]}
                     spent = time.monotonic() - now
                     open_again = now + (1 + _OPEN_SHARE) * spent
                 yield frozenset(group) if ended else frozenset()
