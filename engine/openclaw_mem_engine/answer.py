@@ -11,10 +11,10 @@ from typing import Any
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import ConfigError, UsageError
-from openclaw_mem_engine.model import Source, snippet_of
+from openclaw_mem_engine.model import Source
 from openclaw_mem_engine.ranking.knobs import Knobs, profile
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.trace import Trace
+from openclaw_mem_engine.ranking.trace import Lines, Trace
 from openclaw_mem_engine.sanitize import CJK
 
 
@@ -37,7 +37,9 @@ def configured_knobs(settings: Settings) -> Knobs:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One returned passage; ``text`` is the whole chunk, ``rank`` counts from 1."""
+    """One result; ``rank`` counts from 1. ``snippet`` is what the agent receives: the lines ``shown`` (first
+    and last, 1-based) of the file, out of ``chunk_id`` and, when lines are packed, of others. ``text`` is the
+    whole chunk. ``truncated``: a chunk's best line, ``best_line``, is not shown whole."""
 
     rank: int
     chunk_id: str
@@ -47,6 +49,10 @@ class Hit:
     score: float
     text: str
     source: Source
+    snippet: str
+    shown: tuple[Lines, ...]
+    best_line: int | None = None
+    truncated: bool = False
     rescued: bool = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,8 +62,17 @@ class Hit:
             "startLine": self.start_line,
             "endLine": self.end_line,
             "score": self.score,
-            "snippet": snippet_of(self.text),
+            "snippet": self.snippet,
             "source": self.source,
+        }
+
+    def explained(self) -> dict[str, Any]:
+        """What the documented object does not say: which lines are shown, and what is cut off."""
+        return {
+            "shown": self.shown,
+            "truncated": self.truncated,
+            "bestLine": self.best_line,
+            **({"rescued": True} if self.rescued else {}),
         }
 
 
@@ -74,19 +89,24 @@ class Answer:
     def hits(self) -> tuple[Hit, ...]:
         """What is returned, best first."""
         found = []
-        for row in self.trace.returned:
-            candidate = self.pool.candidates[row.chunk_id]
+        rows = {row.chunk_id: row for row in self.trace.returned}
+        for rank, result in enumerate(self.trace.results, 1):
+            best = rows[result.chunk_ids[0]]
             found.append(
                 Hit(
-                    row.outcome.rank or 0,
-                    row.chunk_id,
-                    row.path,
-                    row.start_line,
-                    row.end_line,
-                    row.scores["final"],
-                    candidate.text,
-                    row.source,
-                    row.outcome.rescued,
+                    rank,
+                    best.chunk_id,
+                    result.path,
+                    result.start_line,
+                    result.end_line,
+                    result.score,
+                    self.pool.candidates[best.chunk_id].text,
+                    result.source,
+                    result.snippet,
+                    result.shown,
+                    best.shown.best_line,
+                    any(rows[chunk_id].shown.truncated for chunk_id in result.chunk_ids),
+                    best.outcome.rescued,
                 )
             )
         return tuple(found)
@@ -107,7 +127,7 @@ class Answer:
             "model": pool.model,
             "fallback": pool.fallback.to_dict() if pool.fallback else None,
             "freshness": pool.freshness.to_dict() if pool.freshness else None,
-            "results": [hit.to_dict() | ({"rescued": True} if hit.rescued else {}) for hit in self.hits],
+            "results": [hit.to_dict() | hit.explained() for hit in self.hits],
             "notes": [note.to_dict() for note in self.trace.notes],
             "syncSeconds": None if self.sync_seconds is None else round(self.sync_seconds, 3),
         }

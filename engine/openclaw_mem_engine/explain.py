@@ -14,7 +14,7 @@ from openclaw_mem_engine.ranking.trace import Operand, Row, Stage, Trace
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.answer import Answer
+    from openclaw_mem_engine.answer import Answer, Hit
 
 #: Dropped rows that a report lists; the rest is counted.
 DROPPED_LISTED = 20
@@ -123,9 +123,14 @@ def stage_formula(stage: Stage) -> str:
 
 def stage_effect(stage: Stage) -> str:
     """How many candidates a stage moved, in words; empty when it moves none."""
-    if stage.kind == "rescue":
-        return f"{stage.changed} kept" if stage.changed else ""
-    return f"{stage.changed} moved" if stage.changed else ""
+    verb = {"rescue": "kept", "snippet": "truncated"}.get(stage.kind, "moved")
+    return f"{stage.changed} {verb}" if stage.changed else ""
+
+
+def truncated_words(hit: Hit) -> str:
+    """``truncated: line 41, the best, is not shown``; of packed chunks the best line of one may be."""
+    known = f"line {hit.best_line}, the best, is" if hit.best_line is not None else "the best line is"
+    return f"truncated: {known} not shown whole"
 
 
 def trace_markdown(answer: Answer) -> str:
@@ -151,14 +156,17 @@ def _document(answer: Answer) -> Iterator[str]:
         formula = plain(stage_formula(stage))
         yield f"| {stage.name} | {stage.entered} | {stage.left} | {formula} | {stage_effect(stage)} |"
     yield from ("", f"## Returned ({len(trace.returned)})")
-    for hit, row in zip(answer.hits, trace.returned, strict=True):
-        rescued = ", kept by keyword rescue" if hit.rescued else ""
-        yield from ("", f"### {hit.rank}. {inline(row.location)} · {hit.score:.{digits}f}{rescued}")
+    rows = {row.chunk_id: row for row in trace.returned}
+    for hit in answer.hits:
+        row, where = rows[hit.chunk_id], f"{hit.path}:{hit.start_line}-{hit.end_line}"
+        marks = ", kept by keyword rescue" if hit.rescued else ""
+        marks += f", {truncated_words(hit)}" if hit.truncated else ""
+        yield from ("", f"### {hit.rank}. {inline(where)} · {hit.score:.{digits}f}{marks}")
         yield from ("", plain(arithmetic(row, knobs)))
         for more in (diversity(row, knobs), other_vectors(row, trace)):
             if more:
                 yield from ("", plain(more))
-        yield from ("", *fenced(hit.to_dict()["snippet"]))
+        yield from ("", *fenced(hit.snippet))
     dropped = trace.dropped
     yield from ("", f"## Not returned ({len(dropped)})", "")
     if dropped:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from openclaw_mem_engine.errors import OpenClawMemError, UsageError
-from openclaw_mem_engine.model import snippet_of
 from openclaw_mem_engine.ranking.pool import OVERFETCH
 
 if TYPE_CHECKING:
@@ -33,10 +32,9 @@ def citation(path: str, start_line: int, end_line: int) -> str:
     return f"{path}#{lines}"
 
 
-def present_snippet(text: str, path: str, start_line: int, end_line: int, cite: bool) -> str:
-    """The snippet of a chunk exactly as the agent receives it: at most 700 UTF-16 units of the chunk, and
-    with ``cite`` trimmed and followed by a footer that names its source."""
-    snippet = snippet_of(text)
+def present_snippet(snippet: str, path: str, start_line: int, end_line: int, cite: bool) -> str:
+    """A snippet exactly as the agent receives it: with ``cite`` trimmed and followed by a footer that names
+    its source."""
     if not cite:
         return snippet
     return f"{snippet.strip()}\n\nSource: {citation(path, start_line, end_line)}"
@@ -90,7 +88,7 @@ def _mode(answer: Answer) -> str:
 def _result(hit: Hit, cite: bool) -> dict[str, Any]:
     result: dict[str, Any] = {
         **hit.to_dict(),
-        "snippet": present_snippet(hit.text, hit.path, hit.start_line, hit.end_line, cite),
+        "snippet": present_snippet(hit.snippet, hit.path, hit.start_line, hit.end_line, cite),
     }
     if cite:
         result["citation"] = citation(hit.path, hit.start_line, hit.end_line)

@@ -137,8 +137,8 @@ def test_no_text_of_a_user_breaks_a_query(text: str) -> None:
                 assert [h.raw for h in hits] == sorted((h.raw for h in hits), reverse=True)
                 known = store.lexical_scores(query, [hit.chunk_id for hit in hits])
                 assert known == pytest.approx(dict(hits), abs=1e-9)
-                lines = store.line_scores(query, {"x": "温室 pump crème\n\n"})
-                assert lines["x"] >= 0
+                lines = store.line_scores(query, {"x": "温室 pump crème\n\n"}, ["x"])
+                assert len(lines["x"]) == 3 and min(lines["x"]) >= 0
     keywords = build_keyword_query(text)
     if keywords is not None:
         store.lexical(keywords, 5)
@@ -190,20 +190,30 @@ def test_the_best_line_beats_a_longer_one_and_a_phrase_needs_its_order(store: Sq
             "turned": "TIMEOUT_VALVE_E",
             "none": "温室",
         },
+        ["line", "spread"],
     )
-    assert scores["line"] > scores["spread"] > 0
-    assert scores["turned"] == scores["none"] == 0
+    assert scores["line"][0] == scores["line"][2] == 0
+    assert scores["line"][1] > max(scores["spread"]) > 0
+    assert scores["turned"] == scores["none"] == (0,)
 
 
-def test_a_word_in_every_chunk_and_in_many_lines_of_few_of_the_pool(tmp_path: Path) -> None:
-    """What is seen in the pool may promise more matching lines than the index can have lines."""
+def test_a_word_in_every_chunk_still_scores(tmp_path: Path) -> None:
     with_word = {f"memory/{n}.md": ["pump"] for n in range(40)}
     index = new_store(tmp_path / "i.sqlite", with_word)
     query = build_query("pump", "or", "stemmed")
     assert query is not None
-    scores = index.line_scores(query, {"many": "pump\n" * 100, "one": "other"})
-    assert scores["many"] > scores["one"] == 0
+    scores = index.line_scores(query, {"many": "pump\n" * 100, "one": "other"}, ["many"])
+    assert scores["many"][0] == scores["many"][99] > scores["one"][0] == 0
     index.close()
+
+
+def test_the_score_of_a_line_depends_on_the_basis_alone(store: SqliteIndex) -> None:
+    query = build_query("pump", "or", "stemmed")
+    assert query is not None
+    texts = {"a": "the pump\nis old", "b": "word " * 40}
+    alone = store.line_scores(query, {"a": texts["a"]}, ["a"])
+    assert store.line_scores(query, texts, ["a"])["a"] == alone["a"]
+    assert store.line_scores(query, texts, ["a", "b"])["a"] != alone["a"]
 
 
 def test_scores_of_chosen_chunks_are_those_of_the_search(store: SqliteIndex) -> None:

@@ -133,8 +133,10 @@ def test_the_order_after_mmr_is_that_of_the_quadratic_loop(pool: Pool, knobs: Kn
         for i in wanted
         if no_cut or dict(zip((r.chunk_id for r in rows), scores, strict=True))[i] >= knobs.min_score
     ]
+    unpacked = {row.chunk_id for row in trace.dropped if row.outcome.stage == "snippet"}
     found = [row.chunk_id for row in trace.returned if not row.outcome.rescued]
-    assert found == passing[: knobs.max_results]
+    assert found == [i for i in passing[: knobs.depth] if i not in unpacked]
+    assert knobs.snippet == "packed" or not unpacked
 
 
 @EXAMPLES
@@ -152,7 +154,7 @@ def test_nothing_disappears(pool: Pool, knobs: Knobs) -> None:
             assert stage in ("pool", "scope")
             assert not row.operands
         else:
-            assert stage in ("min_score", "mmr", "max_results")
+            assert stage in ("min_score", "mmr", "max_results", "snippet")
             assert trace.stage(stage) is not None
         if stage == "min_score":
             assert row.final is not None
@@ -169,9 +171,9 @@ def test_nothing_disappears(pool: Pool, knobs: Knobs) -> None:
 def test_the_funnel_adds_up(pool: Pool, knobs: Knobs) -> None:
     trace = rank(pool, knobs)
     names = [stage.name for stage in trace.stages]
-    order = ["vector", "bm25", "fusion", "decay", "mmr", "min_score", "rescue", "max_results"]
+    order = ["vector", "bm25", "fusion", "decay", "mmr", "min_score", "rescue", "max_results", "snippet"]
     assert names == [name for name in order if name in names], "each stage once, in the documented order"
-    assert {"fusion", "min_score", "max_results"} <= set(names)
+    assert {"fusion", "min_score", "max_results", "snippet"} <= set(names)
     assert ("decay" in names, "mmr" in names) == (knobs.decay, knobs.mmr)
     by_name = {stage.name: stage for stage in trace.stages}
     lists = [by_name[name] for name in ("vector", "bm25") if name in by_name]
@@ -184,7 +186,8 @@ def test_the_funnel_adds_up(pool: Pool, knobs: Knobs) -> None:
     for earlier, later in pairwise(chain):
         assert later.entered == earlier.left
     assert chain[0].left == len(ranked_rows(trace))
-    assert chain[-1].left == len(trace.returned) <= knobs.max_results
+    assert chain[-1].left == len(trace.returned) <= knobs.depth
+    assert len(trace.results) <= knobs.max_results
     if "rescue" in by_name:
         saved = sum(row.outcome.rescued for row in trace.returned)
         assert by_name["rescue"].left - by_name["rescue"].entered == by_name["rescue"].changed == saved

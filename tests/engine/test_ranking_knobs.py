@@ -131,7 +131,14 @@ def test_only_what_changes_the_legs_or_signals_needs_a_new_retrieval() -> None:
         if moved == value:
             moved = item.nudge(value, -1)
         other = base.set({name: moved, "vector_weight": 0.7, "text_weight": 0.3} | {name: moved})
-        assert (other.retrieval_key == base.retrieval_key) == item.free, name
+        assert other.retrieval_key == base.retrieval_key or not item.free, name
+    for name, value in (
+        ("line_text", 0.5),
+        ("fill_missing", True),
+        ("snippet", "packed"),
+        ("snippet_chars", 99),
+    ):
+        assert base.set({name: value}).retrieval_key != base.retrieval_key, name
     # With signals computed for the pool, a deeper pool needs more of them.
     assert WORKBENCH.set({"max_results": 50}).retrieval_key != WORKBENCH.retrieval_key
     assert WORKBENCH.set({"max_results": 5}).retrieval_key == WORKBENCH.retrieval_key

@@ -91,7 +91,8 @@ def test_real_answers_recompute_too(memory: Memory, knobs: Knobs) -> None:
 
 
 def test_signals_are_computed_for_the_profile_that_mixes_them_and_for_no_other(memory: Memory) -> None:
-    assert memory.retrieve("irrigation pump", DOCUMENTED).signals == {}
+    plain = memory.retrieve("irrigation pump", DOCUMENTED)
+    assert all(signal == (None, None) for found in plain.signals.values() for signal in found.values())
     pool = memory.retrieve("irrigation pump", WORKBENCH)
     assert set(pool.signals["bm25"]) == set(pool.signals["vector"]) == set(pool.candidates)
     bm25 = {row.chunk_id: row.raw for found in pool.lists if found.kind == "lexical" for row in found.rows}

@@ -139,7 +139,10 @@ def test_full_text_search_is_that_of_fts5(
     ids = [*dict(wanted), "unknown"]
     assert memory.lexical_scores(query, ids) == pytest.approx(sqlite.lexical_scores(query, ids), abs=1e-9)
     lines = {"x": "the pump\n温室 gateway board", "y": "foo_bar crème", "z": ""}
-    assert memory.line_scores(query, lines) == pytest.approx(sqlite.line_scores(query, lines), abs=1e-9)
+    mine, scores = (store.line_scores(query, lines, ["x", "y"]) for store in (memory, sqlite))
+    assert [len(scores[key]) for key in "xyz"] == [2, 1, 1] and mine.keys() == scores.keys()
+    for key in lines:
+        assert mine[key] == pytest.approx(scores[key], abs=1e-9)
 
 
 @pytest.fixture
@@ -238,7 +241,7 @@ def test_without_full_text_search_only_vectors_answer(tmp_path: Path) -> None:
         filled(bare)
         query = query_of("pump")
         assert not bare.caps.full_text and not bare.lexical(query, 9) and bare.vector(V[0], 9)
-        assert bare.lexical_scores(query, ["x"]) == bare.line_scores(query, {"x": "pump"}) == {}
+        assert bare.lexical_scores(query, ["x"]) == bare.line_scores(query, {"x": "pump"}, ["x"]) == {}
         bare.close()
 
 
@@ -458,7 +461,7 @@ def test_damage_costs_its_own_kind_of_list(store: IndexStore, kind: str) -> None
     lexical, vector = search.lexical(query, 5), search.vector(V[0], 5, space)
     assert (lexical is None, vector is None) == (kind == "lexical", kind == "vector")
     ids = [row.chunk_id for row in (lexical if lexical is not None else vector) or ()]
-    assert bool(search.lexical_scores(query, ids)) == bool(search.line_scores(query, {"a": "pump"}))
+    assert bool(search.lexical_scores(query, ids)) == bool(search.line_scores(query, {"a": "pump"}, ["a"]))
     assert bool(search.cosines(V[0], ids, space)) == (kind == "lexical")
     assert {damage.kind for damage in reported} == {kind} and reported == search.damages
     assert reported[0].space == (space if kind == "vector" else None)

@@ -29,10 +29,10 @@ from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored
 from openclaw_mem_engine.stores.scoring import (
     ResidentVectors,
     Stemmer,
-    best_line_scores,
     bm25,
     document_frequencies,
     idf,
+    line_bm25,
     occurrences,
 )
 
@@ -196,15 +196,17 @@ class MemoryIndex(IndexStore):
         needed = all if query.operator == "and" else any
         return {i: bm25(weights, row, len(texts[i]), mean) for i, row in counts.items() if needed(row)}
 
-    def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
+    def line_scores(
+        self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
+    ) -> dict[str, tuple[float, ...]]:
         if not self.caps.full_text or not texts:
             return {}
         stemmer = Stemmer(_tokeniser("stemmed"))
         chunks = list(self._held.chunks.values())
         counts = Counter(token for chunk in chunks for token in set(_tokens("stemmed", chunk.text)))
         terms = stemmer.terms(query)
-        frequencies, total = document_frequencies(counts, terms), len(chunks)
-        return best_line_scores(terms, texts, lambda x: stemmer.tokens(segment(x)), frequencies, total)
+        lines = {key: stemmer.lines(text) for key, text in texts.items()}
+        return line_bm25(terms, lines, basis, document_frequencies(counts, terms), len(chunks))
 
     def vector(
         self,

@@ -69,10 +69,19 @@ def pool_of_lists(
     known = {i: candidate(i) for i in ids} | dict(candidates or {})
     given = (signals or {}).items()
     by_list = {
-        "bm25": {i: Signal(s.bm25, s.line_bm25) for i, s in given},
-        "vector": {i: Signal(s.cosine, s.line_cosine) for i, s in given},
+        "bm25": {i: Signal(s.bm25, _lines(known, i, s.line_bm25)) for i, s in given},
+        "vector": {i: Signal(s.cosine, _lines(known, i, s.line_cosine)) for i, s in given},
     }
     return Pool("q", lists, known, NOW, by_list, **details)
+
+
+def _lines(
+    known: Mapping[str, Candidate], chunk_id: str, best: float | None
+) -> tuple[float | None, ...] | None:
+    """Scores of the lines of a chunk: the last one has the best."""
+    if best is None or chunk_id not in known:
+        return None
+    return (*[None] * known[chunk_id].text.count("\n"), best)
 
 
 # Coarse grids, so that ties are common; 0 and equal values matter most.
@@ -96,7 +105,7 @@ def pools(draw: st.DrawFn, largest: int = 14) -> Pool:
         members = draw(st.permutations(ids))[:size]
         raw = sorted((draw(values) for _ in members), reverse=True)
         lists.append(list(zip(members, raw, strict=True)))
-    words = st.lists(st.sampled_from(_WORDS), max_size=5).map(" ".join)
+    words = st.lists(st.sampled_from(_WORDS), max_size=5).map("\n".join)
     ages = st.none() | st.sampled_from([-3.0, 0.0, 0.5, 30.0, 400.0, 90_000.0])
     known, signals = {}, {}
     for chunk_id in ids:
@@ -135,4 +144,6 @@ def knob_settings(draw: st.DrawFn) -> Knobs:
         min_score=draw(st.sampled_from([0.0, 0.2, 0.35, 0.9])),
         keyword_rescue=draw(st.sampled_from(["off", "when-empty", "fill"])),
         max_results=draw(st.sampled_from([1, 2, 3, 4, 8])),
+        snippet=draw(st.sampled_from(["head", "head", "best-line", "packed"])),
+        snippet_chars=draw(st.sampled_from([40, 700])),
     )

@@ -23,6 +23,7 @@ from openclaw_mem_engine.explain import (
     stage_effect,
     stage_formula,
     trace_markdown,
+    truncated_words,
 )
 from openclaw_mem_engine.sanitize import visible
 
@@ -50,9 +51,10 @@ def answer_lines(answer: Answer, style: Style, columns: int, *, explain: bool = 
     if explain:
         yield from stage_lines(answer, style)
         yield ""
-    for hit, row in zip(answer.hits, answer.trace.returned, strict=True):
+    for hit in answer.hits:
         yield from _hit(hit, answer, matches, style, columns)
-        if explain:
+        row = answer.trace.row(hit.chunk_id) if explain else None
+        if row is not None:
             yield _INDENT + visible(arithmetic(row, answer.trace.knobs))
             if row.diversity is not None:
                 yield _INDENT + one_line(diversity(row, answer.trace.knobs))
@@ -85,7 +87,7 @@ def hit_lines(answer: Answer, style: Style, columns: int, limit: int) -> Iterato
         head = f"{hit.rank:>3}  {hit.score:.{digits}f}  {_location(hit)}"
         head += f"  [{_RESCUED}]" if hit.rescued else ""
         yield head
-        line = (best_lines(matches, hit.text, 2) or [""])[-1]
+        line = (best_lines(matches, hit.snippet, 2) or [""])[-1]
         yield _INDENT + style.dim(crop(one_line(line), columns - len(_INDENT)))
     if not answer.hits:
         yield nothing_found(answer)
@@ -132,6 +134,7 @@ def closing(answer: Answer, style: Style) -> Iterator[str]:
     fresh, waited = pool.freshness, answer.sync_seconds or 0.0
     parts = [
         f"{len(trace.returned)} of {len(trace.rows):,} candidates",
+        f"{len(trace.truncated)} truncated" if trace.truncated else "",
         f"profile {_profile(answer)}",
         f"provider {pool.provider}",
         f"index {fresh.state}" if fresh is not None else "",
@@ -159,10 +162,12 @@ def _profile(answer: Answer) -> str:
 def _hit(hit: Hit, answer: Answer, matches: Matches, style: Style, columns: int) -> Iterator[str]:
     digits = digits_of(answer.trace.knobs)
     location = style.strong(_location(hit))
-    mark = f"  {style.mark(f'[{_RESCUED}]')}" if hit.rescued else ""
+    marks = [_RESCUED] if hit.rescued else []
+    marks += [truncated_words(hit)] if hit.truncated else []
+    mark = "".join(f"  {style.mark(f'[{text}]')}" for text in marks)
     yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {location}{mark}"
     room = columns - len(_INDENT)
-    for raw in best_lines(matches, hit.to_dict()["snippet"], _SNIPPET_LINES):
+    for raw in best_lines(matches, hit.snippet, _SNIPPET_LINES):
         yield _INDENT + emphasised(matches, crop(_around(one_line(raw), matches, room), room), style.match)
 
 
@@ -214,7 +219,7 @@ def csv_text(answer: Answer) -> str:
                 hit.end_line,
                 hit.source,
                 "yes" if hit.rescued else "no",
-                guarded(hit.to_dict()["snippet"]),
+                guarded(hit.snippet),
             )
         )
     return made.getvalue()
@@ -240,7 +245,7 @@ def markdown_text(answer: Answer) -> str:
         where = inline(visible(f"{hit.path}:{hit.start_line}-{hit.end_line}"))
         rescued = " (kept by keyword rescue)" if hit.rescued else ""
         lines += ["", f"## {hit.rank}. {where} · {hit.score:.{digits}f}{rescued}", ""]
-        lines += fenced(visible(hit.to_dict()["snippet"]))
+        lines += fenced(visible(hit.snippet))
     return "\n".join(lines) + "\n"
 
 

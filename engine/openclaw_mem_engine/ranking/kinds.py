@@ -59,7 +59,8 @@ class ListKind:
     ``label`` is the short name, ``term`` that of its values in the fusion, ``heading`` what the values are,
     ``ordered_by`` the raw score that ranks a list. ``by_words``: its rows hold words of the query, so keyword
     rescue may keep them, and its ranks are not on the scale of the score cut. ``weight`` is its share in
-    weighted fusion, ``ceiling`` its largest possible value (None: not known). ``only`` begins a sentence on
+    weighted fusion, ``line_share`` that of its line scores in the choice of lines, ``ceiling`` its largest
+    possible value (None: not known). ``only`` begins a sentence on
     this kind alone; ``unmatched`` says why a candidate is not in a list, ``nothing`` that a list is empty.
     """
 
@@ -71,6 +72,7 @@ class ListKind:
     only: str
     unmatched: str
     nothing: str
+    line_share: float
     weight: Callable[[Knobs], float]
     ceiling: Callable[[Knobs], float | None]
     formula: Callable[[Knobs], str]
@@ -182,6 +184,7 @@ KINDS: Mapping[Kind, ListKind] = {
         only="Vectors only",
         unmatched="not among the nearest",
         nothing="no vector is near",
+        line_share=0.4,
         weight=lambda knobs: knobs.weights[0],
         ceiling=lambda _: None,
         formula=_vector_formula,
@@ -196,6 +199,7 @@ KINDS: Mapping[Kind, ListKind] = {
         only="BM25 only",
         unmatched="no word matched",
         nothing="no note holds a word of the query",
+        line_share=0.6,
         weight=lambda knobs: knobs.weights[1],
         ceiling=lambda knobs: 0.5 if knobs.text_score == "rank" else 1.0,  # 1 / (1 + rank) begins at 0.5
         formula=_text_formula,

@@ -90,6 +90,10 @@ def knob(default: _T, help: str, **details: Any) -> _T:
 Mode = Literal["hybrid", "bm25", "vector"]
 Fusion = Literal["weighted", "rrf"]
 Rescue = Literal["off", "when-empty", "fill"]
+Snippet = Literal["head", "best-line", "packed"]
+
+#: Chunks that lines are packed from, best first (``snippet=packed``).
+PACKED_CHUNKS = 40
 
 #: The kind of list that a mode leaves; a mode that is not here takes all of them.
 _ONLY: Mapping[Mode, Kind] = {"bm25": "lexical", "vector": "vector"}
@@ -110,8 +114,8 @@ class Knobs:
     vector_space: Space = knob(
         "primary",
         "whose vectors count, when the index holds several",
-        free=False,
         needs=("mode=hybrid|vector",),
+        free=False,
     )
     fusion: Fusion = knob("weighted", "how the lists become one score")
     vector_weight: float = knob(0.7, "share of the vector score in weighted fusion", needs=_SHARES)
@@ -148,10 +152,53 @@ class Knobs:
         "stemmed", "stemmed words and CJK bigrams, or plain words", free=False
     )
     line_text: float = knob(
-        0.0, "how much the best line's bm25 adds", free=False, needs=("fusion=weighted", "text_score=max")
+        0.0, "how much the best line's bm25 adds", needs=("fusion=weighted", "text_score=max"), free=False
     )
-    line_vector: float = knob(0.0, "share of the best line's cosine", free=False, needs=("fusion=weighted",))
-    fill_missing: bool = knob(False, "score a hit of one list on the other too", free=False)
+    line_vector: float = knob(
+        0.0,
+        "share of the best line's cosine",
+        needs=("fusion=weighted",),
+        free=False,
+    )
+    fill_missing: bool = knob(
+        False,
+        "score a hit of one list on the other too",
+        free=False,
+    )
+    snippet: Snippet = knob("head", "what is shown of a hit, or the best lines of many", free=False)
+    snippet_chars: int = knob(
+        700, "characters shown of a hit", low=40, high=20_000, step=100, leap=700, free=False
+    )
+    snippet_budget: int = knob(
+        0,
+        "characters of a packed answer; 0 is max results × snippet chars",
+        low=0,
+        high=1_000_000,
+        step=700,
+        leap=4_200,
+        needs=("snippet=packed",),
+    )
+
+    @property
+    def depth(self) -> int:
+        """How many chunks reach the snippet: ``max_results``, or 40 whose lines are packed."""
+        return max(PACKED_CHUNKS, self.max_results) if self.snippet == "packed" else self.max_results
+
+    @property
+    def budget(self) -> int:
+        """Characters (UTF-16 units) of a packed answer."""
+        return self.snippet_budget or self.max_results * self.snippet_chars
+
+    @property
+    def scores_all_lines(self) -> bool:
+        """Whether the lines of every candidate need scores; else only of those that a snippet cuts."""
+        return self.line_text > 0 or self.line_vector > 0 or self.snippet == "packed"
+
+    @property
+    def signal_depth(self) -> int:
+        """Rows of each list for which signals are computed: ``candidates``, in steps of 40, so that a small
+        change of the pool needs no new retrieval."""
+        return min(OVERFETCH, -(-self.candidates // 40) * 40)
 
     @property
     def candidates(self) -> int:
@@ -171,9 +218,9 @@ class Knobs:
     @property
     def retrieval_key(self) -> tuple[object, ...]:
         """Two knob settings with the same key can share a pool; anything else needs a new retrieval."""
-        signals = (self.line_text > 0, self.line_vector > 0, self.fill_missing)
-        depth = self.candidates if any(signals) else 0
-        return (self.lexical_form, self.lexical_index, self.vector_space, *signals, depth)
+        lines = 0 if self.scores_all_lines else self.snippet_chars
+        words = (self.lexical_form, self.lexical_index, self.vector_space)
+        return (*words, self.fill_missing, lines, self.signal_depth)
 
     @property
     def space_number(self) -> int:
@@ -278,9 +325,10 @@ WORKBENCH = Knobs(
     text_weight=0.6,
     min_score=0.0,
     keyword_rescue="off",
+    snippet="packed",
 )
 
-_STAGES = ("candidates", "fusion", "decay", "mmr", "min_score", "rescue", "max_results")
+_STAGES = ("candidates", "fusion", "decay", "mmr", "min_score", "rescue", "max_results", "snippet")
 
 PROFILES: Mapping[str, Profile] = {
     knobs.profile: Profile(knobs, _STAGES) for knobs in (DOCUMENTED, OPENCLAW_2026_2, WORKBENCH)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.stages import cuts, mmr, scores
+from openclaw_mem_engine.ranking.stages import cuts, mmr, scores, snippets
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
 
@@ -22,6 +22,7 @@ STAGES: Mapping[str, StageFunction] = {
     "min_score": cuts.cut_by_score,
     "rescue": cuts.rescue_keyword_hits,
     "max_results": cuts.cut_by_count,
+    "snippet": snippets.cut_snippets,
 }
 
 

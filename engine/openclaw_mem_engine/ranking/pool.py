@@ -85,11 +85,17 @@ class CandidateList:
 
 
 class Signal(NamedTuple):
-    """The true score of a chunk for the query of a list, also of one outside the list, and the score of its
-    best single line. None: not computed, or does not exist."""
+    """The true score of a chunk for the query of a list, also of one outside the list, and the scores of its
+    lines. None: not computed, or does not exist."""
 
     raw: float | None = None
-    line: float | None = None
+    lines: tuple[float | None, ...] | None = None
+
+    @property
+    def line(self) -> float | None:
+        """The score of the best line."""
+        known = [score for score in self.lines or () if score is not None]
+        return max(known, default=None)
 
 
 @dataclass(frozen=True, slots=True)

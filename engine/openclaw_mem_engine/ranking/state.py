@@ -10,7 +10,17 @@ from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.trace import Diversity, Operand, Outcome, Row, Stage, StageKind, Trace
+from openclaw_mem_engine.ranking.trace import (
+    Diversity,
+    Operand,
+    Outcome,
+    Result,
+    Row,
+    Shown,
+    Stage,
+    StageKind,
+    Trace,
+)
 
 
 @dataclass(slots=True)
@@ -49,12 +59,20 @@ class RankingState:
         self.why_low: list[Callable[[Ranked], str]] = []
         self.why_late: list[Callable[[Ranked], str]] = []
         self.why_displaced: Callable[[Ranked], tuple[str, str, str]] | None = None
+        #: What the agent receives, and what of each returned chunk; the snippet stage makes both.
+        self.results: list[Result] = []
+        self.shown: dict[str, Shown] = {}
         self._scored: dict[str, Ranked] = {}
         # For each stage that ran, by chunk id: what orders its drops, and the outcome.
         self._drops: list[dict[str, tuple[float, Outcome]]] = []
         self._stages: list[Stage] = []
         self._start = 0.0
         self._entered = 0
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that were searched, for finding them in a long line."""
+        return tuple(dict.fromkeys(word for lst in self.lists for word in lst.source.words))
 
     def run(self, stage: Callable[[RankingState], None]) -> None:
         """Run one stage; its record carries the time since here."""
@@ -151,7 +169,8 @@ class RankingState:
                     item.operands if item is not None else (),
                     outcome,
                     item.diversity if item is not None else None,
+                    self.shown.get(chunk_id, Shown()),
                 )
             )
-        parts = (tuple(self._stages), tuple(rows), tuple(self.notes))
-        return Trace(self.pool.query, self.knobs, *parts, tuple(self.lists), tuple(self.shown_lists))
+        parts = (tuple(self._stages), tuple(rows), tuple(self.notes), tuple(self.lists))
+        return Trace(self.pool.query, self.knobs, *parts, tuple(self.shown_lists), tuple(self.results))

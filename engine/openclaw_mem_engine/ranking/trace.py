@@ -18,8 +18,11 @@ _DIVERSITY_KEYS = ("picked", "relevance", "similarity", "rival", "value")
 
 #: What a stage does: ``list`` is a candidate list and its cut, ``fusion`` makes scores out of lists,
 #: ``score`` changes scores, ``order`` the order only, ``cut`` drops by score, ``rescue`` takes back what was
-#: dropped, ``count`` drops by rank.
-StageKind = Literal["list", "fusion", "score", "order", "cut", "rescue", "count"]
+#: dropped, ``count`` drops by rank, ``snippet`` decides which lines of what is left are shown.
+StageKind = Literal["list", "fusion", "score", "order", "cut", "rescue", "count", "snippet"]
+
+#: First and last line, 1-based.
+Lines = tuple[int, int]
 
 
 class Operand(NamedTuple):
@@ -64,6 +67,30 @@ class Diversity(NamedTuple):
     value: float
 
 
+class Result(NamedTuple):
+    """What the agent receives as one result: ``snippet`` shows the lines ``shown`` of a file, in their order,
+    out of the chunks ``chunk_ids`` (best first). ``start_line`` and ``end_line`` span the chunk, or for
+    packed lines what is shown; ``score`` is that of the best chunk."""
+
+    chunk_ids: tuple[str, ...]
+    path: str
+    start_line: int
+    end_line: int
+    source: Source
+    score: float
+    snippet: str
+    shown: tuple[Lines, ...]
+
+
+class Shown(NamedTuple):
+    """What the agent receives of a returned chunk: the lines ``shown``, and the line that answers the query
+    best (None: no line of it has a score). ``truncated``: that line is not shown whole."""
+
+    lines: tuple[Lines, ...] = ()
+    best_line: int | None = None
+    truncated: bool = False
+
+
 class Row(NamedTuple):
     """One candidate. ``scores`` and ``ranks`` (from 1) are keyed by list and stage: a list's key has its raw
     score and rank, its term the value that entered the fusion (where that is another number), a stage the
@@ -79,6 +106,7 @@ class Row(NamedTuple):
     operands: tuple[Operand, ...]
     outcome: Outcome
     diversity: Diversity | None = None
+    shown: Shown = Shown()
 
     @property
     def returned(self) -> bool:
@@ -117,7 +145,7 @@ class Stage(NamedTuple):
 class Trace:
     """Rows are in order: returned ones by rank, then dropped ones, nearest to being returned first.
     ``lists`` are those that were fused, in the order of their stages; ``shown_lists`` are those of other
-    vector spaces, without effect on the order."""
+    vector spaces, without effect on the order. ``results`` are what the agent receives, best first."""
 
     query: str
     knobs: Knobs
@@ -126,6 +154,7 @@ class Trace:
     notes: tuple[Note, ...]
     lists: tuple[RankedList, ...] = ()
     shown_lists: tuple[RankedList, ...] = ()
+    results: tuple[Result, ...] = ()
 
     @property
     def returned(self) -> tuple[Row, ...]:
@@ -134,6 +163,11 @@ class Trace:
     @property
     def dropped(self) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if not row.returned)
+
+    @property
+    def truncated(self) -> tuple[Row, ...]:
+        """Returned rows whose best line the agent does not see."""
+        return tuple(row for row in self.rows if row.shown.truncated)
 
     def row(self, chunk_id: str) -> Row | None:
         return next((row for row in self.rows if row.chunk_id == chunk_id), None)
@@ -158,7 +192,7 @@ class Trace:
     def to_dict(self) -> dict[str, object]:
         """Versioned plain data, ready for JSON."""
         return {
-            "version": 1,
+            "version": 2,
             "query": self.query,
             "knobs": self.knobs.to_dict(),
             "stages": [
@@ -194,6 +228,8 @@ def _row_dict(row: Row) -> dict[str, object]:
         ],
         **({"mmr": dict(zip(_DIVERSITY_KEYS, row.diversity, strict=True))} if row.diversity else {}),
         "outcome": {key: value for key, value in outcome if value not in (None, False)},
+        **({"shown": row.shown.lines, "truncated": row.shown.truncated} if row.returned else {}),
+        **({"bestLine": row.shown.best_line} if row.shown.best_line is not None else {}),
     }
 
 

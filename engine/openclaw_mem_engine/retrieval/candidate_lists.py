@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.model import Fallback, Note, Space
+from openclaw_mem_engine.model import Fallback, Note, Space, snippet_of
 from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Kind, ListRow, Signal
@@ -110,35 +110,37 @@ class ListBuilder:
     def signals(
         self, lists: Sequence[CandidateList], candidates: Mapping[str, Candidate], knobs: Knobs
     ) -> dict[str, dict[str, Signal]]:
-        """True scores of both retrievers, and those of the best line, for the rows of ``lists`` that these
-        knobs let into the pool. Empty for profiles that need neither."""
-        lines = knobs.line_text > 0 or knobs.line_vector > 0
-        if not lines and not knobs.fill_missing:
-            return {}
+        """What these knobs need of the rows that they let into the pool: the true scores of both retrievers
+        (``fill_missing``), and the scores of lines, for the fusion and for the snippet."""
         start = time.perf_counter()
         fused = [found for found in lists if found.space_number in (None, knobs.space_number)]
-        rows = (row for found in fused for row in found.rows[: knobs.candidates])
+        rows = (row for found in fused for row in found.rows[: knobs.signal_depth])
         members = list(dict.fromkeys(row.chunk_id for row in rows))
         texts = {i: candidates[i].text for i in members}
+        if not knobs.scores_all_lines:  # only to know whether the snippet shows the best line
+            texts = {i: text for i, text in texts.items() if snippet_of(text, knobs.snippet_chars) != text}
         lexical, asked = self._lexical, self._searched.get(knobs.space_number)
         vector = VECTOR if asked is None else _vector_id(asked)
         raw: dict[str, dict[str, float]] = {vector: {}, BM25: {}}
         raw |= {found.id: dict(found.rows) for found in fused}
         missing = {id: [i for i in members if i not in scores] for id, scores in raw.items()}
-        best: dict[str, dict[str, float]] = {vector: {}, BM25: {}}
+        lines: dict[str, Mapping[str, tuple[float | None, ...]]] = {vector: {}, BM25: {}}
         if lexical is not None:
             if knobs.fill_missing:
                 raw[BM25].update(self._search.lexical_scores(lexical, missing[BM25]))
-            if knobs.line_text > 0:
-                best[BM25] = self._search.line_scores(lexical, texts)
+            basis = [i for i in raw[BM25] if i in texts]
+            lines[BM25] = self._search.line_scores(lexical, texts, basis)
         if asked is not None:
             if knobs.fill_missing:
                 raw[vector].update(self._search.cosines(asked.vector, missing[vector], asked.space))
-            if knobs.line_vector > 0:
+            if knobs.scores_all_lines:
                 with self._search.tolerating("vector", asked.space):
-                    best[vector] = self._vectors.best_line_cosines(asked, texts)
+                    lines[vector] = self._vectors.line_cosines(asked, texts)
         self._timings["lines"] = (time.perf_counter() - start) * 1000
-        return {id: {i: Signal(raw[id].get(i), best[id].get(i)) for i in members} for id in best}
+        return {
+            id: {i: Signal(raw[id].get(i) if knobs.fill_missing else None, lines[id].get(i)) for i in members}
+            for id in lines
+        }
 
     # -- damage -----------------------------------------------------------------------------------------
 

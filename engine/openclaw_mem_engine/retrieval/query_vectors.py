@@ -24,8 +24,8 @@ from openclaw_mem_engine.sync.embedding import other_dims
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
 
-#: Line vectors kept between queries of a long-lived process.
-_LINE_MEMORY = 20_000
+#: Texts whose line vectors are kept between queries of a long-lived process: some 15 kB each.
+_TEXTS_KEPT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +63,20 @@ class _Absent(NamedTuple):
     failed: bool = False
 
 
+class _LineVectors(NamedTuple):
+    """Vectors of those lines of a text that have one, as rows (n × dims), and which lines these are."""
+
+    rows: Vector
+    has_row: tuple[bool, ...]
+
+
 class QueryVectors:
     """Embeds queries for an index. Thread-safe."""
 
     def __init__(self, store: IndexStore, embedders: Embedders) -> None:
         self._store = store
         self._embedders = embedders
-        self._lines: dict[tuple[str, str], Vector | None] = {}
+        self._lines: dict[tuple[str, str], _LineVectors] = {}
         self._guard = threading.Lock()
 
     @property
@@ -193,34 +200,43 @@ class QueryVectors:
             return _Absent("this query has no embedding there." if vector is None else "its model changed.")
         return AskedSpace(number, space, vector, embedder, space.label)
 
-    def best_line_cosines(self, asked: AskedSpace, texts: Mapping[str, str]) -> dict[str, float]:
-        """Cosine of the nearest line of each text, by chunk id; only for embedders that are quick enough to
-        embed lines while a query waits."""
+    def line_cosines(
+        self, asked: AskedSpace, texts: Mapping[str, str]
+    ) -> dict[str, tuple[float | None, ...]]:
+        """The cosine of every line of each text, by the key of the text; None for a line without a vector.
+        Empty for embedders that are too slow to embed lines while a query waits."""
         if not asked.embedder.cheap_lines:
             return {}
         import numpy as np
 
         from openclaw_mem_engine.stores.scoring import products
 
-        lines = {chunk_id: [x for x in text.split("\n") if x.strip()] for chunk_id, text in texts.items()}
         with self._guard:
-            model = asked.embedder.key
-            unknown = list(
-                dict.fromkeys(x for found in lines.values() for x in found if (model, x) not in self._lines)
-            )
-            if len(self._lines) + len(unknown) > _LINE_MEMORY:
-                self._lines.clear()
-                unknown = list(dict.fromkeys(x for found in lines.values() for x in found))
-            for line, made in zip(unknown, asked.embedder.embed_documents(unknown), strict=True):
-                self._lines[model, line] = made
-            vectors = {
-                chunk_id: [v for x in found if (v := self._lines[model, x]) is not None]
-                for chunk_id, found in lines.items()
-            }
-        filled = [(chunk_id, found) for chunk_id, found in vectors.items() if found]
-        if not filled:
-            return {}
-        scores = products(np.stack([v for _, found in filled for v in found]), asked.vector)
-        starts = np.cumsum([0, *(len(found) for _, found in filled[:-1])])
-        best = np.maximum.reduceat(scores, starts)
-        return {chunk_id: float(score) for (chunk_id, _), score in zip(filled, best, strict=True)}
+            made = {key: self._line_vectors(asked.embedder, text) for key, text in texts.items()}
+        filled = [lines for lines in made.values() if len(lines.rows)]
+        scores = products(np.concatenate([lines.rows for lines in filled]), asked.vector) if filled else ()
+        values = iter(float(score) for score in scores)
+        return {
+            key: tuple(next(values) if has_row else None for has_row in lines.has_row)
+            for key, lines in made.items()
+        }
+
+    def _line_vectors(self, embedder: Embedder, text: str) -> _LineVectors:
+        """The vectors of a text's lines, remembered."""
+        import numpy as np
+
+        known = self._lines.get((embedder.key, text))
+        if known is not None:
+            return known
+        lines = text.split("\n")
+        asked = [line for line in lines if line.strip()]
+        vectors = dict(zip(asked, embedder.embed_documents(asked), strict=True)) if asked else {}
+        found = [vectors.get(line) for line in lines]
+        rows = [vector for vector in found if vector is not None]
+        known = _LineVectors(
+            np.stack(rows) if rows else np.empty((0, 0), np.float32), tuple(v is not None for v in found)
+        )
+        if len(self._lines) >= _TEXTS_KEPT:
+            self._lines.clear()
+        self._lines[embedder.key, text] = known
+        return known

@@ -184,9 +184,12 @@ class SearchStore(Protocol):
     def cosines(self, vector: Vector, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
         """The cosine of these chunks, by chunk id; those without a vector in that space are absent."""
 
-    def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
-        """BM25 of the best line of each text, by the key of the text (see ``scoring.best_line_scores``); 0
-        where no line matches. Empty without full-text search."""
+    def line_scores(
+        self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
+    ) -> dict[str, tuple[float, ...]]:
+        """BM25 of each line of each text, by the key of the text; 0 where a line does not match. ``basis``
+        are the keys of the texts that give the mean length of a line (see ``scoring.line_bm25``). Empty
+        without full-text search."""
 
     def lexical_rank(self, query: LexicalQuery, chunk_id: str) -> int | None:
         """The 1-based rank of a chunk in an unlimited ``lexical`` list; None when it does not match."""

@@ -3,7 +3,7 @@ recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -70,9 +70,11 @@ class DamageTolerantSearch:
             return self._store.lexical_scores(query, ids)
         return {}
 
-    def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
+    def line_scores(
+        self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
+    ) -> dict[str, tuple[float, ...]]:
         with self.tolerating("lexical"):
-            return self._store.line_scores(query, texts)
+            return self._store.line_scores(query, texts, basis)
         return {}
 
     def cosines(self, vector: Vector, ids: Sequence[str], space: Space) -> dict[str, float]:

@@ -6,11 +6,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored
+from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.model import Source
@@ -21,6 +21,8 @@ _K1 = 1.2
 _B = 0.75
 _LEAST_IDF = 1e-6
 _WORD = re.compile(r"[^\W_]+")
+#: Texts whose tokens are remembered; a few kB each.
+_TEXTS_KEPT = 4_000
 #: How far from 1 the squared length of a stored vector may be; wider than the tolerance of the doctor, so
 #: that it finds every vector that is refused here.
 _TOLERANCE = 0.01
@@ -40,51 +42,54 @@ def bm25(weights: Sequence[float], counts: Sequence[int], length: int, mean_leng
     return sum(w * n * (_K1 + 1) / (n + norm) for w, n in zip(weights, counts, strict=True))
 
 
-def best_line_scores(
+class TokenLines:
+    """The tokens of a text, line by line, prepared for any number of queries."""
+
+    __slots__ = ("_lines", "_where", "lengths")
+
+    def __init__(self, text: str, tokens_of: Callable[[str], list[str]]) -> None:
+        self._lines = [tokens_of(line) for line in text.split("\n")]
+        #: Tokens of each line.
+        self.lengths = [len(tokens) for tokens in self._lines]
+        self._where: dict[str, list[int]] = {}
+        for at, tokens in enumerate(self._lines):
+            for token in tokens:
+                self._where.setdefault(token, []).append(at)
+
+    def count(self, term: tuple[str, ...]) -> dict[int, int]:
+        """How often a term occurs in each line that holds it, by the index of the line."""
+        lines = Counter(self._where.get(term[0], ()))
+        if len(term) == 1:
+            return lines
+        counts = {at: occurrences(term, self._lines[at]) for at in lines}
+        return {at: count for at, count in counts.items() if count}
+
+
+def line_bm25(
     terms: Sequence[tuple[str, ...]],
-    texts: Mapping[str, str],
-    tokens_of: Callable[[str], list[str]],
+    texts: Mapping[str, TokenLines],
+    basis: Iterable[str],
     matching_chunks: Mapping[tuple[str, ...], int],
     total_chunks: int,
-) -> dict[str, float]:
-    """The highest line BM25 of each text; 0 where no line matches.
+) -> dict[str, tuple[float, ...]]:
+    """BM25 of each line of each text, 0 where no term occurs.
 
-    ``terms`` are token tuples (phrases); ``tokens_of`` tokenises a line as the full-text table does.
-    ``matching_chunks`` holds how many chunks of the index match each term. How many *lines* match is not
-    stored: it is estimated as chunks × (matching lines per matching chunk, seen in this pool), and the
-    number of lines alike. Formula: Robertson and Zaragoza (2009) with FTS5's k1 and b.
+    ``terms`` are token tuples (phrases). A term weighs what it weighs for chunks: its idf over the index, of
+    whose ``total_chunks`` ``matching_chunks`` hold it. The mean length is that of the lines that hold a token
+    in the texts named by ``basis``, so that no other text changes a score. Formula: Robertson and Zaragoza
+    (2009) with FTS5's k1 and b.
     """
-    lines = {
-        key: [tokens for line in text.split("\n") if (tokens := tokens_of(line))]
-        for key, text in texts.items()
-    }
-    line_count = sum(len(found) for found in lines.values())
-    if not line_count:
-        return dict.fromkeys(texts, 0.0)
-    counts = {
-        key: [[occurrences(term, tokens) for term in terms] for tokens in found]
-        for key, found in lines.items()
-    }
-    mean_length = sum(len(tokens) for found in lines.values() for tokens in found) / line_count
-    all_lines = max(line_count, total_chunks * line_count / max(1, len(texts)))
-    weights = []
-    for column, term in enumerate(terms):
-        hit_lines = sum(1 for rows in counts.values() for row in rows if row[column])
-        hit_texts = sum(1 for rows in counts.values() if any(row[column] for row in rows))
-        # The pool is no random sample: the estimate can exceed the number of all lines.
-        matching = min(all_lines, matching_chunks.get(term, hit_texts) * hit_lines / max(1, hit_texts))
-        weights.append(idf(all_lines, matching))
-    return {
-        key: max(
-            (
-                bm25(weights, row, len(tokens), mean_length)
-                for tokens, row in zip(found, counts[key], strict=True)
-                if any(row)
-            ),
-            default=0.0,
-        )
-        for key, found in lines.items()
-    }
+    weights = [idf(total_chunks, matching_chunks.get(term, 0)) for term in terms]
+    lengths = [length for key in basis for length in texts[key].lengths if length]
+    mean = sum(lengths) / len(lengths) if lengths else 1.0
+    scores = {}
+    for key, text in texts.items():
+        found = [0.0] * len(text.lengths)
+        for weight, term in zip(weights, terms, strict=True):
+            for at, count in text.count(term).items():
+                found[at] += bm25((weight,), (count,), text.lengths[at], mean)
+        scores[key] = tuple(found)
+    return scores
 
 
 def occurrences(term: tuple[str, ...], tokens: Sequence[str]) -> int:
@@ -101,6 +106,17 @@ class Stemmer:
     def __init__(self, tokenise: Callable[[str], list[str]]) -> None:
         self._tokenise = tokenise
         self._known: dict[str, list[str]] = {}
+        self._texts: dict[str, TokenLines] = {}
+
+    def lines(self, text: str) -> TokenLines:
+        """A text line by line, remembered: a process asks for the same chunks again and again."""
+        found = self._texts.get(text)
+        if found is None:
+            found = TokenLines(text, lambda line: self.tokens(segment(line)))
+            if len(self._texts) >= _TEXTS_KEPT:
+                self._texts.clear()
+            self._texts[text] = found
+        return found
 
     def terms(self, query: LexicalQuery) -> list[tuple[str, ...]]:
         """The terms of a query as index tokens; those without any are left out."""

@@ -58,9 +58,10 @@ def rescue_keyword_hits(state: RankingState) -> None:
 
 
 def cut_by_count(state: RankingState) -> None:
-    """Keep the first ``max_results``. What its score alone would have kept was displaced by the stage that
-    changed the order, which names the reason."""
-    most, why_displaced, before = state.knobs.max_results, state.why_displaced, state.ranked
+    """Keep the first ``max_results``, or those whose lines are packed. What its score alone would have kept
+    was displaced by the stage that changed the order, which names the reason."""
+    most, why_displaced, before = state.knobs.depth, state.why_displaced, state.ranked
+    verb = "packed" if state.knobs.snippet == "packed" else "returned"
     by_score: set[str] = set()
     if why_displaced is not None:
         passed = sorted((i for i in before if not i.rescued), key=lambda item: -item.score)
@@ -69,13 +70,13 @@ def cut_by_count(state: RankingState) -> None:
         if why_displaced is not None and item.chunk_id in by_score:
             state.drop(item.chunk_id, *why_displaced(item), item.rank)
         else:
-            reason = _joined(f"rank {item.rank}, the first {most} are returned", state.why_late, item)
+            reason = _joined(f"rank {item.rank}, the first {most} are {verb}", state.why_late, item)
             state.drop(item.chunk_id, "max_results", "max", reason, item.rank)
     state.ranked = before[:most]
     state.record(
         "max_results",
         f"first {most}",
-        {"max_results": most},
+        {"max_results": state.knobs.max_results},
         kind="count",
         label="max",
         heading="out: past the last result",

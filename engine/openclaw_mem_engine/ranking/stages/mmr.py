@@ -127,7 +127,7 @@ def diversify(state: RankingState) -> None:
     if not knobs.mmr:
         return
     sets = token_bitsets(state.pool, knobs.mmr_tokens, [item.chunk_id for item in before])
-    wanted = knobs.max_results
+    wanted = knobs.depth
 
     def enough(index: int) -> bool:
         # What comes after the last returned hit needs no exact order, only its value and its nearest hit.

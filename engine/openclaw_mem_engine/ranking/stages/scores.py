@@ -213,7 +213,7 @@ def decay_scores(state: RankingState) -> None:
 
     def why_late(item: Ranked) -> str:
         _, rank = before[item.chunk_id]
-        return f"before decay it was rank {rank}" if rank <= knobs.max_results else ""
+        return f"before decay it was rank {rank}" if rank <= knobs.depth else ""
 
     state.why_low.append(why_low)
     state.why_late.append(why_late)

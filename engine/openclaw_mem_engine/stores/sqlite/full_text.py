@@ -10,7 +10,7 @@ import apsw
 
 from openclaw_mem_engine.model import Source, utf8
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
-from openclaw_mem_engine.stores.scoring import Stemmer, best_line_scores, document_frequencies
+from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database, rows
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES, Meta
 
@@ -112,7 +112,9 @@ class FullTextRows:
         )
         return dict(found)
 
-    def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
+    def line_scores(
+        self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
+    ) -> dict[str, tuple[float, ...]]:
         stemmer = self._stemmer = self._stemmer or Stemmer(tokeniser(self._db.reader(), "stemmed"))
         terms = stemmer.terms(query)
         counts: Counter[str] = Counter()
@@ -120,8 +122,8 @@ class FullTextRows:
             for row in self._db.read("SELECT doc FROM chunks_terms WHERE term = ?", (token,)):
                 counts[token] = row[0]
         total = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
-        frequencies = document_frequencies(counts, terms)
-        return best_line_scores(terms, texts, lambda x: stemmer.tokens(segment(x)), frequencies, total)
+        lines = {key: stemmer.lines(text) for key, text in texts.items()}
+        return line_bm25(terms, lines, basis, document_frequencies(counts, terms), total)
 
     def insert(self, connection: apsw.Connection, added: Sequence[Bound]) -> None:
         """Index (seq, text) rows in both tables, over rows that outlived their chunk (damage from outside).

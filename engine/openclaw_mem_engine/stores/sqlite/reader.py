@@ -289,8 +289,10 @@ class SqliteReader:
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         return self._text.scores(query, ids) if self.caps.full_text and ids else {}
 
-    def line_scores(self, query: LexicalQuery, texts: Mapping[str, str]) -> dict[str, float]:
-        return self._text.line_scores(query, texts) if self.caps.full_text and texts else {}
+    def line_scores(
+        self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
+    ) -> dict[str, tuple[float, ...]]:
+        return self._text.line_scores(query, texts, basis) if self.caps.full_text and texts else {}
 
     def vector(
         self,

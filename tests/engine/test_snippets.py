@@ -1,0 +1,198 @@
+"""What the agent receives: the head of a chunk, a part around its best line, or packed lines."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from openclaw_mem_engine.answer import Answer
+from openclaw_mem_engine.chunking.line_chunker import chunk_lines
+from openclaw_mem_engine.model import utf16_length
+from openclaw_mem_engine.ranking.knobs import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH, Knobs
+from openclaw_mem_engine.ranking.lines import excerpt_of, note_lines
+from openclaw_mem_engine.ranking.pipeline import rank
+from openclaw_mem_engine.ranking.pool import Candidate, Pool, Signal
+from openclaw_mem_engine.ranking.stages.packing import GAP
+from openclaw_mem_engine.ranking.trace import Trace
+from support.pools import NOW, bm25_list
+
+WORD = "pump"
+
+
+def pool_of_notes(notes: dict[str, str], tokens: int = 60, overlap: int = 12, source: str = "memory") -> Pool:
+    """Chunks of whole notes; a line scores how often it holds the word, a chunk what its lines do."""
+    chunks: dict[str, Candidate] = {}
+    for path, text in notes.items():
+        for span in chunk_lines(text, tokens, overlap):
+            if span.text.strip():
+                chunk_id = f"{path}:{len(chunks)}"
+                at = (path, span.start_line, span.end_line, span.text)
+                chunks[chunk_id] = Candidate(chunk_id, *at, "memory")
+    lines = {i: tuple(float(x.count(WORD)) for x in chunk.text.split("\n")) for i, chunk in chunks.items()}
+    rows = sorted(((i, sum(lines[i]) + 0.5) for i in chunks), key=lambda row: -row[1])
+    signals = {"bm25": {i: Signal(None, lines[i]) for i in chunks}}
+    return Pool("pump", (bm25_list(rows, words=(WORD,)),), chunks, NOW, signals)
+
+
+_LINE = st.sampled_from(
+    [
+        "",
+        " ",
+        "# Pumps",
+        "## A heading",
+        "---",
+        "```sh",
+        "- the pump hums",
+        "a plain line 温室",
+        "🙂 pump pump",
+    ]
+    + ["word " * 30 + "pump " + "word " * 30, "x" * 700]
+)
+_NOTES = st.dictionaries(
+    st.sampled_from(["MEMORY.md", "memory/a.md", "memory/b.md"]),
+    st.lists(_LINE, min_size=1, max_size=25).map("\n".join),
+    min_size=1,
+)
+_KNOBS = st.builds(
+    lambda snippet, chars, most, budget: DOCUMENTED.set(
+        {
+            "snippet": snippet,
+            "snippet_chars": chars,
+            "max_results": most,
+            "snippet_budget": budget,
+            "pool_results": 40,
+        }
+    ),
+    st.sampled_from(["head", "best-line", "packed"]),
+    st.sampled_from([40, 100, 700]),
+    st.sampled_from([1, 3, 6]),
+    st.sampled_from([0, 0, 60, 500]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(_NOTES, _KNOBS)
+@example(
+    {"MEMORY.md": "---\ntitle: pump\n---\n# Head\n\nthe pump\n\nother"}, DOCUMENTED.set({"snippet": "packed"})
+)
+def test_every_line_comes_from_the_note_at_its_number_and_the_budget_holds(
+    notes: dict[str, str], knobs: Knobs
+) -> None:
+    trace = rank(pool_of_notes(notes), knobs)
+    assert rank(pool_of_notes(notes), knobs).results == trace.results
+    assert len(trace.results) <= knobs.max_results
+    for result in trace.results:
+        lines = notes[result.path].split("\n")
+        shown = [number for first, last in result.shown for number in range(first, last + 1)]
+        parts = [part for part in result.snippet.split("\n") if part != GAP]
+        assert [first for first, _ in result.shown] == sorted({first for first, _ in result.shown})
+        assert result.start_line <= shown[0] and shown[-1] <= result.end_line
+        # Pieces of a line that is longer than a chunk share its number.
+        assert len(set(shown)) <= len(parts)
+        numbers = iter(shown)
+        number = next(numbers)
+        for part in parts:
+            while part not in lines[number - 1]:
+                number = next(numbers)
+        if knobs.snippet != "packed":
+            assert utf16_length(result.snippet) <= knobs.snippet_chars
+    if knobs.snippet == "packed":
+        assert sum(utf16_length(result.snippet) for result in trace.results) <= knobs.budget
+        assert len({result.path for result in trace.results}) == len(trace.results)
+
+
+@settings(max_examples=200, deadline=None)
+@given(_NOTES, _KNOBS)
+def test_truncated_means_that_the_best_line_is_not_shown_whole(notes: dict[str, str], knobs: Knobs) -> None:
+    pool = pool_of_notes(notes)
+    trace = rank(pool, knobs)
+    for row in trace.returned:
+        chunk, best = pool.candidates[row.chunk_id], row.shown.best_line
+        scores = pool.signals["bm25"][row.chunk_id].lines or ()
+        says = [(score, -line.number, line) for line, score in zip(note_lines(chunk), scores, strict=True)]
+        usable = [(score, number, line) for score, number, line in says if line.says_something and score > 0]
+        assert (best is None) == (not usable)
+        if best is None:
+            assert not row.shown.truncated
+            continue
+        _, _, line = max(usable, key=lambda found: found[:2])
+        text = next(result.snippet for result in trace.results if row.chunk_id in result.chunk_ids)
+        assert line.number == best
+        if row.shown.truncated:
+            assert (
+                knobs.snippet != "head"
+                or line.text not in text.split("\n")[:-1]
+                or chunk.text.count(line.text) > 1
+            )
+        else:
+            assert line.text in text.split("\n")
+    assert trace.truncated == tuple(row for row in trace.returned if row.shown.truncated)
+    stage = trace.stage("snippet")
+    assert stage is not None and stage.changed == len(trace.truncated)
+
+
+def long_note() -> dict[str, str]:
+    lines = ["# Runbook", "", *(f"step {n}: check the valve number {n}" for n in range(1, 61))]
+    lines += ["", "## Restart", "the pump restarts with code 4711"]
+    return {"memory/runbook.md": "\n".join(lines)}
+
+
+def found(knobs: Knobs) -> Trace:
+    return rank(pool_of_notes(long_note(), tokens=1000), knobs)
+
+
+def test_an_answer_at_the_end_of_a_chunk_is_truncated_by_head_and_shown_by_the_others() -> None:
+    head, around, packed = (found(DOCUMENTED.set({"snippet": s})) for s in ("head", "best-line", "packed"))
+    assert "4711" not in head.results[0].snippet
+    assert head.returned[0].shown.truncated and head.returned[0].shown.best_line == 65
+    for trace in (around, packed):
+        assert "4711" in trace.results[0].snippet
+        assert not trace.truncated
+        assert trace.results[0].shown[-1][1] == 65
+    # The section's heading comes with its line.
+    assert packed.results[0].snippet.endswith("## Restart\nthe pump restarts with code 4711")
+
+
+def test_the_json_of_an_answer_says_what_is_cut() -> None:
+    pool = pool_of_notes(long_note(), tokens=1000)
+    knobs = DOCUMENTED.set({"max_results": 1})
+    data = Answer(pool, rank(pool, knobs)).to_dict(explain=True)
+    hit, row = data["results"][0], data["trace"]["rows"][0]
+    assert data["trace"]["version"] == 2
+    assert (hit["truncated"], hit["bestLine"]) == (row["truncated"], row["bestLine"]) == (True, 65)
+    assert hit["shown"] == row["shown"] == ((1, 23),)
+
+
+def test_front_matter_fences_and_rules_are_never_packed() -> None:
+    note = "---\ntitle: pump pump\n---\n# Pump\n```sh\npump --start\n```\n---\n|---|---|\nthe pump\n"
+    trace = rank(pool_of_notes({"MEMORY.md": note}), DOCUMENTED.set({"snippet": "packed"}))
+    assert trace.results[0].snippet == f"# Pump\n{GAP}\npump --start\n{GAP}\nthe pump"
+    assert trace.results[0].shown == ((4, 4), (6, 6), (10, 10))
+
+
+def test_a_chunk_whose_lines_are_all_left_out_says_why() -> None:
+    notes = {f"memory/{n}.md": f"{WORD} " * (9 - n) for n in range(8)}
+    trace = rank(
+        pool_of_notes(notes), DOCUMENTED.set({"snippet": "packed", "max_results": 2, "pool_results": 40})
+    )
+    assert [result.path for result in trace.results] == ["memory/0.md", "memory/1.md"]
+    reasons = {row.path: row.outcome.reason for row in trace.dropped}
+    assert reasons["memory/2.md"] == "its file is number 3, lines of the first 2 are packed"
+    small = rank(pool_of_notes(notes), DOCUMENTED.set({"snippet": "packed", "snippet_budget": 50}))
+    assert [result.path for result in small.results] == ["memory/0.md"]
+    assert small.dropped[0].outcome.stage == "snippet"
+    assert small.dropped[0].outcome.reason == "its best line, 1, does not fit: better ones fill 50"
+
+
+@pytest.mark.parametrize("knobs", [DOCUMENTED, OPENCLAW_2026_2])
+def test_the_profiles_of_other_programs_show_the_head(knobs: Knobs) -> None:
+    assert (knobs.snippet, WORKBENCH.snippet, WORKBENCH.budget) == ("head", "packed", 4200)
+
+
+def test_a_long_line_is_cut_where_the_words_are() -> None:
+    text = "lorem ipsum " * 100 + "the pump restarts " + "dolor sit " * 100
+    part = excerpt_of(text, ("pump", "restarts"), 100)
+    assert "pump restarts" in part and utf16_length(part) <= 100 and part in text
+    assert excerpt_of("🙂" * 60, (), 41) == "🙂" * 20
+    assert excerpt_of("short", ("x",), 40) == "short"
