@@ -138,13 +138,8 @@ def test_a_chosen_mode_has_no_note_but_a_missing_list_has() -> None:
 def test_no_list_at_all() -> None:
     trace = rank(pool_of(None, None), DOCUMENTED)
     assert trace.rows == ()
-    assert [stage.name for stage in trace.stages] == [
-        "fusion",
-        "min_score",
-        "rescue",
-        "max_results",
-        "snippet",
-    ]
+    names = [stage.name for stage in trace.stages]
+    assert names == ["fusion", "min_score", "rescue", "max_results", "snippet"]
 
 
 # -- fusion ---------------------------------------------------------------------------------------------

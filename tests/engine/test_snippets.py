@@ -20,7 +20,7 @@ from support.pools import NOW, bm25_list
 WORD = "pump"
 
 
-def pool_of_notes(notes: dict[str, str], tokens: int = 60, overlap: int = 12, source: str = "memory") -> Pool:
+def pool_of_notes(notes: dict[str, str], tokens: int = 60, overlap: int = 12) -> Pool:
     """Chunks of whole notes; a line scores how often it holds the word, a chunk what its lines do."""
     chunks: dict[str, Candidate] = {}
     for path, text in notes.items():
@@ -35,20 +35,18 @@ def pool_of_notes(notes: dict[str, str], tokens: int = 60, overlap: int = 12, so
     return Pool("pump", (bm25_list(rows, words=(WORD,)),), chunks, NOW, signals)
 
 
-_LINE = st.sampled_from(
-    [
-        "",
-        " ",
-        "# Pumps",
-        "## A heading",
-        "---",
-        "```sh",
-        "- the pump hums",
-        "a plain line 温室",
-        "🙂 pump pump",
-    ]
-    + ["word " * 30 + "pump " + "word " * 30, "x" * 700]
+_LINES = (
+    "",
+    " ",
+    "# Pumps",
+    "## A heading",
+    "---",
+    "```sh",
+    "- the pump hums",
+    "a line 温室",
+    "🙂 pump pump",
 )
+_LINE = st.sampled_from([*_LINES, "word " * 30 + "pump " + "word " * 30, "x" * 700])
 _NOTES = st.dictionaries(
     st.sampled_from(["MEMORY.md", "memory/a.md", "memory/b.md"]),
     st.lists(_LINE, min_size=1, max_size=25).map("\n".join),

@@ -139,10 +139,10 @@ def test_full_text_search_is_that_of_fts5(
     ids = [*dict(wanted), "unknown"]
     assert memory.lexical_scores(query, ids) == pytest.approx(sqlite.lexical_scores(query, ids), abs=1e-9)
     lines = {"x": "the pump\n温室 gateway board", "y": "foo_bar crème", "z": ""}
-    mine, scores = (store.line_scores(query, lines, ["x", "y"]) for store in (memory, sqlite))
-    assert [len(scores[key]) for key in "xyz"] == [2, 1, 1] and mine.keys() == scores.keys()
+    ours, scores = (store.line_scores(query, lines, ["x", "y"]) for store in (memory, sqlite))
+    assert [len(scores[key]) for key in "xyz"] == [2, 1, 1] and ours.keys() == scores.keys()
     for key in lines:
-        assert mine[key] == pytest.approx(scores[key], abs=1e-9)
+        assert ours[key] == pytest.approx(scores[key], abs=1e-9)
 
 
 @pytest.fixture
