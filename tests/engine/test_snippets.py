@@ -109,7 +109,7 @@ def test_truncated_means_that_the_best_line_is_not_shown_whole(notes: dict[str, 
         chunk, best = pool.candidates[row.chunk_id], row.shown.best_line
         scores = pool.signals["bm25"][row.chunk_id].lines or ()
         says = [(score, -line.number, line) for line, score in zip(note_lines(chunk), scores, strict=True)]
-        usable = [(score, number, line) for score, number, line in says if line.says_something and score > 0]
+        usable = [(score or 0.0, n, line) for score, n, line in says if line.says_something and score]
         assert (best is None) == (not usable)
         if best is None:
             assert not row.shown.truncated
