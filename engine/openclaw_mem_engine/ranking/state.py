@@ -9,6 +9,7 @@ from time import perf_counter
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.lines import NoteLine, note_lines
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.trace import (
     Diversity,
@@ -73,6 +74,13 @@ class RankingState:
     def words(self) -> tuple[str, ...]:
         """The words that were searched, for finding them in a long line."""
         return tuple(dict.fromkeys(word for lst in self.lists for word in lst.source.words))
+
+    def lines_of(self, chunk_id: str) -> list[NoteLine]:
+        """The lines of a chunk, made once for a pool."""
+        made: dict[str, list[NoteLine]] = self.pool.memo.setdefault("lines", {})
+        if chunk_id not in made:
+            made[chunk_id] = note_lines(self.pool.candidates[chunk_id])
+        return made[chunk_id]
 
     def run(self, stage: Callable[[RankingState], None]) -> None:
         """Run one stage; its record carries the time since here."""

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from openclaw_mem_engine.model import utf16_length
-from openclaw_mem_engine.ranking.lines import NoteLine, best_of, excerpt_of, note_lines
+from openclaw_mem_engine.ranking.lines import NoteLine, best_of, excerpt_of
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Lines, Result, Shown
 
@@ -135,7 +135,7 @@ def _units(
         share = min(share, item.score / top if top > 0 else 0.0)
         chunk = state.pool.candidates[item.chunk_id]
         file = files.setdefault(chunk.path, _File(chunk.path, len(files) + 1))
-        for line, value in zip(note_lines(chunk), scores[item.chunk_id], strict=True):
+        for line, value in zip(state.lines_of(item.chunk_id), scores[item.chunk_id], strict=True):
             key = file.key_of(line)
             found = best.get((chunk.path, key))
             if line.says_something and (found is None or found.score < share + value):
@@ -159,7 +159,7 @@ def _record(
             state.drop(item.chunk_id, "snippet", "snip", reason, item.rank)
             continue
         kept.append(item)
-        file, lines = by_path[chunk.path], note_lines(chunk)
+        file, lines = by_path[chunk.path], state.lines_of(item.chunk_id)
         at = best_of(lines, scores[item.chunk_id])
         inside = [(max(a, chunk.start_line), min(b, chunk.end_line)) for a, b in file.ranges]
         hidden = at is not None and file.shown.get(file.key_of(lines[at])) != lines[at].text

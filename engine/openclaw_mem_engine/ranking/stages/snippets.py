@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openclaw_mem_engine.model import snippet_of, utf16_length
-from openclaw_mem_engine.ranking.lines import NoteLine, best_of, excerpt_of, note_lines
+from openclaw_mem_engine.ranking.lines import NoteLine, best_of, excerpt_of
 from openclaw_mem_engine.ranking.stages.packing import pack
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Result, Shown
@@ -61,7 +61,7 @@ def line_scores(state: RankingState) -> dict[str, list[float]]:
 def _show_part(state: RankingState, item: Ranked, scores: Sequence[float]) -> None:
     """One result for one chunk."""
     chunk, most = state.pool.candidates[item.chunk_id], state.knobs.snippet_chars
-    lines = note_lines(chunk)
+    lines = state.lines_of(item.chunk_id)
     best = best_of(lines, scores)
     text = snippet_of(chunk.text, most)
     first, last = 0, text.count("\n")
