@@ -36,6 +36,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 #: The reason shown for a link itself.
 LINK = "is a link; links are not followed"
+#: The reason shown for a file that this user may not read.
+UNREADABLE = "may not be read; change its permissions"
 
 
 class NoteRefused(PathRefused):
@@ -113,7 +115,7 @@ def refusal_of(error: Exception, path: str) -> NoteRefused:
     if code == errno.ELOOP:
         return NoteRefused("link", path, LINK)
     if code in (errno.EACCES, errno.EPERM):
-        return NoteRefused("unreadable", path, "may not be read; change its permissions")
+        return NoteRefused("unreadable", path, UNREADABLE)
     if code is None:
         return NoteRefused("unreadable", path, "is not a possible path")
     return NoteRefused("unreadable", path, f"cannot be read: {os.strerror(code)}")

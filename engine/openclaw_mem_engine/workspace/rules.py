@@ -1,4 +1,4 @@
-"""Which paths are memory, where configured extra paths are, and which date a note has by its path.
+"""Which paths are memory or transcripts, where extra paths are, and which date a note has by its path.
 
 Listing and reading share these rules, so that what is listed can be read and nothing else can.
 """
@@ -29,6 +29,10 @@ NOTE_SUFFIX = ".md"
 IGNORED_FOLDERS = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", ".pnpm-store"})
 #: No note is this large; a file that is would fill the index and the memory of the machine.
 MAX_NOTE_BYTES = 4 * 2**20
+#: Transcripts have paths of their own, whatever their folder is, and only this ending counts.
+TRANSCRIPT_FOLDER, TRANSCRIPT_SUFFIX = "sessions", ".jsonl"
+#: No conversation is this large; what is would be read for minutes.
+MAX_TRANSCRIPT_BYTES = 2**30
 
 _DAILY = re.compile(r"(?:.*/)?memory/([0-9]{4})-([0-9]{2})-([0-9]{2})\.md", re.DOTALL)
 _DAY_SECONDS = 86_400
@@ -45,6 +49,14 @@ def is_ignored_folder(name: str) -> bool:
 def is_note_name(name: str) -> bool:
     """Whether a file name ends in ``.md`` in some spelling (``x.MD`` too)."""
     return name[-3:].lower() == NOTE_SUFFIX
+
+
+def source_of(path: str) -> Source:
+    """The source of a path as it is listed or excluded. The transcripts' folder itself counts as theirs; a
+    note below a folder of that name in the workspace does not."""
+    folder, _, name = path.partition("/")
+    ours = folder == TRANSCRIPT_FOLDER and (not name or TRANSCRIPT_SUFFIX in name.lower())
+    return "sessions" if ours else "memory"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,8 @@ from openclaw_mem_engine.model import MemoryFile, utf8
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import WHITE
 from openclaw_mem_engine.workspace.opening import NoteRefused, open_file, refusal_of, too_large
+from openclaw_mem_engine.workspace.rules import MAX_TRANSCRIPT_BYTES
 
-#: No conversation is this large; what is would be read for minutes.
-MAX_TRANSCRIPT_BYTES = 2**30
 #: A longer line is no message.
 MAX_LINE_BYTES = 8 * 2**20
 #: The most text of one conversation; of a longer one the beginning is taken.
