@@ -56,8 +56,8 @@ class NoteRefused(PathRefused):
 
 
 class FileBytes(NamedTuple):
-    """What was read, and what the file was when the reading began, both from one descriptor. ``settled`` is
-    False when the file changed meanwhile."""
+    """What was read, and what the file was when the reading began. ``settled`` is False when the file changed
+    meanwhile."""
 
     data: bytes
     status: os.stat_result
@@ -74,12 +74,16 @@ def read_bytes(base: str, tail: str, max_bytes: int = MAX_NOTE_BYTES, shown: str
     descriptor, before = open_file(base, tail, shown)
     try:
         _check(before, shown, max_bytes)
-        data = _read_to_end(descriptor, before.st_size, max_bytes + 1)
+        parts, left = [], max_bytes + 1
+        while left > 0 and (part := os.read(descriptor, min(left, 2**16))):
+            parts.append(part)
+            left -= len(part)
         after = os.fstat(descriptor)
     except OSError as error:
         raise refusal_of(error, shown) from error
     finally:
         os.close(descriptor)
+    data = b"".join(parts)
     if len(data) > max_bytes:  # it grew past the limit while it was read
         raise NoteRefused("too-large", shown, too_large(len(data), max_bytes))
     same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
@@ -168,18 +172,6 @@ def _open_by_name(base: str, parts: list[str], shown: str) -> int:
             raise NoteRefused("link", shown, through_link(part))
     _check(os.lstat(path), shown, None)
     return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
-
-
-def _read_to_end(descriptor: int, expected: int, most: int) -> bytes:
-    data = os.read(descriptor, min(expected + 1, most))
-    if len(data) == expected and not os.read(descriptor, 1):
-        return data  # the usual case, without a copy
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    parts: list[bytes] = []
-    while most > 0 and (part := os.read(descriptor, min(most, 2**16))):
-        parts.append(part)
-        most -= len(part)
-    return b"".join(parts)
 
 
 def _check(status: os.stat_result, shown: str, max_bytes: int | None) -> None:

@@ -143,13 +143,14 @@ def parse_location(text: str) -> Location:
     return Location(match["path"], start, max(start, int(end)) if end else start)
 
 
-@dataclass(frozen=True, slots=True)
-class _AllowedPath:
-    """An allowed path: ``path`` is reported, ``tail`` below the real folder ``base`` is opened."""
+class _AllowedPath(NamedTuple):
+    """An allowed path: ``path`` is reported, ``tail`` below the real folder ``base`` is opened. ``folders``
+    are those on the way to it below the folder that a rule names."""
 
     path: str
     base: str
     tail: str
+    folders: list[str]
 
 
 def _locate(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> _AllowedPath:
@@ -157,10 +158,10 @@ def _locate(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> _A
     # A relative path may come from a listing (relative to the real folder) or from the user's own view of it.
     spellings = [absolute_path(base, asked) for base in (workspace.real, workspace.given)]
     ignored = ""
-    for allowed, parts in _allowed(workspace, spellings, extras):
+    for allowed in _allowed(workspace, spellings, extras):
         if not allowed.path.endswith(NOTE_SUFFIX):
             raise NoteRefused("not-markdown", asked, "only files that end in .md (lower case) are memory")
-        ignored = next(filter(is_ignored_folder, parts[:-1]), "")
+        ignored = next(filter(is_ignored_folder, allowed.folders), "")
         if not ignored:
             return allowed
     if ignored:
@@ -173,20 +174,20 @@ def _locate(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> _A
 
 def _allowed(
     workspace: Workspace, spellings: Sequence[str], extras: Sequence[ExtraPath]
-) -> Iterator[tuple[_AllowedPath, list[str]]]:
-    """Each rule that allows a path, and its parts below the folder that the rule names."""
+) -> Iterator[_AllowedPath]:
+    """What each rule that allows a path makes of it."""
     for absolute in spellings:
         inner = workspace.inside(absolute) or ""
         parts = inner.split(os.sep)
         if inner in ROOT_FILES or (parts[0] == MEMORY_FOLDER and len(parts) > 1):
-            yield _AllowedPath("/".join(parts), workspace.real, inner), parts[1:]
+            yield _AllowedPath("/".join(parts), workspace.real, inner, parts[1:-1])
         for extra in extras:
             for spelled in (extra.lexical, extra.absolute):
                 rest = below(spelled, absolute)
                 if rest is not None and not extra.refusal:
                     tail = os.path.join(extra.tail, rest) if rest else extra.tail
                     path = workspace.relative(os.path.join(extra.base, tail))
-                    yield _AllowedPath(path, extra.base, tail), rest.split(os.sep)
+                    yield _AllowedPath(path, extra.base, tail, rest.split(os.sep)[:-1])
 
 
 #: Under this likeness (0 to 100) a suggestion would be noise.
@@ -201,22 +202,20 @@ def suggest_paths(wrong: str, known: Sequence[str], limit: int = 5) -> list[str]
     """
     if limit < 1 or not wrong.strip() or not known:
         return []
-    from rapidfuzz import fuzz, process  # only a failed look-up pays for loading it
+    from rapidfuzz import fuzz  # only a failed look-up pays for loading it
 
-    asked = wrong.strip().casefold()
-    likeness: dict[str, float] = {}
-    for share, part in ((1.0, 0), (0.95, 1)):
-        choices = {path: _parts(path)[part] for path in known}
-        query = _parts(asked)[part]
-        found = process.extract(query, choices, scorer=fuzz.ratio, limit=None, score_cutoff=LEAST_LIKENESS)
-        for _, score, path in found:
-            likeness[path] = max(likeness.get(path, 0.0), share * score)
-    return sorted(likeness, key=lambda path: (-likeness[path], path))[:limit]
+    def likeness(path: str) -> float:
+        folded = _folded(path)
+        name = fuzz.ratio(asked.rpartition("/")[2], folded.rpartition("/")[2], score_cutoff=LEAST_LIKENESS)
+        return max(fuzz.ratio(asked, folded, score_cutoff=LEAST_LIKENESS), 0.95 * name)
+
+    asked = _folded(wrong.strip())
+    ranked = sorted((-score, path) for path in set(known) if (score := likeness(path)))
+    return [path for _, path in ranked[:limit]]
 
 
-def _parts(path: str) -> tuple[str, str]:
-    folded = path.casefold().removesuffix(".md")
-    return folded, folded.rpartition("/")[2]
+def _folded(path: str) -> str:
+    return path.casefold().removesuffix(".md")
 
 
 # -- what of a root file an agent is given at the start of a session ----------------------------------------
