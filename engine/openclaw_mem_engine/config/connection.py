@@ -173,21 +173,21 @@ class ProviderResolver:
             return Endpoint(api_key=Secret.missing(str(error)))
         if key is None:
             return Endpoint(url, None, MappingProxyType(headers), model or None)
-        self._origins[name]["api_key"] = key[1]
-        return Endpoint(url, key[0], MappingProxyType(headers), model or None, key[1])
+        self._origins[name]["api_key"] = key.origin
+        return Endpoint(url, key.key, MappingProxyType(headers), model or None, key.origin)
 
     def _key(self, name: RemoteName, layers: list[Layer]) -> FoundKey | None:
         entry = merged(layers).get("provider.api_key")
         if entry is None:
-            return self._shared.get(name)
+            return self._shared.found.get(name)
         assert isinstance(entry.value, Secret)
         literal = entry.value.reveal() if entry.value.available else ""
         if name == "gemini" and literal in KEY_VARIABLES["gemini"]:
             # OpenClaw takes the name of the variable for its value, for this provider only.
             text = self._openclaw.environ.get(literal, "")
             missing = Secret.missing(f"{entry.origin.where} names {literal}, which is not set.")
-            return (Secret(text) if text else missing), Origin("env", f"env {literal}")
-        return entry.value, entry.origin
+            return FoundKey(Secret(text) if text else missing, Origin("env", f"env {literal}"))
+        return FoundKey(entry.value, entry.origin)
 
     def _address(self, name: RemoteName, layers: list[Layer]) -> tuple[str | None, dict[str, str]]:
         """URL and headers: those of memory search over those of ``models.providers``; headers are united."""
@@ -221,18 +221,20 @@ class ProviderResolver:
         """The named provider if it is a remote one; for ``auto`` the first whose key can be had."""
         if name != "auto":
             return next((remote for remote in ENDPOINT_NAMES if remote == name), None)
-        return next((remote for remote in REMOTE_NAMES if (key := keys[remote]) and key[0].available), None)
+        return next(
+            (remote for remote in REMOTE_NAMES if (found := keys[remote]) and found.key.available), None
+        )
 
     def _note_missing_keys(self, passed: Sequence[RemoteName], wanted: set[str | None], keys: _Keys) -> None:
         """Why a key is not there, for providers that ``auto`` has passed over and for those wanted."""
         for remote in ENDPOINT_NAMES:
             found = keys[remote]
-            if found is None or found[0].available or not (remote in passed or remote in wanted):
+            if found is None or found.key.available or not (remote in passed or remote in wanted):
                 continue
-            if remote in self._shared.logins and found is self._shared.get(remote):
-                self.notes.append(Note("chat-login", str(found[0].problem)))
+            if remote in self._shared.logins and found is self._shared.found.get(remote):
+                self.notes.append(Note("chat-login", str(found.key.problem)))
             elif remote in passed:
-                text = f"{found[0].problem} Until then {remote} is passed over."
+                text = f"{found.key.problem} Until then {remote} is passed over."
                 self.notes.append(Note("provider-key-missing", text, "warning"))
         if passed or wanted.intersection(ENDPOINT_NAMES):
             self.notes.extend(self._shared.notes)

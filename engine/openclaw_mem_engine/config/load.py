@@ -189,7 +189,7 @@ def _workspace(chosen: Chosen, openclaw: OpenClawConfig, agent_id: str, cwd: Pat
         return folder
     default_agent = openclaw.default_agent
     is_default = agent_id == (default_agent.id.lower() if default_agent else DEFAULT_AGENT)
-    entry = openclaw.workspace(agent_id, is_default, cwd)
+    entry = openclaw.workspace(agent_id, is_default)
     if entry is None:
         return openclaw.location.state_dir / ("workspace" if is_default else f"workspace-{agent_id}")
     chosen.origins["workspace"] = entry.origin

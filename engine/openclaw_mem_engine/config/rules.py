@@ -86,6 +86,14 @@ class Rule(NamedTuple):
             return False
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 
+    def clamped(self, value: Any) -> Any:
+        """The nearest number that is allowed, a whole one rounded down; a value of another kind as it is."""
+        if self.kind not in ("int", "number"):
+            return value
+        number = math.floor(value) if self.kind == "int" else float(value)
+        number = number if self.low is None else max(number, self.low)
+        return number if self.high is None else min(number, self.high)
+
     def check(self, value: object, where: str) -> object:
         """The value, with a whole ``4.0`` turned into 4 where a whole number is asked for.
 
