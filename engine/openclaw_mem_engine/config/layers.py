@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, SETTINGS, Origin
 from openclaw_mem_engine.errors import ConfigError
+from openclaw_mem_engine.model import Note
 
 T = TypeVar("T")
 
@@ -54,16 +55,19 @@ class Chosen:
     """Takes values out of the merged layer and notes the origin of each.
 
     Placeholders are filled here and not earlier: one whose variable is not set is only an error when no
-    higher layer gives another value. All methods raise ConfigError for such a value.
+    higher layer gives another value. All methods raise ConfigError for such a value. ``cwd`` is where
+    relative paths of sources without a folder start. ``notes`` collects what is not used as it is written.
     """
 
-    __slots__ = ("_environ", "_home", "_layer", "origins")
-
-    def __init__(self, layer: Layer, environ: Mapping[str, str], home: Path) -> None:
-        self._layer = layer
-        self._environ = environ
-        self._home = home
+    def __init__(
+        self, layer: Layer, environ: Mapping[str, str], home: Path, cwd: Path, notes: list[Note]
+    ) -> None:
+        self._layer, self._environ, self._home, self._cwd = layer, environ, home, cwd
+        self.notes = notes
         self.origins: dict[str, Origin] = {}
+
+    def note(self, code: str, text: str, level: Literal["info", "warning"] = "warning") -> None:
+        self.notes.append(Note(code, text, level))
 
     def value(self, key: str) -> Any:
         """The configured value of ``key``, or its default. The readers of the layers have checked types."""
@@ -80,20 +84,19 @@ class Chosen:
         """A text that may be absent; a blank one counts as absent."""
         return str(self.value(key) or "").strip() or None
 
-    def path(self, key: str, base: Path) -> Path | None:
-        """A path, made absolute; ``base`` is for sources without a folder."""
+    def path(self, key: str) -> Path | None:
+        """A path, made absolute."""
         text = self.text(key)
-        return self.absolute(key, text, base) if text else None
+        return self.absolute(key, text) if text else None
 
-    def absolute(self, key: str, text: str, base: Path) -> Path:
+    def absolute(self, key: str, text: str) -> Path:
         """The path ``text``, which is (a part of) the value of ``key``."""
-        return absolute(text, self._layer[key].base or base, self._home)
+        return absolute(text, self._layer[key].base or self._cwd, self._home)
 
     def filled(self, entry: Entry) -> Any:
         """The value of an entry with its placeholders filled."""
-        if entry.origin.kind not in _WITH_PLACEHOLDERS:
-            return entry.value
-        return self._filled(entry.value, entry.origin.where)
+        with_placeholders = entry.origin.kind in _WITH_PLACEHOLDERS
+        return self._filled(entry.value, entry.origin.where) if with_placeholders else entry.value
 
     def _filled(self, value: Any, where: str) -> Any:
         if isinstance(value, str):

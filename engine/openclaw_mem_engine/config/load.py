@@ -39,7 +39,6 @@ from openclaw_mem_engine.config.sources import (
     user_folders,
 )
 from openclaw_mem_engine.errors import ConfigError, UsageError
-from openclaw_mem_engine.model import Note
 
 DEFAULT_AGENT = "main"
 #: The user's editor when no setting names one; shared with other programs, so last.
@@ -68,9 +67,9 @@ def load_settings(
     a file or variable that cannot be used, UsageError for such a flag.
     """
     flags = flag_layer(
-        cwd, {"--workspace": workspace, "--agent": agent, "--provider": provider, "--profile": profile}
+        {"--workspace": workspace, "--agent": agent, "--provider": provider, "--profile": profile}
     )
-    variables = environment_layer(environ, cwd)
+    variables = environment_layer(environ)
     own_file = own_config_file(environ, home, cwd, folders.config if folders else None)
     own = own_layer(own_file, environ) if own_file else {}
     openclaw = OpenClawConfig(find_openclaw(config, environ, home, cwd), environ)
@@ -78,16 +77,15 @@ def load_settings(
     agent_id, agent_origin = _agent(merged([own, variables, flags]), openclaw)
     theirs, store = openclaw.memory_layer(agent_id)
     layers = [theirs, own, variables, flags]
-    chosen = Chosen(merged(layers), openclaw.environ, home)
+    chosen = Chosen(merged(layers), openclaw.environ, home, cwd, openclaw.notes)
     chosen.origins["agent"] = agent_origin
-    notes = openclaw.notes
     if openclaw.agents and openclaw.agent(agent_id) is None:
         text = f"No agent {agent_id} is configured in {openclaw.location.config_file}."
-        notes.append(Note("agent-unlisted", text))
+        chosen.note("agent-unlisted", text, "info")
 
     folder = _workspace(chosen, openclaw, agent_id, cwd)
     state_dir = openclaw.location.state_dir
-    data_dir = chosen.path("data_dir", cwd) or (folders or user_folders()).data
+    data_dir = chosen.path("data_dir") or (folders or user_folders()).data
     for foreign, what in ((state_dir, "OpenClaw's folder"), (folder, "the workspace")):
         if lies_in(data_dir, foreign):
             # Nothing of ours is ever written where notes or OpenClaw's own state are.
@@ -95,8 +93,7 @@ def load_settings(
                 f"The data folder {data_dir} ({chosen.origins['data_dir'].where}) lies in {what} {foreign}. "
                 f"Name a folder outside of it in OPENCLAW_MEM_HOME."
             )
-    local = local_model(chosen, cwd, (state_dir, folder), notes)
-    resolver = ProviderResolver(layers, openclaw, chosen, SharedKeys(openclaw, agent_id), local)
+    local = local_model(chosen, (state_dir, folder))
     return Settings(
         workspace=folder,
         agent=agent_id,
@@ -105,19 +102,19 @@ def load_settings(
         openclaw=_facts(openclaw, agent_id, store, chosen, cwd),
         enabled=chosen.value("enabled"),
         sources=chosen.value("sources") or ("memory",),
-        extra_paths=_extra_paths(chosen, home, notes),
+        extra_paths=_extra_paths(chosen, home),
         citations=chosen.value("citations"),
         max_file_bytes=chosen.value("max_file_bytes"),
         vector_extension=chosen.value("vector_extension"),
         editor=_editor(chosen, environ),
         theme=chosen.text("theme"),
-        provider=resolver.resolve(),
-        chunking=_chunking(chosen, notes),
+        chunking=_chunking(chosen),
+        provider=ProviderResolver(layers, openclaw, chosen, SharedKeys(openclaw, agent_id), local).resolve(),
         cache=chosen.group(CacheSettings, "cache"),
         sync=chosen.group(SyncSettings, "sync"),
         query=_query(chosen),
         origins=MappingProxyType(chosen.origins),
-        warnings=(*notes, *resolver.notes),
+        warnings=tuple(chosen.notes),
     )
 
 
@@ -138,8 +135,8 @@ def lies_in(path: Path, folder: Path) -> bool:
     return real == outer or outer in real.parents
 
 
-def local_model(chosen: Chosen, cwd: Path, foreign: Sequence[Path], notes: list[Note]) -> LocalModel:
-    """The configured local model. Relative paths of OpenClaw's start at ``cwd``, as there.
+def local_model(chosen: Chosen, foreign: Sequence[Path]) -> LocalModel:
+    """The configured local model.
 
     A folder for downloads inside of one of ``foreign`` is refused with a note: nothing of ours is written
     there. Raises ConfigError for a placeholder whose variable is not set.
@@ -147,14 +144,13 @@ def local_model(chosen: Chosen, cwd: Path, foreign: Sequence[Path], notes: list[
     key = "provider.local_model_path"
     model = chosen.text(key)
     if model is not None and not is_uri(model):
-        model = str(chosen.absolute(key, model, cwd))
+        model = str(chosen.absolute(key, model))
     key = "provider.local_model_cache_dir"
-    folder = chosen.path(key, cwd)
-    refusing = next((taken for taken in foreign if folder and lies_in(folder, taken)), None)
-    if refusing is not None:
+    folder = chosen.path(key)
+    if refusing := next((taken for taken in foreign if folder and lies_in(folder, taken)), None):
         where = chosen.origins[key].where
         text = f"{where} lies in {refusing}, where we write nothing: models are kept in our data folder."
-        notes.append(Note("model-folder-refused", text, "warning"))
+        chosen.note("model-folder-refused", text)
         chosen.origins[key] = DEFAULT_ORIGIN
         folder = None
     found = model is not None and os.path.isfile(model)  # noqa: PTH113 (Path raises for a name too long)
@@ -163,7 +159,7 @@ def local_model(chosen: Chosen, cwd: Path, foreign: Sequence[Path], notes: list[
             f"The model file {model} is there, but not what loads it: "
             "pip install 'openclaw-mem-workbench[local]'. Without it, auto passes local over."
         )
-        notes.append(Note("local-extra-missing", text, "warning"))
+        chosen.note("local-extra-missing", text)
         found = False
     return LocalModel(model, str(folder) if folder else None, found)
 
@@ -185,7 +181,7 @@ def _agent(ours: Layer, openclaw: OpenClawConfig) -> tuple[str, Origin]:
 
 
 def _workspace(chosen: Chosen, openclaw: OpenClawConfig, agent_id: str, cwd: Path) -> Path:
-    if (folder := chosen.path("workspace", cwd)) is not None:
+    if (folder := chosen.path("workspace")) is not None:
         return folder
     default_agent = openclaw.default_agent
     is_default = agent_id == (default_agent.id.lower() if default_agent else DEFAULT_AGENT)
@@ -214,28 +210,28 @@ def _facts(
     )
 
 
-def _extra_paths(chosen: Chosen, home: Path, notes: list[Note]) -> tuple[str, ...]:
+def _extra_paths(chosen: Chosen, home: Path) -> tuple[str, ...]:
     """Extra paths as written, ``~/`` apart. The home folder itself, or one above it, is never memory."""
     kept: list[str] = []
     for text in dict.fromkeys(str(path).strip() for path in chosen.value("extra_paths")):
         path = absolute(text, Path("/"), home) if text.startswith(("~/", "/")) or text == "~" else None
         if path is not None and (path == home or path in home.parents):
             where = chosen.origins["extra_paths"].where
-            message = f"{where}: {text!r} is the home folder or above it, and is excluded."
-            notes.append(Note("extra-path-refused", message, "warning"))
+            reason = f"{where}: {text!r} is the home folder or above it, and is excluded."
+            chosen.note("extra-path-refused", reason)
         elif text:
             kept.append(str(path) if path is not None and text.startswith("~") else text)
     return tuple(kept)
 
 
-def _chunking(chosen: Chosen, notes: list[Note]) -> ChunkingSettings:
+def _chunking(chosen: Chosen) -> ChunkingSettings:
     found = chosen.group(ChunkingSettings, "chunking")
     tokens, overlap = found.tokens, found.overlap
     if overlap < tokens:
         return found
     # Two sources may each be right and not fit together, so this is a clamp and not an error.
     text = f"An overlap of {overlap} tokens does not fit into chunks of {tokens}; {tokens - 1} is used."
-    notes.append(Note("overlap-clamped", text, "warning"))
+    chosen.note("overlap-clamped", text)
     return ChunkingSettings(tokens, tokens - 1)
 
 

@@ -7,7 +7,6 @@ command runs; what the schema accepts is still clamped. Unknown keys of newer re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 

@@ -50,11 +50,11 @@ class OpenClawLocation(NamedTuple):
     note: str | None = None
 
 
-def flag_layer(cwd: Path, flags: Mapping[str, object]) -> Layer:
+def flag_layer(flags: Mapping[str, object]) -> Layer:
     """The values of flags, by their names (``--workspace``). Raises UsageError for one that does not fit."""
     try:
         return {
-            key: Entry(known.rule.check(str(value), known.flag), Origin("flag", known.flag), cwd)
+            key: Entry(known.rule.check(str(value), known.flag), Origin("flag", known.flag))
             for key, known in SETTINGS.items()
             if (value := flags.get(known.flag)) is not None
         }
@@ -62,13 +62,13 @@ def flag_layer(cwd: Path, flags: Mapping[str, object]) -> Layer:
         raise UsageError(str(error)) from None
 
 
-def environment_layer(environ: Mapping[str, str], cwd: Path) -> Layer:
+def environment_layer(environ: Mapping[str, str]) -> Layer:
     """The values that our variables give. A blank variable counts as unset. Raises ConfigError."""
     layer: Layer = {}
     for key, known in SETTINGS.items():
         if known.variable and (text := environ.get(known.variable, "").strip()):
             where = f"env {known.variable}"
-            layer[key] = Entry(known.rule.check(text, where), Origin("env", where), cwd)
+            layer[key] = Entry(known.rule.check(text, where), Origin("env", where))
     return layer
 
 
