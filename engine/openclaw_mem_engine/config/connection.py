@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from types import MappingProxyType
-from typing import NamedTuple, cast
+from typing import cast
 
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, merged
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
@@ -42,25 +43,16 @@ _EMBEDDERS = tuple(name for name in PROVIDER_NAMES if name not in ("auto", "none
 _Keys = Mapping[RemoteName, FoundKey | None]
 
 
-class LocalModel(NamedTuple):
-    """``model``: an absolute path or a URI as written; ``found``: it is the path of a file. ``folder`` is for
-    downloads. Both are None when not configured."""
-
-    model: str | None = None
-    folder: str | None = None
-    found: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class ProviderResolver:
     """Works out :class:`ProviderSettings` from the layers, lowest first. ``chosen`` gets the origins, and
-    notes about what is not used."""
+    notes about what is not used; ``local`` holds what is configured of the local model."""
 
     layers: Sequence[Layer]
     openclaw: OpenClawConfig
     chosen: Chosen
     shared: SharedKeys
-    local: LocalModel
+    local: ProviderSettings
 
     def resolve(self) -> ProviderSettings:
         """Raises ConfigError when the chosen provider's settings cannot be used."""
@@ -77,17 +69,19 @@ class ProviderResolver:
             layers.setdefault(first, []).extend(layers.pop("auto", []))
         keys = {remote: self._key(remote, owned.get(remote, [])) for remote in ENDPOINT_NAMES}
         # The file of a local model comes before all that would send text away.
-        picked = self._picked("local" if name == "auto" and self.local.found else name, keys)
+        searched = REMOTE_NAMES if name == "auto" and not self.local.local_model_found else ()
+        passed = tuple(takewhile(lambda remote: not ((key := keys[remote]) and key.key.available), searched))
+        picked = next((remote for remote in ENDPOINT_NAMES if remote == name), None)
+        if len(passed) < len(searched):
+            picked = searched[len(passed)]
         wanted = {picked, fallback, *map(name_of, also)}
-        searched = REMOTE_NAMES if name == "auto" and not self.local.found else ()
-        passed = searched[: searched.index(picked)] if searched and picked else searched
         self._note_missing_keys(passed, wanted, keys)
         endpoints: dict[RemoteName, Endpoint] = {}
         origins: dict[RemoteName | None, dict[str, Origin]] = {}
         for remote, key in keys.items():
-            layers = owned.get(remote, []), named.get(remote, [])
+            mine, models = owned.get(remote, []), named.get(remote, [])
             try:
-                endpoints[remote], origins[remote] = self._endpoint(remote, *layers, key)
+                endpoints[remote], origins[remote] = self._endpoint(remote, mine, models, key)
             except ConfigError as error:
                 if remote in wanted:
                     raise
@@ -98,7 +92,8 @@ class ProviderResolver:
             origin = origins.get(picked, {}).get(part, DEFAULT_ORIGIN)
             self.chosen.origins[f"provider.{part}"] = origin
         self._note_unused_model(name, named.get(name, []))
-        settings = ProviderSettings(
+        settings = replace(
+            self.local,
             provider=cast(ProviderName, name),
             model=own.model,
             base_url=own.base_url,
@@ -107,12 +102,9 @@ class ProviderResolver:
             fallback=fallback,
             key_provider=picked if own.api_key is not None else None,
             endpoints=MappingProxyType(endpoints),
-            local_model_path=self.local.model,
-            local_model_cache_dir=self.local.folder,
             batch=self.chosen.group(BatchSettings, "provider.batch"),
             concurrency=self.chosen.value("provider.concurrency"),
             local_idle_minutes=float(self.chosen.value("provider.local_idle_minutes")),
-            local_model_found=self.local.found,
         )
         return replace(settings, also=self._needed(also, settings))
 
@@ -158,14 +150,13 @@ class ProviderResolver:
         for foreign, ours in (("baseUrl", "provider.base_url"), ("headers", "provider.headers")):
             if node.get(foreign) is not None:
                 where = self.openclaw.where(f"{dotted}.{foreign}")
-                theirs[ours] = Entry(
-                    SETTINGS[ours].rule.check(node[foreign], where), Origin("openclaw", where)
-                )
+                value = SETTINGS[ours].rule.check(node[foreign], where)
+                theirs[ours] = Entry(value, Origin("openclaw", where))
         layers = [theirs, *layers]
         url = model = None
-        if entry := merged(layers).get("provider.base_url"):
-            if url := _checked_url(self.chosen.filled(entry).strip(), entry.origin.where):
-                origins["base_url"] = entry.origin
+        entry = merged(layers).get("provider.base_url")
+        if entry and (url := _checked_url(self.chosen.filled(entry).strip(), entry.origin.where)):
+            origins["base_url"] = entry.origin
         headers: dict[str, str] = {}
         for layer in layers:
             if entry := layer.get("provider.headers"):
@@ -175,9 +166,9 @@ class ProviderResolver:
                     # Header names have no case: a later one replaces an earlier one in any spelling.
                     headers = {old: value for old, value in headers.items() if old.lower() != header.lower()}
                     headers[header] = text
-        if entry := merged(model_layers).get("provider.model"):
-            if model := self.chosen.filled(entry).strip() or None:
-                origins["model"] = entry.origin
+        entry = merged(model_layers).get("provider.model")
+        if entry and (model := self.chosen.filled(entry).strip() or None):
+            origins["model"] = entry.origin
         if key is not None:
             origins["api_key"] = key.origin
         secret, origin = key or (None, None)
@@ -196,14 +187,6 @@ class ProviderResolver:
             return FoundKey(Secret(text) if text else missing, Origin("env", f"env {literal}"))
         return FoundKey(entry.value, entry.origin)
 
-    def _picked(self, name: str, keys: _Keys) -> RemoteName | None:
-        """The named provider if it is a remote one; for ``auto`` the first whose key can be had."""
-        if name != "auto":
-            return next((remote for remote in ENDPOINT_NAMES if remote == name), None)
-        return next(
-            (remote for remote in REMOTE_NAMES if (found := keys[remote]) and found.key.available), None
-        )
-
     def _note_missing_keys(self, passed: Sequence[RemoteName], wanted: set[str | None], keys: _Keys) -> None:
         """Why a key is not there, for providers that ``auto`` has passed over and for those wanted."""
         for remote in ENDPOINT_NAMES:
@@ -219,7 +202,7 @@ class ProviderResolver:
             self.chosen.notes.extend(self.shared.notes)
 
     def _note_unused_model(self, name: str, layers: list[Layer]) -> None:
-        if name != "static" and not (name == "local" and self.local.model is None):
+        if name != "static" and not (name == "local" and self.local.local_model_path is None):
             return
         entry = merged(layers).get("provider.model")
         if entry is not None and str(entry.value).strip():
@@ -242,9 +225,7 @@ class ProviderResolver:
                     f"Providers are {', '.join(_EMBEDDERS)}."
                 )
             if name == "static" and model:
-                raise ConfigError(
-                    f"{where} holds {shown(item)}, but static has one model. Write static alone."
-                )
+                raise ConfigError(f"{where} holds {shown(item)}, but static has one model: write static.")
             if name == "local" and model and not is_uri(model):
                 model = str(self.chosen.absolute(key, model))
             entries[f"{name}:{model}" if model else name] = None

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
-from openclaw_mem_engine.config.connection import LocalModel, ProviderResolver
+from openclaw_mem_engine.config.connection import ProviderResolver
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, absolute, merged
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
 from openclaw_mem_engine.config.settings import (
@@ -23,6 +23,7 @@ from openclaw_mem_engine.config.settings import (
     ChunkingSettings,
     OpenClawFacts,
     Origin,
+    ProviderSettings,
     QuerySettings,
     Settings,
     SyncSettings,
@@ -135,8 +136,8 @@ def lies_in(path: Path, folder: Path) -> bool:
     return real == outer or outer in real.parents
 
 
-def local_model(chosen: Chosen, foreign: Sequence[Path]) -> LocalModel:
-    """The configured local model.
+def local_model(chosen: Chosen, foreign: Sequence[Path]) -> ProviderSettings:
+    """What is configured of the local model.
 
     A folder for downloads inside of one of ``foreign`` is refused with a note: nothing of ours is written
     there. Raises ConfigError for a placeholder whose variable is not set.
@@ -161,7 +162,9 @@ def local_model(chosen: Chosen, foreign: Sequence[Path]) -> LocalModel:
         )
         chosen.note("local-extra-missing", text)
         found = False
-    return LocalModel(model, str(folder) if folder else None, found)
+    return ProviderSettings(
+        local_model_path=model, local_model_cache_dir=str(folder) if folder else None, local_model_found=found
+    )
 
 
 def _agent(ours: Layer, openclaw: OpenClawConfig) -> tuple[str, Origin]:

@@ -99,23 +99,20 @@ def read_transcript(
         reached = talk.take(_lines(descriptor, 0, end))
         after = os.fstat(descriptor)
     # More at the end changes nothing of what was read; another time alone means that something else did.
-    settled = (talk.cut or reached == end) and (
-        after.st_size > before.st_size
-        or (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    )
+    unchanged = (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     text, line_map = "\n".join(talk.texts), tuple(talk.numbers)
     content = f"{text}\n{','.join(map(str, line_map))}"
     return Transcript(
         text,
         line_map,
-        hashlib.sha256(content.encode()).hexdigest() + (f"{_CUT}{max_bytes}" if talk.cut else ""),
-        settled,
-        before.st_mtime_ns,
-        talk.size,
-        before.st_ino,
-        before.st_dev,
-        talk.broken,
-        talk.too_long,
+        hash=hashlib.sha256(content.encode()).hexdigest() + (f"{_CUT}{max_bytes}" if talk.cut else ""),
+        settled=(talk.cut or reached == end) and (after.st_size > before.st_size or unchanged),
+        mtime_ns=before.st_mtime_ns,
+        size=talk.size,
+        inode=before.st_ino,
+        device=before.st_dev,
+        broken=talk.broken,
+        too_long=talk.too_long,
     )
 
 
@@ -184,20 +181,20 @@ def _lines(descriptor: int, start: int, end: int) -> Iterator[_Line]:
     position, number, held = start, 0, 0
     parts: list[bytes] = []
     while position < end and (block := os.read(descriptor, min(_BLOCK_BYTES, end - position))):
-        begin = 0
-        while (at := block.find(b"\n", begin)) >= 0:
-            held += at - begin
-            data = b"".join((*parts, block[begin:at])) if held <= MAX_LINE_BYTES else None
-            number += 1
-            yield _Line(number, data, position + at + 1, ended=True)
-            parts.clear()
-            held, begin = 0, at + 1
-        held += len(block) - begin
-        if held <= MAX_LINE_BYTES:
-            parts.append(block[begin:])
-        else:
-            parts.clear()
-        position += len(block)
+        pieces = block.split(b"\n")
+        for index, piece in enumerate(pieces):
+            held += len(piece)
+            position += len(piece)
+            if held <= MAX_LINE_BYTES:
+                parts.append(piece)
+            else:
+                parts.clear()
+            if index < len(pieces) - 1:
+                position += 1
+                number += 1
+                yield _Line(number, b"".join(parts) if held <= MAX_LINE_BYTES else None, position, ended=True)
+                parts.clear()
+                held = 0
     if held:
         yield _Line(number + 1, b"".join(parts) if held <= MAX_LINE_BYTES else None, position, ended=False)
 
@@ -218,16 +215,14 @@ class _Talk:
         reached = 0
         for line in lines:
             reached = line.end
+            said = None
             try:
                 said = _said(line.data)
             except (ValueError, RecursionError):
                 if not line.ended:
                     break  # half written: it is for the next time
-                if line.data is None:
-                    self.too_long += 1
-                else:
-                    self.broken += 1
-                said = None
+                self.too_long += line.data is None
+                self.broken += line.data is not None
             self.size = line.end
             if said is not None:
                 self._add(said, line.number)
@@ -255,34 +250,29 @@ def _said(line: bytes | None) -> str | None:
     if line is None:
         raise ValueError("too long")
     written = line.decode("utf-8", "replace")
-    if not written.strip(WHITE):
-        return None
-    record = _JSON.decode(written)
+    record = _JSON.decode(written) if written.strip(WHITE) else None
     if not isinstance(record, dict) or record.get("type") != "message":
         return None
     message = record.get("message")
     if not isinstance(message, dict):
         return None
     role = message.get("role")
-    label = _LABELS.get(role) if isinstance(role, str) else None
-    text = _text_of(message.get("content")) if label else ""
+    if not isinstance(role, str) or role not in _LABELS:
+        return None
+    text = _text_of(message.get("content"))
     # Halves of characters that escapes can spell have no UTF-8: as everywhere, they become U+FFFD.
-    return utf8(f"{label}: {redact(text)}").decode() if text else None
+    return utf8(f"{_LABELS[role]}: {redact(text)}").decode() if text else None
 
 
 def _text_of(content: object) -> str:
     """A text, or the ``text`` blocks of a list, on one line; "" when there is none."""
-    if isinstance(content, str):
-        return _on_one_line(content)
-    if not isinstance(content, list):
-        return ""
-    blocks = (block for block in content if isinstance(block, dict) and block.get("type") == "text")
-    texts = (_on_one_line(text) for block in blocks if isinstance(text := block.get("text"), str))
-    return " ".join(text for text in texts if text)
-
-
-def _on_one_line(text: str) -> str:
-    return _BLANKS.sub(" ", text).strip(" ")
+    texts: list[object] = [content]
+    if isinstance(content, list):
+        texts = [
+            block.get("text") for block in content if isinstance(block, dict) and block.get("type") == "text"
+        ]
+    lines = (_BLANKS.sub(" ", text).strip(" ") for text in texts if isinstance(text, str))
+    return " ".join(filter(None, lines))
 
 
 def _is_whole(line: bytes | None) -> bool:
