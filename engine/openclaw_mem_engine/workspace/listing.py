@@ -218,12 +218,10 @@ def _take_memory_folder(walk: _Walk, absolute: str) -> None:
     except OSError as error:
         walk.skip_for(error, MEMORY_FOLDER, "folder ")
         return
-    if stat.S_ISLNK(mode):
-        walk.skip(MEMORY_FOLDER, _link_reason(absolute))
-    elif not stat.S_ISDIR(mode):
-        walk.skip(MEMORY_FOLDER, "is not a folder")
-    else:
+    if stat.S_ISDIR(mode):
         _take_folder(walk, MEMORY_FOLDER, absolute)
+    else:
+        walk.skip(MEMORY_FOLDER, _link_reason(absolute) if stat.S_ISLNK(mode) else "is not a folder")
 
 
 def _take_extra(walk: _Walk, workspace: Workspace, extra: ExtraPath) -> None:

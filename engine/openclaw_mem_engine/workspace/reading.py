@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,8 +31,7 @@ from openclaw_mem_engine.workspace.rules import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NoteText:
+class NoteText(NamedTuple):
     """The text of a note, a byte order mark included, and what its file was when the reading began.
     ``settled`` is False when the file changed meanwhile: the next scan then sees a difference."""
 
@@ -110,17 +108,16 @@ def get_excerpt(
     try:
         data = read_bytes(allowed.base, allowed.tail, max_bytes, asked).data
     except NoteRefused as refusal:
-        if refusal.kind == "missing":
-            return Excerpt(allowed.path, "", 1, 0, 0, found=False)
-        raise
+        if refusal.kind != "missing":
+            raise
+        return Excerpt(allowed.path, "", 1, 0, 0, found=False)
     all_lines = data.decode("utf-8", "replace").split("\n")
-    if not start and not lines:
-        return Excerpt(allowed.path, "\n".join(all_lines), 1, len(all_lines), len(all_lines), found=True)
     first = max(1, start or 1)
-    chosen = all_lines[first - 1 :] if lines is None else all_lines[first - 1 :][: max(1, lines)]
-    return Excerpt(
-        allowed.path, "\n".join(chosen), first, first + len(chosen) - 1, len(all_lines), found=True
-    )
+    chosen = all_lines[first - 1 :]
+    if lines is not None and (start or lines):
+        chosen = chosen[: max(1, lines)]
+    text, last = "\n".join(chosen), first + len(chosen) - 1
+    return Excerpt(allowed.path, text, first, last, len(all_lines), found=True)
 
 
 _LOCATION = re.compile(
@@ -226,8 +223,7 @@ BOOTSTRAP_LIMIT = 20_000
 _HEAD, _TAIL = 70, 20
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """A file that is handed over in part: ``head`` and ``tail`` are its kept ends. The agent sees the lines
     up to ``last_line`` and from ``next_line`` on, these two perhaps in part; lines count from 1. ``units`` is
     the length of all, in UTF-16 units."""
@@ -250,8 +246,6 @@ class Cut:
 def bootstrap_cut(text: str, limit: int = BOOTSTRAP_LIMIT) -> Cut | None:
     """Where a file is cut; None when it is handed over whole."""
     text = text.rstrip(WHITE)
-    if len(text) * 2 <= limit:
-        return None
     wide = text.encode("utf-16-le", "surrogatepass")
     units = len(wide) // 2
     if units <= limit:

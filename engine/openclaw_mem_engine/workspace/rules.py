@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.model import Source
@@ -59,8 +59,7 @@ def source_of(path: str) -> Source:
     return "sessions" if ours else "memory"
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(NamedTuple):
     """A workspace folder that exists: ``given`` as the caller wrote it, ``real`` without links."""
 
     given: str
@@ -68,8 +67,7 @@ class Workspace:
 
     def relative(self, absolute: str) -> str:
         """A path relative to the workspace with ``/``; ``../…`` when it lies outside."""
-        relative = os.path.relpath(absolute, self.real)
-        return relative if os.sep == "/" else relative.replace(os.sep, "/")
+        return os.path.relpath(absolute, self.real).replace(os.sep, "/")
 
     def inside(self, absolute: str) -> str | None:
         """The part of a normalised absolute path below the workspace (``""`` for itself), or None outside."""
@@ -112,16 +110,14 @@ def open_workspace(root: Path | str) -> Workspace:
     return Workspace(given, real)
 
 
-@dataclass(frozen=True, slots=True)
-class ExtraPath:
-    """A configured extra path: ``base`` is a real folder, ``tail`` the rest, where no part may be a link."""
+class ExtraPath(NamedTuple):
+    """A configured extra path: ``base`` is a real folder, ``tail`` the rest, where no part may be a link.
+    ``lexical`` is the absolute path as the user spelled it. ``refusal`` is why it is not taken, or ""."""
 
     configured: str
-    #: The absolute path as the user spelled it; ``base`` and ``tail`` together are where it really lies.
     lexical: str
     base: str
     tail: str
-    #: Why it is not taken, or "" when it is; what it is on the disk is for the caller to see.
     refusal: str
 
     @property
@@ -165,8 +161,7 @@ def resolve_extras(
     return list(found.values())
 
 
-@dataclass(frozen=True, slots=True)
-class NoteDate:
+class NoteDate(NamedTuple):
     """What decay goes by. ``epoch_seconds`` is midnight UTC of the named day for ``dated``, else None.
 
     ``evergreen`` notes never decay; for ``mtime`` the caller takes the modification time of the file, and a
@@ -186,20 +181,12 @@ def note_date(path: str, source: Source = "memory") -> NoteDate:
     day (``memory/2026-02-30.md``, years before 0100).
     """
     name = path.replace("\\", "/").removeprefix("./")
-    match = _DAILY.fullmatch(name)
-    day = _real_day(int(match[1]), int(match[2]), int(match[3])) if match else None
-    if day is not None:
-        return NoteDate("dated", (day.toordinal() - _EPOCH_DAY) * _DAY_SECONDS)
+    if match := _DAILY.fullmatch(name):
+        with suppress(ValueError):  # no day of the calendar
+            day = date(*map(int, match.groups()))
+            if day.year >= _FIRST_YEAR:
+                return NoteDate("dated", (day.toordinal() - _EPOCH_DAY) * _DAY_SECONDS)
     below_memory = name.startswith(f"{MEMORY_FOLDER}/") and match is None
     if source == "memory" and (name in ROOT_FILES or below_memory):
         return NoteDate("evergreen")
     return NoteDate("mtime")
-
-
-def _real_day(year: int, month: int, day: int) -> date | None:
-    if year < _FIRST_YEAR:
-        return None
-    try:
-        return date(year, month, day)
-    except ValueError:
-        return None
