@@ -211,8 +211,7 @@ class ProviderResolver:
             self.chosen.note("model-unused", text)
 
     def _also(self) -> tuple[str, ...]:
-        """The entries of ``also`` without blanks and repetitions. Raises ConfigError for one that names no
-        provider."""
+        """The entries of ``also``, each once. Raises ConfigError for one that names no provider."""
         key = "provider.also"
         entries: dict[str, None] = {}
         for item in self.chosen.value(key):
@@ -261,6 +260,4 @@ def _checked_url(url: str, where: str) -> str | None:
 
 def _check_header(name: str, text: str, where: str) -> None:
     if not _HEADER_NAME.fullmatch(name) or any(char in text for char in "\r\n\0"):
-        raise ConfigError(
-            f"{where} holds a header that cannot be sent: a bad name, or a line break in its text."
-        )
+        raise ConfigError(f"{where} holds a header that cannot be sent: a bad name, or a line break in it.")

@@ -96,34 +96,26 @@ class Chosen:
     def filled(self, entry: Entry) -> Any:
         """The value of an entry with its placeholders filled."""
         with_placeholders = entry.origin.kind in _WITH_PLACEHOLDERS
-        return self._filled(entry.value, entry.origin.where) if with_placeholders else entry.value
-
-    def _filled(self, value: Any, where: str) -> Any:
-        if isinstance(value, str):
-            return fill_placeholders(value, self._environ, where)
-        if isinstance(value, tuple):
-            return tuple(self._filled(item, where) for item in value)
-        if isinstance(value, dict):
-            return {name: self._filled(item, f"{where}.{name}") for name, item in value.items()}
-        return value
+        return _filled(entry.value, self._environ, entry.origin.where) if with_placeholders else entry.value
 
 
-def fill_placeholders(text: str, environ: Mapping[str, str], where: str) -> str:
-    """``text`` with every ``${NAME}`` replaced. Raises ConfigError when one is unset or empty.
-
-    The message names the variable, never a value.
-    """
+def _filled(value: Any, environ: Mapping[str, str], where: str) -> Any:
+    """``value`` with every ``${NAME}`` in its texts replaced. Raises ConfigError when one is unset or empty:
+    the message names the variable, never a value."""
+    if isinstance(value, tuple):
+        return tuple(_filled(item, environ, where) for item in value)
+    if isinstance(value, dict):
+        return {name: _filled(item, environ, f"{where}.{name}") for name, item in value.items()}
 
     def replacement(match: re.Match[str]) -> str:
         escape, name = match.groups()
         if escape:
-            return match.group(0)[1:]
-        value = environ.get(name, "")
-        if not value:
+            return match[0][1:]
+        if not environ.get(name):
             raise ConfigError(missing_variable(where, name))
-        return value
+        return environ[name]
 
-    return _PLACEHOLDER.sub(replacement, text)
+    return _PLACEHOLDER.sub(replacement, value) if isinstance(value, str) else value
 
 
 def missing_variable(where: str, name: str) -> str:
@@ -139,7 +131,7 @@ def secret_from(text: str, environ: Mapping[str, str], where: str) -> Secret | N
     if not text.strip():
         return None
     try:
-        return Secret(fill_placeholders(text.strip(), environ, where))
+        return Secret(_filled(text.strip(), environ, where))
     except ConfigError as error:
         return Secret.missing(str(error))
 

@@ -11,18 +11,31 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from openclaw_mem_engine.config.layers import Entry, Layer, missing_variable, secret_from
-from openclaw_mem_engine.config.rules import ForeignKey, Rule
+from openclaw_mem_engine.config.rules import Rule
 from openclaw_mem_engine.config.secret import Secret, printable, shown
 from openclaw_mem_engine.config.settings import SETTINGS, Origin
 from openclaw_mem_engine.config.sources import OpenClawLocation, read_json5
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import Note
 
-_TEXT = Rule("text")
+
+class ForeignKey(NamedTuple):
+    """A key below ``memorySearch``: what it may be, its default (None: absent), and our key that it sets."""
+
+    rule: Rule
+    default: object = None
+    ours: str | None = None
+
+
+_TEXT, _BACKEND = Rule("text"), Rule("text", choices=("builtin", "qmd"))
 #: The keys below ``memorySearch`` in OpenClaw's configuration, as of release 2026.2.26: what it accepts and
 #: its defaults. Those without a setting of ours are read for what they imply, or only accepted.
 MEMORY_SEARCH: Mapping[str, ForeignKey] = MappingProxyType(
-    {known.openclaw: known.foreign_key(key) for key, known in SETTINGS.items() if known.openclaw}
+    {
+        known.openclaw: ForeignKey(known.openclaw_rule, known.foreign_default, key)
+        for key, known in SETTINGS.items()
+        if known.openclaw
+    }
     | {
         "experimental.sessionMemory": ForeignKey(Rule("switch"), False),
         "query.hybrid.enabled": ForeignKey(Rule("switch"), True),
@@ -64,7 +77,8 @@ class OpenClawConfig:
             self._warn("config-missing", location.note)
         if location.config_file is not None:
             self._root = self._must_be_object(read_json5(location.config_file), "the top level")
-        self.env_block = self._env_block()
+        block = [*self._object("env").items(), *self._object("env.vars").items()]
+        self.env_block = {name: value for name, value in block if isinstance(value, str)}
         self.environ = {**self.env_block, **{name: value for name, value in environ.items() if value}}
         self.agents = tuple(self._agents())
 
@@ -126,7 +140,7 @@ class OpenClawConfig:
     def backend(self) -> str:
         """``memory.backend``: recorded, not acted upon."""
         name = self._text(self._object("memory"), "backend", "memory") or "builtin"
-        return str(Rule("text", choices=("builtin", "qmd")).check(name, self.where("memory.backend")))
+        return str(_BACKEND.check(name, self.where("memory.backend")))
 
     def provider_entry(self, provider_id: str) -> tuple[Mapping[str, Any], str]:
         """The object ``models.providers.<provider_id>`` (empty when absent) and its dotted path."""
@@ -134,10 +148,8 @@ class OpenClawConfig:
         return self._object(key), key
 
     def auth_order(self, provider_id: str) -> tuple[str, ...]:
-        """The ids of auth profiles that are to be used for a provider, in order; empty when not configured.
-
-        This part of the file is not ours to check: what is no list of ids counts as absent.
-        """
+        """The ids of auth profiles that are to be used for a provider, in order. Not ours to check: what is
+        no list of ids counts as absent."""
         node: Any = self._root
         for name in ("auth", "order", provider_id):
             node = node.get(name) if isinstance(node, dict) else None
@@ -147,17 +159,16 @@ class OpenClawConfig:
         """A configured key: a text, maybe with ``${NAME}``, or a reference to an environment variable."""
         if value is None:
             return None
-        if isinstance(value, dict):
-            name = value.get("id")
-            if value.get("source") != "env" or not isinstance(name, str):
-                return Secret.missing(
-                    f"{where} refers to a secret store that openclaw-mem does not read. "
-                    f"Set the provider's environment variable instead."
-                )
-            text = self.environ.get(name, "")
-            return Secret(text) if text else Secret.missing(missing_variable(where, printable(name)))
-        Rule("secret").check(value, where)
-        return secret_from(str(value), self.environ, where)
+        if not isinstance(value, dict):
+            return secret_from(str(Rule("secret").check(value, where)), self.environ, where)
+        name = value.get("id")
+        if value.get("source") != "env" or not isinstance(name, str):
+            return Secret.missing(
+                f"{where} refers to a secret store that openclaw-mem does not read. "
+                f"Set the provider's environment variable instead."
+            )
+        text = self.environ.get(name, "")
+        return Secret(text) if text else Secret.missing(missing_variable(where, printable(name)))
 
     def _memory_search(self, agent_id: str) -> dict[str, Entry]:
         """Values by key of MEMORY_SEARCH with the location of each; an agent's own ones win."""
@@ -197,9 +208,8 @@ class OpenClawConfig:
             elif any(other.startswith(f"{key}.") for other in MEMORY_SEARCH):
                 yield from self._walk(self._must_be_object(value, dotted), location, f"{key}.")
             else:
-                self._warn(
-                    "config-unknown-key", f"{self.where(printable(dotted))} is not known and is ignored."
-                )
+                text = f"{self.where(printable(dotted))} is not known and is ignored."
+                self._warn("config-unknown-key", text)
 
     def _agents(self) -> Iterator[AgentEntry]:
         agents = self._object("agents")
@@ -215,20 +225,11 @@ class OpenClawConfig:
             where = f"agents.entries.{name}"
             yield AgentEntry(name.strip(), where, self._must_be_object(item, where))
 
-    def _env_block(self) -> dict[str, str]:
-        items = [*self._object("env").items(), *self._object("env.vars").items()]
-        return {name: value for name, value in items if isinstance(value, str)}
-
     def _object(self, dotted: str) -> Mapping[str, Any]:
         """The object at a dotted path; empty when it or one above it is absent."""
-        node: Mapping[str, Any] = self._root
-        path = ""
-        for name in dotted.split("."):
-            path = f"{path}.{name}" if path else name
-            if node.get(name) is None:
-                return {}
-            node = self._must_be_object(node[name], path)
-        return node
+        above, _, name = dotted.rpartition(".")
+        value = (self._object(above) if above else self._root).get(name)
+        return {} if value is None else self._must_be_object(value, dotted)
 
     def _must_be_object(self, value: object, dotted: str) -> Mapping[str, Any]:
         if not isinstance(value, dict):

@@ -109,22 +109,13 @@ class Rule(NamedTuple):
         raise ConfigError(f"{where} is {shown(value, secret=self.secret)}; allowed: {self.allowed}.")
 
 
-class ForeignKey(NamedTuple):
-    """A key below OpenClaw's ``memorySearch``: what it may be there, its default (None: absent), and the key
-    of ours that it sets."""
-
-    rule: Rule
-    default: object = None
-    ours: str | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One declared setting.
 
     ``default`` is None for a value that is absent or computed when nothing configures it. ``openclaw`` is the
-    key below ``memorySearch`` and its own default; ``foreign_rule`` replaces ``rule`` there. ``variable`` and
-    ``flag`` set the value too.
+    key below ``memorySearch``; there ``foreign_rule`` replaces ``rule``, and ``foreign_default`` the default.
+    ``variable`` and ``flag`` set the value too.
     """
 
     rule: Rule
@@ -137,9 +128,10 @@ class Setting:
     flag: str = ""
     name: str = ""
 
-    def foreign_key(self, ours: str) -> ForeignKey:
-        """The declaration of the same value in OpenClaw's file."""
-        return ForeignKey(self.foreign_rule or self.rule, self.foreign_default, ours)
+    @property
+    def openclaw_rule(self) -> Rule:
+        """What OpenClaw's file allows."""
+        return self.foreign_rule or self.rule
 
 
 def setting(

@@ -62,11 +62,10 @@ class Secret:
     def __hash__(self) -> int:
         return hash((Secret, self._value, self.problem))
 
-    def __copy__(self) -> Secret:
+    def __deepcopy__(self, memo: object = None) -> Secret:
         return self
 
-    def __deepcopy__(self, memo: object) -> Secret:
-        return self
+    __copy__ = __deepcopy__
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Secret cannot be pickled")
@@ -74,21 +73,17 @@ class Secret:
 
 def shown(value: object, *, secret: bool = False) -> str:
     """A refused value as a message may repeat it: short, on one line, and nothing that looks like a key."""
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, (list, tuple)):
-        return "a list"
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if isinstance(value, (dict, list, tuple)):
+        return "an object" if isinstance(value, dict) else "a list"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int) and abs(value) > 10**30:
         return "a very large number"  # Python refuses to write out the largest ones
     if secret:
         return f"a hidden {'text' if isinstance(value, str) else 'number'}"
-    text = repr(without_credentials(value)) if isinstance(value, str) else repr(value)
     if isinstance(value, str) and _KEY_SHAPE.search(value):
         return "a hidden text (it looks like a key)"
+    text = repr(without_credentials(value) if isinstance(value, str) else value)
     return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from openclaw_mem_engine.config.openclaw import OpenClawConfig, texts_in
 from openclaw_mem_engine.config.secret import Secret, shown
@@ -144,15 +144,10 @@ class SharedKeys:
                 where = f"{path}: profile {shown(profile_id)}"
                 profile = _Profile(provider.strip().lower(), kind, key, where)
                 self._profiles.setdefault(profile_id, profile)
-        for provider, order in _table(root, "order"):
-            if isinstance(order, list):
-                self._order.setdefault(provider, texts_in(order))
-        for provider, last in _table(root, "lastGood"):
-            if isinstance(last, str):
-                self._last_good.setdefault(provider, last)
-
-
-def _table(root: Mapping[str, Any], name: str) -> Iterator[tuple[str, object]]:
-    table = root.get(name)
-    for provider, value in table.items() if isinstance(table, dict) else ():
-        yield provider.strip().lower(), value
+        for name in ("order", "lastGood"):
+            table = root.get(name)
+            for provider, value in table.items() if isinstance(table, dict) else ():
+                if name == "order" and isinstance(value, list):
+                    self._order.setdefault(provider.strip().lower(), texts_in(value))
+                elif name == "lastGood" and isinstance(value, str):
+                    self._last_good.setdefault(provider.strip().lower(), value)

@@ -153,7 +153,7 @@ def _openclaw_key(name: str, value: object) -> str | None:
     if name == "mode":
         return "query.hybrid.enabled" if value in ("hybrid", "vector") else None
     known = KNOB_SETTINGS.get(name)
-    if known is None or not known.openclaw or not known.foreign_key("").rule.fits(value):
+    if known is None or not known.openclaw or not known.openclaw_rule.fits(value):
         return None
     return known.openclaw
 

@@ -64,16 +64,14 @@ class Listing:
     skipped: tuple[SkippedFile, ...]
 
 
-def list_memory(
-    root: Path, extra_paths: Sequence[str] = (), max_bytes: int = MAX_NOTE_BYTES, home: str | None = None
-) -> Listing:
+def list_memory(root: Path, extra_paths: Sequence[str] = (), max_bytes: int = MAX_NOTE_BYTES) -> Listing:
     """List ``MEMORY.md``, ``memory.md``, ``memory/**/*.md`` and the extra paths of a workspace.
 
     ``extra_paths`` are absolute, ``~/…`` or workspace-relative: a folder with all below it, or a file that
     ends in ``.md``; what lies outside of the workspace gets a ``../…`` path. Only ``root`` itself may be a
     link. A file with several names counts once, under the first: top-level files before ``memory/`` before
-    extra paths, then by path. ``max_bytes`` limits a note. ``home`` replaces ``~`` (default: that of the
-    process). Raises ``WorkspaceError`` when the workspace is missing or cannot be read.
+    extra paths, then by path. ``max_bytes`` limits a note. Raises ``WorkspaceError`` when the workspace is
+    missing or cannot be read.
     """
     workspace = open_workspace(root)
     walk = _Walk("memory", max_bytes)
@@ -85,7 +83,7 @@ def list_memory(
             f"The workspace {workspace.given} cannot be read just now: {error.strerror or error}. Check its "
             "permissions, and the disk or the server that holds it, and try again."
         ) from error
-    for extra in resolve_extras(workspace, extra_paths, home):
+    for extra in resolve_extras(workspace, extra_paths):
         _take_extra(walk, workspace, extra)
     return walk.listing()
 

@@ -83,7 +83,6 @@ def get_excerpt(
     lines: int | None = None,
     extra_paths: Sequence[str] = (),
     max_bytes: int = MAX_NOTE_BYTES,
-    home: str | None = None,
 ) -> Excerpt:
     """Lines of one memory file, by the rules of the ``memory_get`` tool.
 
@@ -94,9 +93,8 @@ def get_excerpt(
     1`` when no line was there. A file that does not exist is an empty excerpt with ``found=False``: agents
     ask for the note of a day before it is written.
 
-    Raises ``NoteRefused`` (a ``PathRefused``) with kind outside, not-memory, not-markdown, link (it or any
-    folder on the way to it), not-regular, too-large or unreadable; ``UsageError`` for a blank path;
-    ``WorkspaceError`` when the workspace cannot be opened.
+    Raises ``NoteRefused`` with kind outside, not-memory, not-markdown, link (it or any folder on the way to
+    it), not-regular, too-large or unreadable; ``UsageError`` for a blank path; ``WorkspaceError``.
     """
     asked = path.strip()
     if not asked:
@@ -104,7 +102,7 @@ def get_excerpt(
     workspace = open_workspace(root)
     if "\0" in asked:
         raise NoteRefused("outside", path, "holds a NUL character, which no path can")
-    allowed = _locate(workspace, asked, resolve_extras(workspace, extra_paths, home))
+    allowed = _locate(workspace, asked, resolve_extras(workspace, extra_paths))
     try:
         data = read_bytes(allowed.base, allowed.tail, max_bytes, asked).data
     except NoteRefused as refusal:

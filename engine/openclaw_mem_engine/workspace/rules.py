@@ -126,13 +126,21 @@ class ExtraPath(NamedTuple):
         return os.path.join(self.base, self.tail) if self.tail else self.base
 
 
-def resolve_extra(workspace: Workspace, configured: str, home: str | None = None) -> ExtraPath:
-    """Where a configured extra path lies: absolute, ``~``, ``~/…`` or relative to the workspace.
+def resolve_extras(workspace: Workspace, configured: Sequence[str]) -> list[ExtraPath]:
+    """Where extra paths lie, in order, each once: absolute, ``~``, ``~/…`` or relative to the workspace.
 
-    Inside of the workspace every part of it stays in ``tail``, to be checked for links, since an agent that
-    writes there could plant one. Outside, only the last part is. ``home`` replaces ``~``.
+    Inside of the workspace every part of one stays in ``tail``, to be checked for links, since an agent that
+    writes there could plant one. Outside, only the last part is.
     """
-    home = os.path.abspath(home or os.path.expanduser("~"))
+    found: dict[str, ExtraPath] = {}
+    for text in configured:
+        extra = _resolved(workspace, text)
+        found.setdefault(extra.lexical, extra)
+    return list(found.values())
+
+
+def _resolved(workspace: Workspace, configured: str) -> ExtraPath:
+    home = os.path.abspath(os.path.expanduser("~"))
     text = configured.strip()
     if not text or "\0" in text:
         reason = "holds a NUL character" if text else "is blank"
@@ -148,17 +156,6 @@ def resolve_extra(workspace: Workspace, configured: str, home: str | None = None
     too_wide = absolute in (os.path.realpath(home), os.path.dirname(absolute))  # only `/` is its own parent
     refusal = "the whole home folder or disk is not taken as memory; name a folder in it" if too_wide else ""
     return ExtraPath(configured, lexical, base, tail, refusal)
-
-
-def resolve_extras(
-    workspace: Workspace, configured: Sequence[str], home: str | None = None
-) -> list[ExtraPath]:
-    """``resolve_extra`` for each, in order, without those that are written the same way again."""
-    found: dict[str, ExtraPath] = {}
-    for text in configured:
-        extra = resolve_extra(workspace, text, home)
-        found.setdefault(extra.lexical, extra)
-    return list(found.values())
 
 
 class NoteDate(NamedTuple):

@@ -41,10 +41,9 @@ class Transcript(NamedTuple):
     """The conversation of one transcript.
 
     ``text`` has a line ``User: ...`` or ``Assistant: ...`` for each message; ``line_map[i]`` is the 1-based
-    line of the file that text line ``i`` (from 0) comes from. ``hash`` is SHA-256 hex of both; that of a
-    conversation of which only the first part was taken also has the limit (see ``cut_at``). ``size`` counts
-    the bytes that were taken, from the beginning to the end of the last line that counts; the file may be
-    longer. ``broken`` counts lines that are no JSON, ``too_long`` those that are too long to be looked at.
+    line of the file that text line ``i`` (from 0) comes from. ``hash`` is SHA-256 hex of both, and the limit
+    of a conversation that was cut (see ``cut_at``). ``size`` is the end of the last line that counts, in
+    bytes. ``broken`` counts lines that are no JSON, ``too_long`` those that are too long to be looked at.
     ``settled`` is False when what was read may not be what is there now; appending does not count.
     """
 
@@ -68,8 +67,8 @@ class Growth(NamedTuple):
 
 
 def cut_at(content_hash: str) -> int | None:
-    """The limit, in bytes of text, at which the conversation of this ``Transcript.hash`` was cut; None for a
-    whole one. Whatever is appended to a conversation that was cut changes nothing of what is taken."""
+    """The limit, in bytes of text, at which the conversation of this ``Transcript.hash`` was cut, whatever is
+    appended to it later; None for a whole one."""
     _, _, limit = content_hash.partition(_CUT)
     return int(limit) if limit.isdecimal() else None
 
