@@ -120,10 +120,8 @@ def load_settings(
 
 
 def index_path(data_dir: Path, workspace: Path, agent: str) -> Path:
-    """``<data_dir>/indexes/<folder name>-<8 hex of the real path's SHA-256>/<agent>.sqlite``.
-
-    The hash keeps workspaces of the same name apart; links to one workspace share its index.
-    """
+    """``<data_dir>/indexes/<folder name>-<8 hex of the real path's SHA-256>/<agent>.sqlite``. The hash keeps
+    workspaces of the same name apart; links to one workspace share its index."""
     real = os.path.realpath(workspace)
     digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:8]
     slug = re.sub(r"[^a-z0-9]+", "-", Path(real).name.lower()).strip("-")[:32] or "workspace"
@@ -137,11 +135,8 @@ def lies_in(path: Path, folder: Path) -> bool:
 
 
 def local_model(chosen: Chosen, foreign: Sequence[Path]) -> ProviderSettings:
-    """What is configured of the local model.
-
-    A folder for downloads inside of one of ``foreign`` is refused with a note: nothing of ours is written
-    there. Raises ConfigError for a placeholder whose variable is not set.
-    """
+    """What is configured of the local model. A folder for downloads inside of one of ``foreign`` is refused
+    with a note: nothing of ours is written there. Raises ConfigError."""
     key = "provider.local_model_path"
     model = chosen.text(key)
     if model is not None and not is_uri(model):
@@ -149,18 +144,16 @@ def local_model(chosen: Chosen, foreign: Sequence[Path]) -> ProviderSettings:
     key = "provider.local_model_cache_dir"
     folder = chosen.path(key)
     if refusing := next((taken for taken in foreign if folder and lies_in(folder, taken)), None):
-        where = chosen.origins[key].where
-        text = f"{where} lies in {refusing}, where we write nothing: models are kept in our data folder."
-        chosen.note("model-folder-refused", text)
+        text = f"lies in {refusing}, where we write nothing: models are kept in our data folder."
+        chosen.note("model-folder-refused", f"{chosen.origins[key].where} {text}")
         chosen.origins[key] = DEFAULT_ORIGIN
         folder = None
     found = model is not None and os.path.isfile(model)  # noqa: PTH113 (Path raises for a name too long)
     if found and find_spec("llama_cpp") is None:
-        text = (
-            f"The model file {model} is there, but not what loads it: "
-            "pip install 'openclaw-mem-workbench[local]'. Without it, auto passes local over."
+        install = "pip install 'openclaw-mem-workbench[local]'. Without it, auto passes local over."
+        chosen.note(
+            "local-extra-missing", f"The model file {model} is there, but not what loads it: {install}"
         )
-        chosen.note("local-extra-missing", text)
         found = False
     return ProviderSettings(
         local_model_path=model, local_model_cache_dir=str(folder) if folder else None, local_model_found=found
@@ -169,14 +162,11 @@ def local_model(chosen: Chosen, foreign: Sequence[Path]) -> ProviderSettings:
 
 def _agent(ours: Layer, openclaw: OpenClawConfig) -> tuple[str, Origin]:
     """The agent's id in lower case, as OpenClaw names its folders. It becomes a file name: be strict."""
-    entry = ours.get("agent")
-    if entry is not None:
+    name, origin = DEFAULT_AGENT, DEFAULT_ORIGIN
+    if entry := ours.get("agent"):
         name, origin = str(entry.value), entry.origin
-    elif openclaw.default_agent is not None:
-        name, where = openclaw.default_agent.id, openclaw.where(f"{openclaw.default_agent.where}.id")
-        origin = Origin("openclaw", where)
-    else:
-        name, origin = DEFAULT_AGENT, DEFAULT_ORIGIN
+    elif agent := openclaw.default_agent:
+        name, origin = agent.id, Origin("openclaw", openclaw.where(f"{agent.where}.id"))
     if not _AGENT_ID.fullmatch(name):
         kind = UsageError if origin.kind == "flag" else ConfigError
         raise kind(f"{origin.where} is {name[:80]!r}; allowed: 1 to 64 letters, digits, - and _.")

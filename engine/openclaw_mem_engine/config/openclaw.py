@@ -63,11 +63,8 @@ class AgentEntry(NamedTuple):
 
 
 class OpenClawConfig:
-    """A read configuration file, or an empty one when there is no file.
-
-    ``environ`` is the environment with the file's own ``env`` block below it, as OpenClaw applies it.
-    ``notes`` collects warnings for the user that are no errors.
-    """
+    """A read configuration file, or an empty one without a file. ``environ`` is the environment with the file's
+    own ``env`` block below it, as OpenClaw applies it. ``notes`` collects warnings for the user."""
 
     def __init__(self, location: OpenClawLocation, environ: Mapping[str, str]) -> None:
         self.location = location
@@ -108,9 +105,7 @@ class OpenClawConfig:
 
     def memory_layer(self, agent_id: str) -> tuple[Layer, Entry | None]:
         """The memory settings that hold for an agent, and the store path of OpenClaw's own, if configured.
-
-        Raises ConfigError when a value has the wrong type or is out of range, as OpenClaw itself refuses it.
-        """
+        Raises ConfigError for a value of the wrong type or out of range, as OpenClaw itself refuses it."""
         found = self._memory_search(agent_id)
         resolved = resolved_keys({key: entry.value for key, entry in found.items()})
         layer: Layer = {}
@@ -263,11 +258,9 @@ def texts_in(value: object) -> tuple[str, ...]:
 
 
 def resolved_keys(values: Mapping[str, object]) -> dict[str, Any]:
-    """Every documented key with its value in effect: defaults filled in, clamps applied.
-
-    ``values`` maps keys of :data:`MEMORY_SEARCH` to values of the right type, of any size. Weights come back
-    divided by their sum. Keys without default and without value are absent.
-    """
+    """Every documented key with its value in effect: defaults filled in, clamps applied, weights divided by
+    their sum. ``values`` maps keys of :data:`MEMORY_SEARCH` to values of the right type, of any size. Keys
+    without default and without value are absent."""
     given: dict[str, Any] = {key: known.default for key, known in MEMORY_SEARCH.items()}
     given = {key: value for key, value in given.items() if value is not None} | dict(values)
     for key, value in given.items():

@@ -82,9 +82,8 @@ class Rule(NamedTuple):
         # The first comparison also keeps whole numbers away that no float can hold.
         if abs(value) > _LARGEST or not math.isfinite(value):
             return False
-        if self.kind == "int" and value != int(value):
-            return False
-        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+        whole = self.kind != "int" or value == int(value)
+        return whole and (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 
     def clamped(self, value: Any) -> Any:
         """The nearest number that is allowed, a whole one rounded down; a value of another kind as it is."""
@@ -95,11 +94,8 @@ class Rule(NamedTuple):
         return number if self.high is None else min(number, self.high)
 
     def check(self, value: object, where: str) -> object:
-        """The value, with a whole ``4.0`` turned into 4 where a whole number is asked for.
-
-        Raises ConfigError naming ``where`` (file and key, and the position in a list), the value and what is
-        allowed.
-        """
+        """The value, with a whole ``4.0`` turned into 4 where a whole number is asked for. Raises ConfigError
+        naming ``where`` (file and key, and the position in a list), the value and what is allowed."""
         if self.fits(value):
             return int(value) if self.kind == "int" else value  # type: ignore[call-overload]
         if self.kind == "texts" and isinstance(value, list):

@@ -75,11 +75,9 @@ def to_dict(settings: Settings) -> dict[str, Any]:
 
 
 def fragment(overrides: Mapping[str, object]) -> str:
-    """What a user pastes into ``openclaw.json`` to get these knobs: JSON5 with the full path of keys.
-
-    Knobs that OpenClaw has no key for, or not with this value, follow in a comment as our own TOML. A single
-    weight gets its complement beside it, for OpenClaw would pair it with its default otherwise.
-    """
+    """What a user pastes into ``openclaw.json`` to get these knobs: JSON5 with the full path of keys. Those
+    that OpenClaw has no key for, or not with this value, follow in a comment as our own TOML. A single weight
+    gets its complement beside it, for OpenClaw would pair it with its default otherwise."""
     tree: dict[str, Any] = {}
     ours: dict[str, object] = {}
     for name, value in _with_both_weights(overrides).items():

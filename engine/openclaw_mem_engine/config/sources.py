@@ -79,11 +79,8 @@ def own_config_file(environ: Mapping[str, str], home: Path, cwd: Path, folder: P
 
 
 def own_layer(path: Path, environ: Mapping[str, str]) -> Layer:
-    """The values of our settings file. Relative paths start at its folder.
-
-    Raises ConfigError: a broken file (with line and column), an unknown key (with the nearest known one) or a
-    value that does not fit.
-    """
+    """The values of our settings file. Relative paths start at its folder. Raises ConfigError: a broken file
+    (with line and column), an unknown key (with the nearest known one) or a value that does not fit."""
     layer: Layer = {}
     for key, value in _flat(_parsed_toml(path)):
         where = f"{path}: {key}"
@@ -102,10 +99,8 @@ def own_layer(path: Path, environ: Mapping[str, str]) -> Layer:
 
 def find_openclaw(config: Path | None, environ: Mapping[str, str], home: Path, cwd: Path) -> OpenClawLocation:
     """The configuration file: ``config`` if given (it must exist then), else ``$OPENCLAW_CONFIG_PATH``, else
-    ``openclaw.json`` in the state folder, which is ``$OPENCLAW_STATE_DIR`` or ``~/.openclaw``.
-
-    Raises ConfigError when ``config`` cannot be an OpenClaw file.
-    """
+    ``openclaw.json`` in the state folder, which is ``$OPENCLAW_STATE_DIR`` or ``~/.openclaw``. Raises
+    ConfigError when ``config`` cannot be an OpenClaw file."""
 
     def named(variable: str, default: Path) -> Path:
         text = environ.get(variable, "").strip()
@@ -162,10 +157,8 @@ def is_there(path: Path) -> bool:
 
 
 def read_config_text(path: Path) -> str:
-    """The text of ``path`` (UTF-8, a byte order mark is dropped).
-
-    Raises ConfigError when it is missing, not a plain file, unreadable, too large or not UTF-8.
-    """
+    """The text of ``path`` (UTF-8, a byte order mark is dropped). Raises ConfigError when it is missing, no
+    plain file, unreadable, too large or not UTF-8."""
     try:
         if not path.exists():
             raise ConfigError(f"{path} does not exist. Name another configuration file, or create it.")

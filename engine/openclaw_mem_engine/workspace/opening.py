@@ -91,8 +91,7 @@ def read_bytes(base: str, tail: str, max_bytes: int = MAX_NOTE_BYTES, shown: str
 
 
 def open_file(base: str, tail: str, shown: str) -> tuple[int, os.stat_result]:
-    """A descriptor of the regular file ``tail`` below ``base``, and its status. Arguments and refusals are
-    those of ``read_bytes``; the caller closes the descriptor."""
+    """A descriptor, which the caller closes, and its status. Arguments and refusals as of ``read_bytes``."""
     try:
         descriptor = _open_beneath(base, tail, shown)
         try:
@@ -118,11 +117,8 @@ def refusal_of(error: Exception, path: str) -> NoteRefused:
         return NoteRefused("missing", path, "does not exist")
     if code == errno.ELOOP:
         return NoteRefused("link", path, LINK)
-    if code in (errno.EACCES, errno.EPERM):
-        return NoteRefused("unreadable", path, UNREADABLE)
-    if code is None:
-        return NoteRefused("unreadable", path, "is not a possible path")
-    return NoteRefused("unreadable", path, f"cannot be read: {os.strerror(code)}")
+    reason = "is not a possible path" if code is None else f"cannot be read: {os.strerror(code)}"
+    return NoteRefused("unreadable", path, UNREADABLE if code in (errno.EACCES, errno.EPERM) else reason)
 
 
 def through_link(part: str) -> str:
@@ -164,7 +160,7 @@ def _open_beneath(base: str, tail: str, shown: str) -> int:
 
 
 def _open_by_name(base: str, parts: list[str], shown: str) -> int:
-    """The same where a system cannot open relative to a folder: look at each part, then open the file."""
+    """The same where a system cannot open relative to a folder."""
     path = base
     for part in parts:
         path = os.path.join(path, part)

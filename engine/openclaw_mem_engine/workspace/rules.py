@@ -90,10 +90,8 @@ def below(folder: str, path: str) -> str | None:
 
 
 def open_workspace(root: Path | str) -> Workspace:
-    """Find the real folder of a workspace (which may be configured as a link).
-
-    Raises ``WorkspaceError`` when it is missing, not a folder, or cannot be entered.
-    """
+    """Find the real folder of a workspace (which may be configured as a link). Raises ``WorkspaceError`` when
+    it is missing, not a folder, or cannot be entered."""
     given = os.path.abspath(root)  # takes `..` out as text, as the rules want
     hint = "Create it, or point the workspace setting at the folder that holds MEMORY.md or memory/."
     try:
@@ -160,10 +158,7 @@ def _resolved(workspace: Workspace, configured: str) -> ExtraPath:
 
 class NoteDate(NamedTuple):
     """What decay goes by. ``epoch_seconds`` is midnight UTC of the named day for ``dated``, else None.
-
-    ``evergreen`` notes never decay; for ``mtime`` the caller takes the modification time of the file, and a
-    file without one (a session transcript elsewhere) does not decay.
-    """
+    ``evergreen`` notes never decay; for ``mtime`` the caller takes the modification time of the file."""
 
     kind: Literal["dated", "evergreen", "mtime"]
     epoch_seconds: int | None = None

@@ -38,13 +38,13 @@ _LABELS = {"user": "User", "assistant": "Assistant"}
 
 
 class Transcript(NamedTuple):
-    """The conversation of one transcript.
+    """The conversation of one transcript: in ``text`` a line ``User: ...`` or ``Assistant: ...`` a message.
 
-    ``text`` has a line ``User: ...`` or ``Assistant: ...`` for each message; ``line_map[i]`` is the 1-based
-    line of the file that text line ``i`` (from 0) comes from. ``hash`` is SHA-256 hex of both, and the limit
-    of a conversation that was cut (see ``cut_at``). ``size`` is the end of the last line that counts, in
-    bytes. ``broken`` counts lines that are no JSON, ``too_long`` those that are too long to be looked at.
-    ``settled`` is False when what was read may not be what is there now; appending does not count.
+    ``line_map[i]`` is the 1-based line of the file that text line ``i`` (from 0) comes from. ``hash`` is
+    SHA-256 hex of both, and the limit of a conversation that was cut (see ``cut_at``). ``size`` is the end of
+    the last line that counts, in bytes. ``broken`` counts lines that are no JSON, ``too_long`` those that are
+    too long to be looked at. ``settled`` is False when what was read may not be what is there now; appending
+    does not count.
     """
 
     text: str
@@ -119,10 +119,7 @@ def read_transcript(
 @lru_cache(maxsize=4096)
 def growth_of(file: MemoryFile, start: int, enough: Growth) -> Growth:
     """Whole lines of a listed transcript after its first ``start`` bytes. Counting stops when there are
-    ``enough`` bytes or lines, so that a long tail costs no more than a short one.
-
-    Raises ``NoteRefused`` as ``read_transcript`` does.
-    """
+    ``enough`` bytes or lines. Raises ``NoteRefused`` as ``read_transcript`` does."""
     grown = Growth(0, 0)
     with _opened(file.absolute) as (descriptor, _):
         for line in _lines(descriptor, start, file.size):
@@ -136,10 +133,8 @@ def growth_of(file: MemoryFile, start: int, enough: Growth) -> Growth:
 @lru_cache(maxsize=4096)
 def ends_a_line(file: MemoryFile, size: int) -> bool:
     """Whether the first ``size`` bytes of a listed transcript, which is longer, end where a line does. Those
-    that were read do as long as their writer appends; of a file that was written anew, hardly ever.
-
-    Raises ``NoteRefused`` as ``read_transcript`` does.
-    """
+    that were read do as long as their writer appends; of a file that was written anew, hardly ever. Raises
+    ``NoteRefused`` as ``read_transcript`` does."""
     if not size:
         return True
     with _opened(file.absolute) as (descriptor, _):
@@ -223,22 +218,18 @@ class _Talk:
                 self.too_long += line.data is None
                 self.broken += line.data is not None
             self.size = line.end
-            if said is not None:
-                self._add(said, line.number)
-            if self.cut:
+            if said is None:
+                continue
+            written = said.encode()
+            # One message may be all there is: of that which passes the limit the beginning is taken, too.
+            if said := written[: max(0, self._left - 1)].decode("utf-8", "ignore"):
+                self.texts.append(said)
+                self.numbers.append(line.number)
+            self._left -= len(written) + 1
+            if self._left < 0:
+                self.cut = True
                 break
         return reached
-
-    def _add(self, said: str, number: int) -> None:
-        written = said.encode()
-        self.cut = len(written) + 1 > self._left
-        if self.cut:
-            # One message may be all there is: of that which passes the limit the beginning is taken, too.
-            said = written[: max(0, self._left - 1)].decode("utf-8", "ignore")
-        self._left -= len(written) + 1
-        if said:
-            self.texts.append(said)
-            self.numbers.append(number)
 
 
 def _said(line: bytes | None) -> str | None:
