@@ -63,7 +63,7 @@ class AgentEntry(NamedTuple):
 
 
 class OpenClawConfig:
-    """A read configuration file, or an empty one without a file. ``environ`` is the environment with the file's
+    """A read configuration file, or an empty one. ``environ`` is the environment with the file's
     own ``env`` block below it, as OpenClaw applies it. ``notes`` collects warnings for the user."""
 
     def __init__(self, location: OpenClawLocation, environ: Mapping[str, str]) -> None:
