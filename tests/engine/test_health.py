@@ -16,7 +16,7 @@ from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.inspection import FileRow, Overview
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.sync.report import SyncRequest
-from openclaw_mem_engine.workspace.transcript_listing import source_of
+from openclaw_mem_engine.workspace.rules import source_of
 from support.damage import indexed
 from support.memories import open_memory, write_notes
 from support.transcripts import append, messages, with_sessions

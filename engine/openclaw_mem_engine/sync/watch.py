@@ -23,8 +23,7 @@ from openclaw_mem_engine.sync.watch_targets import (
     WatchTargets,
     network_target,
 )
-from openclaw_mem_engine.workspace.rules import NOTE_SUFFIX
-from openclaw_mem_engine.workspace.transcript_listing import TRANSCRIPT_SUFFIX
+from openclaw_mem_engine.workspace.rules import NOTE_SUFFIX, TRANSCRIPT_SUFFIX
 
 #: A group of changes ends after the configured quiet time, or when it has lasted this long, seconds: changes
 #: that never stop must not keep the index old.

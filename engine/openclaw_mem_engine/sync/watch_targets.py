@@ -15,13 +15,13 @@ from openclaw_mem_engine.workspace.rules import (
     MEMORY_FOLDER,
     NOTE_SUFFIX,
     ROOT_FILES,
+    TRANSCRIPT_SUFFIX,
     Workspace,
     below,
     is_ignored_folder,
     is_note_name,
     resolve_extras,
 )
-from openclaw_mem_engine.workspace.transcript_listing import TRANSCRIPT_SUFFIX
 
 #: The most folders that are watched one by one; the systems that need that allow some ten thousand for all
 #: programs of a user together.
