@@ -34,7 +34,7 @@ from openclaw_mem_engine.providers.local.model_file import (
     model_name,
     prompts_for,
 )
-from openclaw_mem_engine.providers.local.process import Loaded, ModelProcess
+from openclaw_mem_engine.providers.local.process import ModelProcess
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -90,7 +90,6 @@ class LocalEmbedder(BaseEmbedder):
         self._turns = _Turns()
         self._process: ModelProcess | None = None
         self._process_mark: FileMark | None = None
-        self._loaded: Loaded | None = None
         self._used_at = 0.0
         self._refused: tuple[FileMark, float, str] | None = None
         #: Texts that were longer than the model's window and lost their end, since the start.
@@ -129,12 +128,7 @@ class LocalEmbedder(BaseEmbedder):
     @property
     def pid(self) -> int | None:
         """The process that holds the model, None when it is not loaded."""
-        return self._process.pid if self._process is not None and self._process.alive else None
-
-    @property
-    def cpu_s(self) -> float:
-        """CPU seconds that the running child has used up to its last answer."""
-        return self._process.cpu_s if self._process is not None else 0.0
+        return self._process.pid if self._process is not None else None
 
     def why_not(self) -> str | None:
         """That there is no usable file or no llama_cpp, or that the file could not be loaded a moment ago.
@@ -164,9 +158,9 @@ class LocalEmbedder(BaseEmbedder):
         waits_until = time.monotonic() + self._query_timeout_s if query else math.inf
         with self._turns.turn(urgent=query, until=waits_until, cancel=cancel):
             deadline = min(waits_until, time.monotonic() + self._batch_timeout_s)
-            process, dims = self._ready(deadline, cancel)
+            process = self._ready(deadline, cancel)
             try:
-                sent = [_bytes(prompt + texts[position]) for position in used]
+                sent = [_bounded(prompt + texts[position]) for position in used]
                 answer = process.embed(sent, deadline=deadline, cancel=cancel)
             finally:
                 self._used_at = time.monotonic()
@@ -175,7 +169,7 @@ class LocalEmbedder(BaseEmbedder):
             found = check_vectors(
                 list(answer.rows),
                 expected=len(answer.full),
-                dims=dims,
+                dims=process.dims,
                 provider=f"local model {self.model}",
             )
         except BadAnswer as exc:
@@ -208,20 +202,19 @@ class LocalEmbedder(BaseEmbedder):
             with self._turns.turn(urgent=True, until=time.monotonic() + _CLOSE_S):
                 self._stop()
         except RequestFailed:
-            process.stop(grace_s=0.0)  # a thread that waits for its answer sees its end
+            process.stop()  # a thread that waits for its answer sees its end
 
-    def _ready(self, deadline: float, cancel: CancelToken | None) -> tuple[ModelProcess, int]:
-        """The running child with the file that is there now, and the length of its vectors."""
+    def _ready(self, deadline: float, cancel: CancelToken | None) -> ModelProcess:
+        """The running child with the file that is there now."""
         mark = self._file.usable(needs_library=self._command is None)
-        process = self._process
-        if process is not None and (not process.alive or self._process_mark != mark):
+        if self.pid is None or self._process_mark != mark:
             self._stop()
-        if self._process is None or self._loaded is None:
+        if self._process is None:
             if (why := self._why_refused(mark)) is not None:
                 raise NotConfigured(why)
             process = ModelProcess(self.path, threads=self._threads, command=self._command)
             try:
-                self._loaded = process.start(deadline=deadline, cancel=cancel)
+                process.start(deadline=deadline, cancel=cancel)
             except NotConfigured as exc:
                 self._refused = (mark, time.monotonic() + _REFUSED_S, str(exc))
                 raise
@@ -230,7 +223,7 @@ class LocalEmbedder(BaseEmbedder):
                 threading.Thread(
                     target=self._watch, args=(process,), name="local-model-idle", daemon=True
                 ).start()
-        return self._process, self._loaded.dims
+        return self._process
 
     def _why_refused(self, mark: FileMark) -> str | None:
         """Why this file could not be loaded a moment ago; None when it was not tried, or long ago."""
@@ -240,7 +233,7 @@ class LocalEmbedder(BaseEmbedder):
         return refused[2]
 
     def _stop(self) -> None:
-        process, self._process, self._loaded = self._process, None, None
+        process, self._process = self._process, None
         if process is not None:
             process.stop()
 
@@ -265,7 +258,7 @@ class LocalEmbedder(BaseEmbedder):
             return
         self._owner = os.getpid()
         self._turns = _Turns()
-        process, self._process, self._loaded = self._process, None, None
+        process, self._process = self._process, None
         if process is not None:
             process.forget()
 
@@ -309,6 +302,6 @@ class _Turns:
                 self._changed.notify_all()
 
 
-def _bytes(text: str) -> bytes:
-    """UTF-8, bounded; the window cuts it once more, unless nearly all of it is white space."""
-    return utf8(text[:_LONGEST_BYTES])[:_LONGEST_BYTES].decode("utf-8", "ignore").encode()
+def _bounded(text: str) -> str:
+    """Its begin, without lone surrogates; the window cuts it again, unless most of it is white space."""
+    return utf8(text[:_LONGEST_BYTES])[:_LONGEST_BYTES].decode("utf-8", "ignore")
