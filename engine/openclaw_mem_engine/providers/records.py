@@ -119,6 +119,10 @@ class ProviderRecords:
         first = "INSERT INTO meta VALUES('salt', ?)", (self._salt,)
         self._file = StateDatabase(path, SCHEMA, clock, first=first, tidy=self._tidy, read_only=read_only)
 
+    def now(self) -> float:
+        """Epoch seconds."""
+        return self._file.now()
+
     @property
     def note(self) -> Note | None:
         """What to know about the file: that there is none, or why it cannot be used and what to do."""
