@@ -1,4 +1,4 @@
-"""What embedders have in common: batching and single calls over one method, and an embedder round another."""
+"""What embedders have in common: batches over one method, and an embedder round another."""
 
 from __future__ import annotations
 

@@ -107,11 +107,18 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
     def _error(self, tries: int) -> ProviderError:
         if self._fault == "embeddings-garbage":
             return self._unreadable()
-        if self._fault == "embeddings-401":
-            return self._refused(401, 1, "Incorrect API key provided")
-        if self._fault == "embeddings-429":
-            return self._refused(429, tries, "Rate limit reached")
-        return self._refused(None, _SILENT_TRIES, f"waited {QUERY_TIMEOUT_S:.3g} s")
+        status, tries, said = {
+            "embeddings-401": (401, 1, "Incorrect API key provided"),
+            "embeddings-429": (429, tries, "Rate limit reached"),
+            "embeddings-timeout": (None, _SILENT_TRIES, f"waited {QUERY_TIMEOUT_S:.3g} s"),
+        }[self._fault]
+        failed = f"{self.id} embeddings failed: {'no answer' if status is None else status}"
+        if self.host:
+            after = f" after {tries} tries" if tries > 1 else ""
+            failed += f" from {self.host}{after}: {said}. {_advice(self.id, status)}"
+        else:  # no server that checks a key
+            failed += f"{',' if status is None else ''} {said}"
+        return RequestFailed(f"{failed} {ON_PURPOSE}", status=status)
 
     def _unreadable(self) -> BadAnswer:
         from openclaw_mem_engine.providers.remote.wires import parsed
@@ -122,17 +129,6 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
         except BadAnswer as error:
             return BadAnswer(f"{error} {ON_PURPOSE}")
         raise AssertionError("that is no JSON")
-
-    def _refused(self, status: int | None, tries: int, said: str) -> RequestFailed:
-        failed = f"{self.id} embeddings failed: {'no answer' if status is None else status}"
-        if not self.host:  # no server that checks a key
-            comma = "," if status is None else ""
-            return RequestFailed(f"{failed}{comma} {said} {ON_PURPOSE}", status=status)
-        after = f" after {tries} tries" if tries > 1 else ""
-        advice = _advice(self.id, status)
-        return RequestFailed(
-            f"{failed} from {self.host}{after}: {said}. {advice} {ON_PURPOSE}", status=status
-        )
 
 
 def _advice(provider: str, status: int | None) -> str:

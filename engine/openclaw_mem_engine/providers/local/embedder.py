@@ -96,11 +96,6 @@ class LocalEmbedder(BaseEmbedder):
         self.cut_texts = self._reported_cut = 0
 
     @property
-    def path(self) -> Path:
-        """Where the model file is or would be."""
-        return self._file.path
-
-    @property
     def prompts(self) -> Prompts:
         """What is put before queries and documents."""
         header = self._file.header()
@@ -114,7 +109,7 @@ class LocalEmbedder(BaseEmbedder):
         identity = {
             "provider": self.id,
             "encoding": ENCODING_VERSION,
-            "model": self._file.digest() or (self.model if is_hub(self.model) else str(self.path)),
+            "model": self._file.digest() or (self.model if is_hub(self.model) else str(self._file.path)),
             "prompts": [prompts.query, prompts.document],
         }
         return hashlib.sha256(utf8(json.dumps(identity, separators=(",", ":")))).hexdigest()
@@ -165,17 +160,15 @@ class LocalEmbedder(BaseEmbedder):
             finally:
                 self._used_at = time.monotonic()
             self.cut_texts += answer.cut
+        name = f"local model {self.model}"
         try:
             found = check_vectors(
-                list(answer.rows),
-                expected=len(answer.full),
-                dims=process.dims,
-                provider=f"local model {self.model}",
+                list(answer.rows), expected=len(answer.full), dims=process.dims, provider=name
             )
         except BadAnswer as exc:
             raise BadAnswer(
-                f"{exc} The file {self.path} may be damaged: compare its SHA-256 with the publisher's, or "
-                "fetch it again."
+                f"{exc} The file {self._file.path} may be damaged: compare its SHA-256 with the "
+                "publisher's, or fetch it again."
             ) from exc
         for position, vector in zip(answer.full, found, strict=True):
             vectors[used[position]] = vector
@@ -195,8 +188,7 @@ class LocalEmbedder(BaseEmbedder):
         seconds to finish and fails then."""
         self._renew_after_fork()
         self._refused = None
-        process = self._process
-        if process is None:
+        if (process := self._process) is None:
             return
         try:
             with self._turns.turn(urgent=True, until=time.monotonic() + _CLOSE_S):
@@ -212,7 +204,7 @@ class LocalEmbedder(BaseEmbedder):
         if self._process is None:
             if (why := self._why_refused(mark)) is not None:
                 raise NotConfigured(why)
-            process = ModelProcess(self.path, threads=self._threads, command=self._command)
+            process = ModelProcess(self._file.path, threads=self._threads, command=self._command)
             try:
                 process.start(deadline=deadline, cancel=cancel)
             except NotConfigured as exc:
@@ -220,9 +212,7 @@ class LocalEmbedder(BaseEmbedder):
                 raise
             self._process, self._process_mark, self._used_at = process, mark, time.monotonic()
             if math.isfinite(self._idle_s):
-                threading.Thread(
-                    target=self._watch, args=(process,), name="local-model-idle", daemon=True
-                ).start()
+                threading.Thread(target=self._watch, args=(process,), daemon=True).start()
         return self._process
 
     def _why_refused(self, mark: FileMark) -> str | None:
@@ -239,18 +229,10 @@ class LocalEmbedder(BaseEmbedder):
 
     def _watch(self, process: ModelProcess) -> None:
         """Stops a child that was not used for a while; one thread per child."""
-        while True:
-            left = self._used_at + self._idle_s - time.monotonic()
-            if left > 0:
-                if process.gone.wait(left):
-                    return
-                continue
+        while not process.gone.wait(max(0.0, self._used_at + self._idle_s - time.monotonic())):
             with self._turns.turn(urgent=False):
-                if self._process is not process:
-                    return
-                if self._used_at + self._idle_s <= time.monotonic():
+                if self._process is process and self._used_at + self._idle_s <= time.monotonic():
                     self._stop()
-                    return
 
     def _renew_after_fork(self) -> None:
         """A copy of this process made by fork has no right to the child, nor the threads that serve it."""

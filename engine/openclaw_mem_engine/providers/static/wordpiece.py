@@ -48,19 +48,11 @@ _IDEOGRAPHS = (
 
 
 class WordPiece:
-    """Tokens of text for one vocabulary: ``vocabulary[id]`` is the token; inner pieces begin with ``##``.
+    """Tokens of text for one vocabulary of fewer than 65,535: ``vocabulary[id]`` is the token; inner pieces
+    begin with ``##``, and there is ``[UNK]``."""
 
-    Raises ValueError for a vocabulary that is too large for 16-bit ids or lacks the unknown token.
-    """
-
-    def __init__(self, vocabulary: Sequence[str], unknown: str = "[UNK]") -> None:
-        if len(vocabulary) >= LINE_END:
-            raise ValueError(
-                f"the vocabulary has {len(vocabulary)} tokens; fewer than {LINE_END} are possible"
-            )
-        if unknown not in vocabulary:
-            raise ValueError(f"the vocabulary has no token {unknown!r}")
-        self._words = _Words(vocabulary, unknown)
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        self._words = _Words(vocabulary)
 
     def ids(self, text: str) -> list[int]:
         """The token ids of one text; line breaks are just white space."""
@@ -84,15 +76,14 @@ class WordPiece:
 class _Words(dict[str, bytes]):
     """word -> its packed ids; a word that is asked for the first time is cut into pieces."""
 
-    def __init__(self, vocabulary: Sequence[str], unknown: str) -> None:
+    def __init__(self, vocabulary: Sequence[str]) -> None:
         super().__init__()
         ids = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
         self._whole = ids
         self._inner = {token[2:]: number for token, number in ids.items() if token.startswith("##")}
         self._longest = max(map(len, vocabulary))
-        self._unknown = self._pack([ids[unknown]])
-        self._line_end = self._pack([LINE_END])
-        self["\n"] = self._line_end
+        self._unknown = self._pack([ids["[UNK]"]])
+        self["\n"] = self._line_end = self._pack([LINE_END])
 
     @staticmethod
     def _pack(ids: list[int]) -> bytes:
@@ -144,17 +135,10 @@ def _clean_character(char: str) -> str:
         return " "
     if category[0] == "C" or category == "Mn" or char == "\ufffd":
         return ""
-    if category[0] == "P" or _is_ascii_symbol(char) or _is_ideograph(ord(char)):
+    is_ascii_symbol = "!" <= char <= "~" and not char.isalnum()
+    if category[0] == "P" or is_ascii_symbol or any(low <= ord(char) <= high for low, high in _IDEOGRAPHS):
         return f" {char} "
     return char.lower()
-
-
-def _is_ascii_symbol(char: str) -> bool:
-    return "!" <= char <= "~" and not char.isalnum()
-
-
-def _is_ideograph(code: int) -> bool:
-    return any(low <= code <= high for low, high in _IDEOGRAPHS)
 
 
 _CHARACTERS = _Characters()
