@@ -138,7 +138,7 @@ def test_prompts_follow_the_family(tmp_path: Path) -> None:
         "qwen3-chat.gguf",
         "gemma-3.gguf",
     ):
-        assert prompts_for(name, "bert").name == "none"
+        assert prompts_for(name, "bert") == ("", "")
     with_prompt = local_models.bert(tmp_path / "embeddinggemma-copy.gguf")
     without = tmp_path / "plain.gguf"
     without.write_bytes(with_prompt.read_bytes())

@@ -142,10 +142,8 @@ class Embedder(Service, Protocol):
         Sends nothing and loads nothing."""
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
-        """The vector of a query; None when this text has no embedding.
-
-        Blocks until there is one, at most for the timeout of a query. Raises ProviderError (TextRefused when
-        this text is the reason), Cancelled."""
+        """The vector of a query; None when this text has no embedding. Blocks for the timeout of a query at
+        most. Raises ProviderError (TextRefused when this text is the reason), Cancelled."""
 
     def embed_documents(
         self,

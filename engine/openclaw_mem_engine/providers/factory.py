@@ -163,10 +163,9 @@ class ProviderSet:
     def probe(self, name: str) -> float:
         """Ask a provider (by name, role, or ``name:model``) for one vector, now; returns milliseconds. Raises
         ProviderError, or UsageError for one that is not in use."""
-        for role in ("primary", "fallback", "also"):
-            for guard in self._of_role(role):
-                if name in (guard.id, role, f"{guard.id}:{guard.model}"):
-                    return guard.probe()
+        for choice, guard in self._made:
+            if guard is not None and name in (guard.id, choice.role, f"{guard.id}:{guard.model}"):
+                return guard.probe()
         in_use = [choice.name for choice, _ in self._made if choice.role != "skipped"]
         known = ", ".join(dict.fromkeys(in_use)) or "none"
         raise UsageError(f"Provider {name!r} is not in use, so it cannot be asked. In use: {known}.")

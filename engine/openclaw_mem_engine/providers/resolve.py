@@ -183,17 +183,14 @@ def _state(settings: Settings, spec: EmbedderSpec) -> str:
 
 def _key_state(settings: Settings, name: str) -> str:
     endpoint = _endpoint(settings, name)
-    key_origin = _key(settings, name)
-    if key_origin:
+    if key_origin := _key(settings, name):
         return f"key from {key_origin}"
     if endpoint.api_key is not None and endpoint.api_key.problem:
         return endpoint.api_key.problem
     if name == "ollama":
         return "needs no key"
     advice = "".join(f"set {variables[0]}" for known, variables in KEY_VARIABLES.items() if known == name)
-    if endpoint.base_url:
-        return f"no key: a server of your own may need none, else {advice}"
-    return f"no key: {advice}"
+    return f"no key: {'a server of your own may need none, else ' if endpoint.base_url else ''}{advice}"
 
 
 def _key(settings: Settings, name: str) -> str:

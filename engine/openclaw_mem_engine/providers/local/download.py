@@ -136,7 +136,8 @@ def download(
                 if progress is not None:
                     progress(part.done, remote.size, file.path.rsplit("/", 1)[-1])
 
-            _run(_fetch_all(remote, part), cancel, tick)
+            if missing:
+                _run(_retried(lambda: _fetch(remote, part), uri, lambda: part.done), cancel, tick)
             _check(part, remote, progress, cancel)
             part.path.chmod(0o600)
             part.path.replace(target)
@@ -274,12 +275,6 @@ def _facts(response: httpx2.Response) -> tuple[int, str]:
     tags = (headers.get(name, "").strip('"').lower() for name in ("x-linked-etag", "etag"))
     sha256 = next((tag for tag in tags if re.fullmatch(r"[0-9a-f]{64}", tag)), "")
     return (int(size) if size.isdecimal() else 0), sha256
-
-
-async def _fetch_all(remote: _RemoteFile, part: _Part) -> None:
-    """Fetches what is missing, connecting anew as long as connections bring something."""
-    while part.done < remote.size:
-        await _retried(lambda: _fetch(remote, part), remote.uri, lambda: part.done)
 
 
 async def _fetch(remote: _RemoteFile, part: _Part) -> None:

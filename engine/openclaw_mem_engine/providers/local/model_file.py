@@ -48,12 +48,6 @@ class HubFile(NamedTuple):
     path: str
     revision: str
 
-    @property
-    def file_name(self) -> str:
-        """What the file is called here. Another revision than the main one is part of the name."""
-        revision = () if self.revision == "main" else (self.revision,)
-        return "_".join((self.org, self.repo, *revision, *self.path.split("/")))
-
 
 def is_hub(model: str) -> bool:
     return model.strip().startswith("hf:")
@@ -80,7 +74,8 @@ def local_path(model: str, folder: Path) -> Path:
     absolute. Empty means the default model. Raises ConfigError for an address that is none."""
     model = model.strip() or DEFAULT_MODEL
     if is_hub(model):
-        return folder / hub_file(model).file_name
+        org, repo, path, revision = hub_file(model)
+        return folder / "_".join((org, repo, *([revision] if revision != "main" else []), *path.split("/")))
     if re.match(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:", model) and not Path(model).exists():
         raise ConfigError(
             f"{model!r} is not the address of a model; use hf:organisation/repository/file.gguf, "
@@ -212,16 +207,14 @@ def read_header(path: Path) -> GGUFHeader:
 
 
 class Prompts(NamedTuple):
-    """What is put before a query and before a document; the model was trained with it. ``name`` is the family
-    of models, "none" without prompts."""
+    """What is put before a query and before a document; the model was trained with it."""
 
-    name: str
     query: str = ""
     document: str = ""
 
 
-_GEMMA = Prompts("embeddinggemma", "task: search result | query: ", "title: none | text: ")
-_QWEN = Prompts("qwen embedding", "Instruct: Retrieve relevant documents for the given query\nQuery: ", "")
+_GEMMA = Prompts("task: search result | query: ", "title: none | text: ")
+_QWEN = Prompts("Instruct: Retrieve relevant documents for the given query\nQuery: ")
 
 
 def prompts_for(model: str, architecture: str = "") -> Prompts:
@@ -231,7 +224,7 @@ def prompts_for(model: str, architecture: str = "") -> Prompts:
         return _GEMMA
     if re.search(r"qwen.*embed", name):
         return _QWEN
-    return Prompts("none")
+    return Prompts()
 
 
 class ModelFile:

@@ -132,16 +132,13 @@ class NativeModel:
         if not (0 < len(lists) <= LIST_TEXTS and all(lists) and sum(map(len, lists)) <= self.window):
             # It would abort the process.
             raise Unusable("failed", "a list of texts that the model cannot take at once")
-        at = 0
-        for number, tokens in enumerate(lists):
-            for position, token in enumerate(tokens):
-                batch.token[at] = token
-                batch.pos[at] = position
-                batch.seq_id[at][0] = number
-                batch.n_seq_id[at] = 1
-                batch.logits[at] = 1
-                at += 1
-        batch.n_tokens = at
+        flat = [(number, *item) for number, tokens in enumerate(lists) for item in enumerate(tokens)]
+        for at, (number, position, token) in enumerate(flat):
+            batch.token[at] = token
+            batch.pos[at] = position
+            batch.seq_id[at][0] = number
+            batch.n_seq_id[at] = batch.logits[at] = 1
+        batch.n_tokens = len(flat)
         if self._memory:
             lib.llama_memory_clear(self._memory, True)
         self._log.clear()

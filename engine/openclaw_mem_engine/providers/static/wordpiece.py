@@ -1,14 +1,8 @@
 """BERT's uncased WordPiece tokenisation, in pure Python, made for many lines at once.
 
-The rules are those of the BERT-uncased tokenizer without special tokens and without a length limit:
-
-* text that is not ASCII is decomposed (NFD) and loses combining marks (category Mn); then every character is
-  lower-cased by itself;
-* U+0000, U+FFFD and control, format, surrogate and unassigned characters disappear, except tab, LF and CR,
-  which separate words, as do the separators (categories Zs, Zl, Zp);
-* each ASCII symbol, each character of category P* and each CJK ideograph is a word of its own;
-* a word is cut into pieces by the longest match first; one without a match, or of more than 100 characters,
-  is the unknown token.
+The rules are those of the BERT-uncased tokenizer without special tokens and without a length limit: text that
+is not ASCII is decomposed (NFD) and cleaned as ``_clean_character`` does, then a word is cut into pieces by
+the longest match first; one without a match, or of more than 100 characters, is the unknown token.
 
 Word pieces are remembered per word as packed 16-bit ids, so that a text is one regex scan, one dictionary
 look-up per word and one join of bytes.
@@ -83,7 +77,7 @@ class _Words(dict[str, bytes]):
         self._inner = {token[2:]: number for token, number in ids.items() if token.startswith("##")}
         self._longest = max(map(len, vocabulary))
         self._unknown = self._pack([ids["[UNK]"]])
-        self["\n"] = self._line_end = self._pack([LINE_END])
+        self._line_end = self._pack([LINE_END])
 
     @staticmethod
     def _pack(ids: list[int]) -> bytes:
@@ -94,12 +88,7 @@ class _Words(dict[str, bytes]):
             return self._unknown  # not remembered: one blob of base64 may be megabytes long
         if len(self) >= _MAX_REMEMBERED:
             self.clear()
-        if word == "\n":  # only after a clear
-            packed = self._line_end
-        else:
-            whole = self._whole.get(word)
-            packed = self._pack([whole]) if whole is not None else self._pieces(word)
-        self[word] = packed
+        self[word] = packed = self._line_end if word == "\n" else self._pieces(word)
         return packed
 
     def _pieces(self, word: str) -> bytes:
