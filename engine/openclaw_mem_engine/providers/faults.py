@@ -86,10 +86,8 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
         return vectors
 
     def _faulty(self, texts: Sequence[str], tries: int) -> list[Vector | None]:
-        filled = [number for number, text in enumerate(texts) if text.strip()]
-        vectors: list[Vector | None] = [None] * len(texts)
-        if not filled:
-            return vectors
+        if not any(text.strip() for text in texts):
+            return [None] * len(texts)
         if self._fault == "wrong-dimension":
             length = WRONG_DIMS + (self.dims == WRONG_DIMS)
             row = [1.0, *([0.0] * (length - 1))]
@@ -97,12 +95,8 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
             row = [0.0] * (self.dims or WRONG_DIMS)
         else:
             raise self._error(tries)
-        made = check_vectors(
-            [row] * len(filled), expected=len(filled), dims=None, provider=f"{self.id} embeddings"
-        )
-        for number, vector in zip(filled, made, strict=True):
-            vectors[number] = vector
-        return vectors
+        vector = check_vectors([row], expected=1, dims=None, provider=f"{self.id} embeddings")[0]
+        return [vector if text.strip() else None for text in texts]
 
     def _error(self, tries: int) -> ProviderError:
         if self._fault == "embeddings-garbage":

@@ -208,10 +208,8 @@ class ProviderRecords:
     def save_job(self, job: StoredJob) -> None:
         """Remember a job, or its new state."""
         texts = json.dumps(job.texts, separators=(",", ":"))
-        self._file.write(
-            "INSERT OR REPLACE INTO jobs VALUES(?,?,?,?,?,?)",
-            (job.id, job.provider_key, job.provider, job.state, finite(job.submitted_at) or 0.0, texts),
-        )
+        row = (job.id, job.provider_key, job.provider, job.state, finite(job.submitted_at) or 0.0, texts)
+        self._file.write("INSERT OR REPLACE INTO jobs VALUES(?,?,?,?,?,?)", row)
 
     def drop_job(self, id: str) -> None:
         """Forget a job whose outcome was fetched, or will never come."""

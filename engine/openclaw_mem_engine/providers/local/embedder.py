@@ -91,7 +91,7 @@ class LocalEmbedder(BaseEmbedder):
         self._process: ModelProcess | None = None
         self._process_mark: FileMark | None = None
         self._used_at = 0.0
-        self._refused: tuple[FileMark, float, str] | None = None
+        self._refused: tuple[FileMark | None, float, str] = (None, 0.0, "")
         #: Texts that were longer than the model's window and lost their end, since the start.
         self.cut_texts = self._reported_cut = 0
 
@@ -187,7 +187,7 @@ class LocalEmbedder(BaseEmbedder):
         """Stops the child; a later text starts it again. A request that is running in another thread has two
         seconds to finish and fails then."""
         self._renew_after_fork()
-        self._refused = None
+        self._refused = (None, 0.0, "")
         if (process := self._process) is None:
             return
         try:
@@ -217,10 +217,8 @@ class LocalEmbedder(BaseEmbedder):
 
     def _why_refused(self, mark: FileMark) -> str | None:
         """Why this file could not be loaded a moment ago; None when it was not tried, or long ago."""
-        refused = self._refused
-        if refused is None or refused[0] != mark or time.monotonic() >= refused[1]:
-            return None
-        return refused[2]
+        refused, until, why = self._refused
+        return why if refused == mark and time.monotonic() < until else None
 
     def _stop(self) -> None:
         process, self._process = self._process, None
