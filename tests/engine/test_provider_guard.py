@@ -149,7 +149,7 @@ def test_it_is_the_embedder_that_it_guards(provider: Provider, guard: GuardedEmb
     assert guard.why_not() == "no key"
     heard: list[object] = []
     vectors = guard.embed_documents(
-        ["a", " "], None, lambda *told: heard.append(told), lambda *told: heard.append(told)
+        ["a", " "], None, lambda *event: heard.append(event), lambda *event: heard.append(event)
     )
     assert [vector is None for vector in vectors] == [False, True]
     assert len(heard) == 2
@@ -500,7 +500,7 @@ def test_records_that_cannot_be_written_still_guard(tmp_path: Path, provider: Pr
 def test_an_injected_fault_stays_out_of_the_file(clock: Clock) -> None:
     records = ProviderRecords(None, clock)
     guard = guarded(FaultyEmbedder(StaticEmbedder(), {"embeddings-401"}), records)
-    told = "static embeddings failed: 401 Incorrect API key provided (fault injected on purpose)"
-    assert str(unavailable(guard)) == told
+    message = "static embeddings failed: 401 Incorrect API key provided (fault injected on purpose)"
+    assert str(unavailable(guard)) == message
     error = unavailable(guard)
-    assert (str(error), error.since, error.next_retry) == (told, START, START + 5)
+    assert (str(error), error.since, error.next_retry) == (message, START, START + 5)
