@@ -237,7 +237,7 @@ class Memory:
 
     def usage(self, days: int = 30) -> list[DayUsage]:
         """Requests and tokens by day and provider, newest first."""
-        return self._lineup.usage(days)
+        return self._lineup.records.usage(days)
 
     def cache_sizes(self) -> list[CacheSize]:
         """The embedding cache, space by space."""
