@@ -8,14 +8,13 @@ from the store when all its answers were delivered, when it failed, or when the 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.providers.base import NotConfigured, RequestFailed, Usage, stop_if_cancelled
+from openclaw_mem_engine.providers.base import NotConfigured, Usage, stop_if_cancelled
 from openclaw_mem_engine.providers.prices import estimated_tokens
 from openclaw_mem_engine.providers.records import StoredJob
 from openclaw_mem_engine.providers.remote.transport import TIMING, Timing, is_worth_retrying
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 MAX_FAILURES = 2
 #: So many checks of a job may fail in a row before its texts are embedded by plain requests.
 _MAX_FAILED_CHECKS = 3
-#: Seconds between two checks of the cancel token.
-_SLICE_S = 0.2
 
 
 @dataclass(slots=True)
@@ -77,8 +74,8 @@ class BatchCall:
 
 
 class BatchJobs:
-    """The batch jobs of one provider, endpoint and model. Safe to use from several threads, but for ``known``
-    followed by ``run``: a caller that relies on what is known lets only one thread at a time do both.
+    """The batch jobs of one provider, endpoint and model. One thread at a time calls ``run``; the rest may be
+    read meanwhile.
 
     ``provider_key`` names the vector space and thereby the stored jobs; ``agent`` is stored with a job at the
     provider.
@@ -92,14 +89,13 @@ class BatchJobs:
         *,
         provider_key: str,
         agent: str,
-        meter: Meter | None = None,
+        meter: Meter,
         timing: Timing = TIMING,
     ) -> None:
         self._service, self._agent = service, agent
         self._records, self._settings, self._key, self._meter = records, settings, provider_key, meter
         self._timing, self._clock = timing, timing.clock
         self._pause_s = settings.poll_interval_ms / 1000
-        self._lock = threading.Lock()
         #: Answers of finished jobs that were not delivered yet, and when a job was checked last, by job id.
         self._fetched: dict[str, Answers] = {}
         self._checked: dict[str, float] = {}
@@ -114,10 +110,8 @@ class BatchJobs:
         """Those of the texts that have a job already, running or finished."""
         if self.disabled:
             return set()
-        with self._lock:
-            found = {key for answers in self._fetched.values() for key in [*answers.vectors]}
-        found.update(key for job in self._stored() for key in job.texts)
-        return found.intersection(keys)
+        found = {key for answers in list(self._fetched.values()) for key in list(answers.vectors)}
+        return found.union(*(job.texts for job in self._stored())).intersection(keys)
 
     def run(self, call: BatchCall) -> None:
         """Fills ``call`` by batch jobs. Waits for them, at most ``timeout_minutes``, unless ``wait`` is off.
@@ -137,14 +131,12 @@ class BatchJobs:
                 "the next `openclaw-mem index` picks up what is finished by then."
             ) from None
         if call.waiting:
-            waiting = f"{_texts(len(call.waiting))} {'wait' if len(call.waiting) > 1 else 'waits'}"
-            call.notes.append(
-                Note(
-                    "batch-waiting",
-                    f"{waiting} in a batch job of {self._service.provider}; run `openclaw-mem index` later. "
-                    "Until then keywords find what is in there.",
-                )
+            text = (
+                f"{_texts(len(call.waiting))} {'wait' if len(call.waiting) > 1 else 'waits'} in a batch job "
+                f"of {self._service.provider}; run `openclaw-mem index` later. Until then keywords find "
+                "what is in there."
             )
+            call.notes.append(Note("batch-waiting", text))
 
     # -- the loop --------------------------------------------------------------------------------------
 
@@ -162,10 +154,13 @@ class BatchJobs:
                 if self._clock() >= job.next_check:
                     self._check(call, job)
             self._leave(call)
-            self._report(call)
+            if call.progress is not None:
+                label = f"Embedding ({len(call.active)} batch jobs at {self._service.provider})"
+                call.progress(len(call.vectors) + len(call.missing), len(call.texts), label)
             if call.active and (len(call.active) >= slots or not call.queue):
                 due = min(min(job.next_check, job.deadline) for job in call.active)
-                self._pause(due - self._clock(), call.cancel)
+                for _ in self._timing.slices(due - self._clock(), call.cancel):
+                    pass
 
     def _leave(self, call: BatchCall) -> None:
         """Stop waiting for the jobs that took too long, or for all without ``wait``."""
@@ -178,12 +173,6 @@ class BatchJobs:
                 call.waiting.update(dict.fromkeys(call.queue))
                 call.queue = []
 
-    def _report(self, call: BatchCall) -> None:
-        if call.progress is not None:
-            done = len(call.vectors) + len(call.missing)
-            label = f"Embedding ({len(call.active)} batch jobs at {self._service.provider})"
-            call.progress(done, len(call.texts), label)
-
     # -- jobs ------------------------------------------------------------------------------------------
 
     def _submit(self, call: BatchCall) -> None:
@@ -195,20 +184,13 @@ class BatchJobs:
             raise
         except ProviderError as exc:
             # A 404 of Gemini means that there are no batches for this model or base URL at all.
-            status = exc.status if isinstance(exc, RequestFailed) else None
-            is_final = self._service.provider == "gemini" and status == 404
+            is_final = self._service.provider == "gemini" and getattr(exc, "status", None) == 404
             self._failed(call, keys, str(exc), is_final=is_final)
             return
         self._records.save_job(
             StoredJob(id, self._key, self._service.provider, "submitted", self._timing.now(), keys)
         )
         call.active.append(self._watched(id, keys, self._clock() + self._pause_s, is_resumed=False))
-
-    def _pause(self, seconds: float, cancel: CancelToken | None) -> None:
-        while seconds > 0:
-            stop_if_cancelled(cancel)
-            self._timing.sleep(min(seconds, _SLICE_S))
-            seconds -= _SLICE_S
 
     def _stored(self) -> list[StoredJob]:
         """The stored jobs whose answers are not fetched yet."""
@@ -247,7 +229,7 @@ class BatchJobs:
             self._ended(call, job, state, answers)
 
     def _check_failed(self, call: BatchCall, job: WatchedJob, exc: ProviderError) -> None:
-        status = exc.status if isinstance(exc, RequestFailed) else None
+        status = getattr(exc, "status", None)
         job.failed_checks += 1
         if status == 404:
             self._forget(job.id)
@@ -266,26 +248,22 @@ class BatchJobs:
         if call.dims is None:
             call.dims = next((len(v) for v in answers.vectors.values() if v is not None), None)
             self.dims = self.dims or call.dims
-        with self._lock:
-            self._fetched[job.id] = answers
+        self._fetched[job.id] = answers
         self._deliver(call)
         if not without and state.end == "done":
             self.failures = 0
             return
-        label = f"{self._service.provider} batch {job.id}"
-        why = f": {answers.said[0]}" if answers.said else ""
         if state.end == "done":
-            self._failed(call, without, f"{label} missing {len(without):,} embedding responses{why}")
+            what = f"missing {len(without):,} embedding responses"
         else:
-            ended = "failed" if state.word == "failed" else f"ended as {state.word}"
-            self._failed(call, without, f"{label} {ended}{why}")
+            what = "failed" if state.word == "failed" else f"ended as {state.word}"
+        why = f": {answers.said[0]}" if answers.said else ""
+        self._failed(call, without, f"{self._service.provider} batch {job.id} {what}{why}")
 
     def _deliver(self, call: BatchCall) -> None:
         """Give this call what finished jobs have for it, and forget the jobs that have nothing left."""
-        with self._lock:
-            jobs = list(self._fetched.items())
-        for id, answers in jobs:
-            mine = {key: vector for key, vector in list(answers.vectors.items()) if key in call.texts}
+        for id, answers in list(self._fetched.items()):
+            mine = {key: vector for key, vector in answers.vectors.items() if key in call.texts}
             if mine:
                 self._count(call, answers, mine)
                 call.vectors.update(mine)
@@ -297,43 +275,33 @@ class BatchJobs:
 
     def _forget(self, id: str) -> None:
         self._records.drop_job(id)
-        with self._lock:
-            self._fetched.pop(id, None)
-            self._checked.pop(id, None)
+        self._fetched.pop(id, None)
+        self._checked.pop(id, None)
 
     def _count(self, call: BatchCall, answers: Answers, keys: Collection[str]) -> None:
         """Call the meter. A job is one request, counted with the first of its answers."""
-        if self._meter is None:
-            return
         requests = 1 if len(answers.vectors) == len(answers.tokens) else 0
         counted = [answers.tokens[key] for key in keys]
-        tokens = sum(count for count in counted if count is not None)
-        is_estimated = None in counted
+        known = [count for count in counted if count is not None]
+        tokens, is_estimated = sum(known), len(known) < len(counted)
         if is_estimated:
             tokens = estimated_tokens(sum(len(call.texts[key].encode("utf-8", "replace")) for key in keys))
-        self._meter(
-            Usage(self._service.provider, self._service.model, requests, len(keys), tokens, is_estimated)
-        )
+        service = self._service
+        self._meter(Usage(service.provider, service.model, requests, len(keys), tokens, is_estimated))
 
     def _failed(self, call: BatchCall, keys: Collection[str], why: str, *, is_final: bool = False) -> None:
         """A job could not be submitted, or did not answer ``keys``: they go to ``missing``. ``is_final``:
         no other job would fare better."""
         lost = call.unanswered(keys)
         call.missing.update(dict.fromkeys(lost))
-        with self._lock:
-            self.failures = max(MAX_FAILURES, self.failures + 1) if is_final else self.failures + 1
-            ends = self.failures >= MAX_FAILURES and not self.disabled
-            if ends:
-                self.disabled = why
+        self.failures = max(MAX_FAILURES, self.failures + 1) if is_final else self.failures + 1
         text = f"{why.rstrip('. ')}. Embedded by plain requests instead: {_texts(len(lost))}."
         call.notes.append(Note("batch-failed", text, "warning"))
-        if ends:
-            provider = self._service.provider
-            what = (
-                f"{provider} has no batch interface for this model or base URL"
-                if is_final
-                else f"{self.failures} batch jobs of {provider} failed in a row"
-            )
+        if self.failures >= MAX_FAILURES and not self.disabled:
+            self.disabled = why
+            what = f"{self.failures} batch jobs of {self._service.provider} failed in a row"
+            if is_final:
+                what = f"{self._service.provider} has no batch interface for this model or base URL"
             text = (
                 f"{what}: no more are submitted until the program starts again. "
                 "If it stays so, turn remote.batch.enabled off or choose another provider."

@@ -1,6 +1,6 @@
 """The batch interface of a provider: upload a file with one request a line, create a job for it, ask for its
-state until it has ended, fetch a file with one answer a line, in any order. Every line carries the SHA-256 of
-its text as its id.
+state until it has ended, fetch a file with one answer a line, in any order. A line has the SHA-256 of its
+text as its id.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from openclaw_mem_engine.cancellation import Deadline, LinkedToken
+from openclaw_mem_engine.cancellation import Deadline
 from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, check_vectors, stop_if_cancelled
 from openclaw_mem_engine.providers.remote.transport import RetryPolicy
@@ -109,7 +109,7 @@ class BatchService(ABC):
     def submit(self, lines: Sequence[bytes], agent: str, cancel: CancelToken | None) -> str:
         """Upload request lines and start a job; returns its id. ``agent`` is stored with the job."""
         file = self.file_of(self._upload(b"\n".join(lines), cancel))
-        late = None if cancel is None else _set_later(cancel, _GRACE_S)
+        late = None if cancel is None else _SetLater(cancel)
         return self.state_of(self._create(file, agent, late)).id
 
     def lines_of(
@@ -240,17 +240,16 @@ class BatchService(ABC):
         }
 
 
-def _set_later(cancel: CancelToken, seconds: float) -> LinkedToken:
-    """A token that is set ``seconds`` after ``cancel`` was first seen set."""
-    deadline = Deadline(None)
+class _SetLater:
+    """A token that is set two seconds after ``cancel`` was first seen set."""
 
-    def is_over() -> bool:
-        nonlocal deadline
-        if cancel.is_set() and deadline.left_s == math.inf:
-            deadline = Deadline(seconds)
-        return deadline.is_over
+    def __init__(self, cancel: CancelToken) -> None:
+        self._cancel, self._deadline = cancel, Deadline(None)
 
-    return LinkedToken(when=is_over)
+    def is_set(self) -> bool:
+        if self._deadline.left_s == math.inf and self._cancel.is_set():
+            self._deadline = Deadline(_GRACE_S)
+        return self._deadline.is_over
 
 
 def json_bytes(value: object) -> bytes:

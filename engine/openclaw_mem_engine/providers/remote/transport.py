@@ -13,7 +13,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -47,7 +47,7 @@ _JITTER = 0.2
 _RETRY_STATUSES = frozenset({408, 425, 429})
 #: Server errors that no waiting repairs: not implemented, HTTP version not supported.
 _HOPELESS_STATUSES = frozenset({501, 505})
-#: Seconds between two checks of the cancel token while waiting for a retry.
+#: Seconds between two checks of the cancel token while waiting.
 _SLICE_S = 0.1
 #: The values of these are no secrets, and their words are needed in messages.
 _PLAIN_HEADERS = frozenset({"accept", "content-type", "user-agent"})
@@ -62,6 +62,15 @@ class Timing:
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
     random: Callable[[], float] = random.random
+
+    def slices(self, seconds: float, cancel: CancelToken | None) -> Iterator[None]:
+        """Sleeps in slices, and yields before each. Raises Cancelled."""
+        while seconds > 0:
+            stop_if_cancelled(cancel)
+            yield
+            self.sleep(min(seconds, _SLICE_S))
+            seconds -= _SLICE_S
+        stop_if_cancelled(cancel)
 
 
 TIMING = Timing()
@@ -173,9 +182,6 @@ class Transport:
         self._connection: HttpClient | None = None
         self._lock = threading.Lock()
 
-    def __repr__(self) -> str:
-        return f"Transport(provider={self._provider!r}, host={self.host!r})"
-
     def request(
         self,
         method: str,
@@ -205,11 +211,17 @@ class Transport:
         if json is not None:
             content = json_library.dumps(json, ensure_ascii=False, separators=(",", ":")).encode()
         tries = silent = 0
+
+        def send() -> Reply:
+            seconds = max(min(timeout_s, deadline - clock()), 0.001)
+            return self._connected().send(
+                method, url, sent, content, seconds=seconds, max_bytes=max_bytes, cancel=cancel
+            )
+
         while True:
             self._pass_gate(what, policy, deadline, cancel)
             tries += 1
-            seconds = max(min(timeout_s, deadline - clock()), 0.001)
-            found = self._try(method, url, content, sent, what, seconds, cancel, max_bytes)
+            found = self._try(send, what)
             if isinstance(found, bytes):
                 return found
             silent += found.status is None
@@ -261,30 +273,17 @@ class Transport:
             self._wait(left, cancel)
         stop_if_cancelled(cancel)
 
-    def _try(
-        self,
-        method: str,
-        url: str,
-        content: bytes | None,
-        headers: Mapping[str, str],
-        what: str,
-        seconds: float,
-        cancel: CancelToken | None,
-        max_bytes: int,
-    ) -> bytes | _Refusal:
+    def _try(self, send: Callable[[], Reply], what: str) -> bytes | _Refusal:
         from openclaw_mem_engine.providers.remote import http_client as http
 
         try:
-            reply = self._connected().send(
-                method, url, headers, content, seconds=seconds, max_bytes=max_bytes, cancel=cancel
-            )
+            reply = send()
         except http.NoAnswer as exc:
             return _Refusal(None, self.quote(str(exc)), worth_retrying=True)
         except http.Unreadable as exc:
             raise BadAnswer(f"{self._provider} {what} at {self.host} sent {exc}") from None
-        return reply.body if 200 <= reply.status < 300 else self._refusal_of(reply)
-
-    def _refusal_of(self, reply: Reply) -> _Refusal:
+        if 200 <= reply.status < 300:
+            return reply.body
         said, codes = error_of_body(reply.body.decode("utf-8", "replace"))
         # An account without credit answers 429 as well, and stays without credit.
         out_of_credit = "insufficient_quota" in codes
@@ -298,34 +297,30 @@ class Transport:
 
     def _failed(self, refusal: _Refusal, what: str, tries: int) -> RequestFailed:
         status = "no answer" if refusal.status is None else refusal.status
-        parts = [f"{self._provider} {what} failed: {status} from {self.host}"]
-        if tries > 1:
-            parts.append(f" after {tries} tries")
+        said = f"{self._provider} {what} failed: {status} from {self.host}"
         if tries == 0:
-            parts.append(" for another request, so this one is not sent now")
+            said += " for another request, so this one is not sent now"
+        elif tries > 1:
+            said += f" after {tries} tries"
         if refusal.said:
-            parts.append(f": {refusal.said}")
+            said += f": {refusal.said}"
         if refusal.hint_s is not None:
-            parts.append(f" (the server asks to wait {refusal.hint_s:.0f} s)")
+            said += f" (the server asks to wait {refusal.hint_s:.0f} s)"
         meant = 401 if refusal.is_wrong_key else refusal.status
         return RequestFailed(
-            f"{''.join(parts).rstrip('.')}. {self._advice(meant)}", status=meant, retry_after_s=refusal.hint_s
+            f"{said.rstrip('.')}. {self._advice(meant)}", status=meant, retry_after_s=refusal.hint_s
         )
 
     def _wait(self, seconds: float, cancel: CancelToken | None) -> None:
         connection = self._connection
-        while seconds > 0:
-            stop_if_cancelled(cancel)
+        for _ in self._timing.slices(seconds, cancel):
             if connection is not None and connection.is_closed:
                 raise Cancelled("The connection was closed while a request was waiting for its turn.")
-            self._timing.sleep(min(seconds, _SLICE_S))
-            seconds -= _SLICE_S
-        stop_if_cancelled(cancel)
 
     def _connected(self) -> HttpClient:
         with self._lock:
             if self._connection is None:
-                from openclaw_mem_engine.providers.remote.http_client import HttpClient
+                from openclaw_mem_engine.providers.remote import http_client
 
-                self._connection = HttpClient(self._address, is_loopback=self.is_loopback)
+                self._connection = http_client.HttpClient(self._address, is_loopback=self.is_loopback)
             return self._connection
