@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.providers.records import ProviderRecords
     from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 
-#: Fewer new texts are embedded by plain requests: that takes seconds and costs next to nothing, while a job
-#: takes minutes to hours. It is what a sync after some edited notes brings.
+#: Fewer new texts are embedded by plain requests: a job takes minutes to hours.
 MIN_TEXTS = 32
 #: Seconds between two checks of the cancel token while another call handles jobs.
 _SLICE_S = 0.1

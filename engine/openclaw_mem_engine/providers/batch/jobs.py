@@ -1,8 +1,8 @@
 """Batch jobs from submission to answer, across restarts.
 
-A job is stored the moment the provider has accepted it, before anything else is done. A later call for one of
-its texts, by this process or the next, waits for that job instead of paying for another one. It is deleted
-from the store when all its answers were delivered, when it failed, or when the provider no longer knows it.
+A job is stored the moment the provider has accepted it. A later call for one of its texts, by this process or
+the next, waits for it instead of paying for another one. It is deleted from the store when all its answers
+were delivered, when it failed, or when the provider no longer knows it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ _MAX_FAILED_CHECKS = 3
 
 @dataclass(slots=True)
 class WatchedJob:
-    """A job that this call waits for. Times are those of ``clock``. ``is_resumed``: an earlier run has
-    submitted it; ``failed_checks``: in a row."""
+    """A job that this call waits for. ``is_resumed``: an earlier run has submitted it."""
 
     id: str
     texts: tuple[str, ...]
@@ -51,10 +50,9 @@ class WatchedJob:
 
 @dataclass(slots=True)
 class BatchCall:
-    """What one call wants, and how far it has come. ``texts``: SHA-256 hex of a text to the text. ``found``
-    is called with the vectors of each job, and a job is forgotten only after it has returned. ``dims``: the
-    length that a vector must have. ``missing`` were tried and have no vector; ``waiting`` have a job that
-    goes on, or get one at the next call.
+    """What one call wants, and how far it has come. ``texts``: by SHA-256 hex. ``found`` is called with the
+    vectors of each job, which is forgotten only then. ``dims``: the length that a vector must have.
+    ``missing`` were tried and have no vector; ``waiting`` have a job that goes on, or get one later.
     """
 
     texts: Mapping[str, str]
@@ -74,12 +72,8 @@ class BatchCall:
 
 
 class BatchJobs:
-    """The batch jobs of one provider, endpoint and model. One thread at a time calls ``run``; the rest may be
-    read meanwhile.
-
-    ``provider_key`` names the vector space and thereby the stored jobs; ``agent`` is stored with a job at the
-    provider.
-    """
+    """The batch jobs of one provider, endpoint and model; one thread at a time calls ``run``.
+    ``provider_key`` names the stored jobs; ``agent`` is stored with a job at the provider."""
 
     def __init__(
         self,
@@ -92,8 +86,8 @@ class BatchJobs:
         meter: Meter,
         timing: Timing = TIMING,
     ) -> None:
-        self._service, self._agent = service, agent
-        self._records, self._settings, self._key, self._meter = records, settings, provider_key, meter
+        self._service, self._agent, self._records = service, agent, records
+        self._settings, self._key, self._meter = settings, provider_key, meter
         self._timing, self._clock = timing, timing.clock
         self._pause_s = settings.poll_interval_ms / 1000
         #: Answers of finished jobs that were not delivered yet, and when a job was checked last, by job id.
@@ -200,9 +194,9 @@ class BatchJobs:
         """Take up the stored jobs that work on texts of this call."""
         claimed = set(call.vectors)
         for job in () if self.disabled else self._stored():
-            wanted = [key for key in job.texts if key in call.texts and key not in claimed]
+            wanted = (call.texts.keys() & job.texts) - claimed
             if wanted:
-                claimed.update(wanted)
+                claimed |= wanted
                 next_check = self._checked.get(job.id, -math.inf) + self._pause_s
                 call.active.append(self._watched(job.id, job.texts, next_check, is_resumed=True))
 
@@ -211,8 +205,7 @@ class BatchJobs:
         return WatchedJob(id, texts, next_check, deadline, is_resumed)
 
     def _check(self, call: BatchCall, job: WatchedJob) -> None:
-        """Ask for the state of a job; when it has ended, fetch its answers and deliver those that are
-        wanted."""
+        """Ask for the state of a job; when it has ended, fetch and deliver its answers."""
         try:
             state = self._service.state(job.id, call.cancel)
             answers = self._service.fetch(state, job.texts, call.dims, call.cancel) if state.end else None
@@ -245,18 +238,16 @@ class BatchJobs:
     def _ended(self, call: BatchCall, job: WatchedJob, state: JobState, answers: Answers) -> None:
         call.active.remove(job)
         without = [key for key in job.texts if key not in answers.vectors]
-        if call.dims is None:
-            call.dims = next((len(v) for v in answers.vectors.values() if v is not None), None)
-            self.dims = self.dims or call.dims
+        call.dims = answers.dims
+        self.dims = self.dims or call.dims
         self._fetched[job.id] = answers
         self._deliver(call)
-        if not without and state.end == "done":
-            self.failures = 0
-            return
+        what = "failed" if state.word == "failed" else f"ended as {state.word}"
         if state.end == "done":
+            if not without:
+                self.failures = 0
+                return
             what = f"missing {len(without):,} embedding responses"
-        else:
-            what = "failed" if state.word == "failed" else f"ended as {state.word}"
         why = f": {answers.said[0]}" if answers.said else ""
         self._failed(call, without, f"{self._service.provider} batch {job.id} {what}{why}")
 
@@ -290,8 +281,7 @@ class BatchJobs:
         self._meter(Usage(service.provider, service.model, requests, len(keys), tokens, is_estimated))
 
     def _failed(self, call: BatchCall, keys: Collection[str], why: str, *, is_final: bool = False) -> None:
-        """A job could not be submitted, or did not answer ``keys``: they go to ``missing``. ``is_final``:
-        no other job would fare better."""
+        """A job could not be submitted, or did not answer ``keys``. ``is_final``: as would any other."""
         lost = call.unanswered(keys)
         call.missing.update(dict.fromkeys(lost))
         self.failures = max(MAX_FAILURES, self.failures + 1) if is_final else self.failures + 1

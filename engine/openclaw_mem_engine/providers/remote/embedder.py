@@ -56,12 +56,11 @@ _SLICE_S = 0.1
 class RemoteEmbedder(BaseEmbedder):
     """Embeddings from one endpoint.
 
-    ``base_url`` and ``model`` default to those of the ``wire``'s provider. An empty ``api_key`` sends none;
-    the provider's own host then refuses at the first text (NotConfigured, with ``key_missing``). All tries of
-    a query together take at most ``query_timeout_s``; a try of a document request ``batch_timeout_s``.
-    ``concurrency``: requests in flight. ``meter`` is called with the usage of every answered request;
-    ``caps`` stores how many inputs the server takes.
-    Raises ConfigError for a base URL, key or header that cannot be sent.
+    ``base_url`` and ``model`` default to those of the ``wire``'s provider, whose own host wants an
+    ``api_key`` (NotConfigured at the first text, with ``key_missing``). All tries of a query together take at
+    most ``query_timeout_s``; a try of a document request ``batch_timeout_s``. ``concurrency``: requests in
+    flight. ``meter`` gets the usage of every answered request; ``caps`` stores how many inputs the server
+    takes. Raises ConfigError for a base URL, key or header that cannot be sent.
     """
 
     def __init__(
@@ -145,8 +144,8 @@ class RemoteEmbedder(BaseEmbedder):
         progress: Progress | None = None,
         keep: Keep | None = None,
     ) -> list[Vector | None]:
-        """As the protocol says; blank texts are never sent. The first failure ends what is in flight; a text
-        that is refused although it was sent alone only keeps the rest from being sent."""
+        """As the protocol says. The first failure ends what is in flight; a text that is refused although it
+        was sent alone only keeps the rest from being sent."""
         vectors: list[Vector | None] = [None] * len(texts)
         packing = Packing(texts)
         if not packing.positions:
@@ -187,10 +186,9 @@ class RemoteEmbedder(BaseEmbedder):
     ) -> Iterator[Answered]:
         """The answers to all ``batches``, as they come in.
 
-        Batches are sent by threads, and read in the calling thread, one ahead of what can run; reading an
-        answer holds the interpreter, so one thread does it faster than several. Raises the first failure,
-        once all threads have ended; a TextRefused lets the batches in flight finish (they are paid for), and
-        gives way to any other failure.
+        Batches are sent by threads, one ahead of what can run. Raises the first failure, once all threads
+        have ended; a TextRefused lets the batches in flight finish (they are paid for), and gives way to any
+        other failure.
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -226,9 +224,12 @@ class RemoteEmbedder(BaseEmbedder):
                     yield answer
                     continue
                 pending -= 1
-                if answer is not None and (failure is None or isinstance(failure, TextRefused)):
+                if answer is None:
+                    continue
+                is_one_text = isinstance(answer, TextRefused)
+                if failure is None or (isinstance(failure, TextRefused) and not is_one_text):
                     failure = answer
-                if failure is not None and not isinstance(failure, TextRefused):
+                if not is_one_text:
                     stop.set()
         finally:
             # Also when the caller is interrupted: requests in flight end within a fraction of a second.
@@ -240,8 +241,7 @@ class RemoteEmbedder(BaseEmbedder):
     def _embed(
         self, packing: Packing, start: int, end: int, cancel: CancelToken | None
     ) -> Iterator[Answered]:
-        """The answers to the requests that inputs ``start`` to ``end`` take: one, or several when the server
-        has a cap."""
+        """The answers to inputs ``start`` to ``end``: one, or several when the server has a cap."""
         most = self._caps.max_items
         if end - start > most:  # learned since this batch was cut
             for part in range(start, end, most):

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.05
 #: Seconds for connecting, and for the TLS handshake; a host that has not accepted by then will not.
 _CONNECT_S = 15.0
-#: How much of the body of a refusal is read, in bytes; a part of it is quoted in the error.
+#: How much of the body of a refusal is read, in bytes.
 _MAX_REFUSAL_BYTES = 64_000
 _FAILURES = (
     httpcore2.NetworkError,
@@ -67,8 +67,7 @@ class Reply:
 
 
 class _Exchange(threading.local):
-    """What the calling thread waits for: its cancel token, and the seconds it has, until ``end`` on the
-    monotonic clock."""
+    """The request of the calling thread; ``end`` of its ``seconds`` on the monotonic clock."""
 
     cancel: CancelToken | None = None
     seconds = math.inf
@@ -108,18 +107,13 @@ class HttpClient(httpcore2.NetworkBackend):
         max_bytes: int,
         cancel: CancelToken | None = None,
     ) -> Reply:
-        """The answer to one request. Blocks for at most ``seconds``, and ends within 0.1 s of ``cancel`` or
-        ``close`` (Cancelled).
-
-        ``max_bytes`` limits the decompressed body of a 2xx answer. Raises NoAnswer, Unreadable,
-        Cancelled.
-        """
+        """The answer to one request; ``max_bytes`` is for the decompressed body of a 2xx. Blocks for at most
+        ``seconds``, ends within 0.1 s of ``cancel`` or ``close``. Raises NoAnswer, Unreadable, Cancelled."""
         now = self._exchange
         now.cancel, now.seconds, now.end = cancel, seconds, time.monotonic() + seconds
-        with self._lock:
-            self._stop_if_closed()
-            self._in_flight += 1
+        self._count(1)
         try:
+            self._stop_if_closed()
             with self._pool.stream(
                 method,
                 _url_of(url),
@@ -137,20 +131,19 @@ class HttpClient(httpcore2.NetworkBackend):
         except _FAILURES as exc:
             raise NoAnswer(str(exc) or type(exc).__name__) from None
         finally:
-            with self._lock:
-                self._in_flight -= 1
-            self._close_if_idle()
+            self._count(-1)
 
     def close(self) -> None:
         """Ends the requests in flight (Cancelled) and closes the connections. For good."""
         self.is_closed = True
-        self._close_if_idle()
+        self._count(0)
 
-    def _close_if_idle(self) -> None:
+    def _count(self, more: int) -> None:
+        """Keeps the number of requests in flight; the last one of a closed client closes the connections."""
         with self._lock:
-            is_over = self.is_closed and not self._in_flight
-        if is_over:
-            self._pool.close()
+            self._in_flight += more
+            if self.is_closed and not self._in_flight:
+                self._pool.close()
 
     def _stop_if_closed(self) -> None:
         if self.is_closed:
@@ -158,16 +151,8 @@ class HttpClient(httpcore2.NetworkBackend):
 
     # -- the network backend ---------------------------------------------------------------------------
 
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.NetworkStream:
-        connect = httpcore2.SyncBackend().connect_tcp
-        return self.opened(lambda: connect(host, port, timeout, local_address, socket_options))
+    def connect_tcp(self, *args: Any, **options: Any) -> httpcore2.NetworkStream:
+        return self.opened(partial(httpcore2.SyncBackend().connect_tcp, *args, **options))
 
     def slice_s(self) -> float:
         """Seconds until the next check. Raises what ends the exchange of this thread."""
@@ -230,10 +215,8 @@ class _Stream(httpcore2.NetworkStream):
             except OSError as exc:
                 raise httpcore2.WriteError(str(exc)) from None
 
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore2.NetworkStream:
-        return self._client.opened(lambda: self._inner.start_tls(ssl_context, server_hostname, timeout))
+    def start_tls(self, *args: Any, **options: Any) -> httpcore2.NetworkStream:
+        return self._client.opened(partial(self._inner.start_tls, *args, **options))
 
 
 def _body(parts: Iterable[bytes], max_bytes: int, *, is_cut: bool) -> bytes:

@@ -1,8 +1,6 @@
-"""Requests to one endpoint: one client under one retry layer.
+"""Requests to one endpoint: one client under one layer for retries, waiting and time limits.
 
-Retries, waiting and time limits are all here, so that they are visible, bounded and can be cancelled. No API
-key or header value ever gets into a message: errors are built from our own words, and what a server says is
-redacted before it is quoted.
+No API key or header value gets into a message: what a server says is redacted before it is quoted.
 """
 
 from __future__ import annotations
@@ -38,8 +36,7 @@ if TYPE_CHECKING:
 #: No answer is read further than this, in bytes after decompression.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
-#: Seconds before the first retry; they double with every further one up to the cap, plus up to ``_JITTER`` of
-#: themselves so that many clients do not retry at the same time.
+#: Seconds before the first retry; they double with every further one up to the cap, plus up to ``_JITTER``.
 _BASE_S = 0.5
 RETRY_CAP_S = 8.0
 _JITTER = 0.2
@@ -49,8 +46,12 @@ _RETRY_STATUSES = frozenset({408, 425, 429})
 _HOPELESS_STATUSES = frozenset({501, 505})
 #: Seconds between two checks of the cancel token while waiting.
 _SLICE_S = 0.1
-#: The values of these are no secrets, and their words are needed in messages.
-_PLAIN_HEADERS = frozenset({"accept", "content-type", "user-agent"})
+#: Sent unless others are given. Their values are no secrets: messages need their words.
+_PLAIN_HEADERS = {
+    "User-Agent": "openclaw-mem",
+    "Accept": "application/json",
+    "Content-Type": "application/json",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +79,8 @@ TIMING = Timing()
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """A server's own Retry-After counts when it is longer than ours; one beyond ``max_hint_s`` seconds ends
-    the tries. ``max_silent_retries`` limits the retries without an answer, since the server may have acted on
-    such a request."""
+    """``max_hint_s``: a server that asks to wait for more seconds ends the tries. ``max_silent_retries``
+    limits the retries without an answer, since the server may have acted on such a request."""
 
     max_retries: int = 5
     max_hint_s: float = 60.0
@@ -100,17 +100,14 @@ def is_worth_retrying(status: int) -> bool:
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds that a server asks to wait, or None.
-
-    Reads ``retry-after-ms`` (milliseconds) and ``retry-after`` (seconds or an HTTP date, RFC 9110, 10.2.3).
-    ``headers`` must find lower-case names; ``now`` is in seconds since 1970.
-    """
+    """Seconds that a server asks to wait, or None: ``retry-after-ms``, or ``retry-after`` (seconds or a date,
+    RFC 9110, 10.2.3). ``headers`` have lower-case names; ``now`` is in seconds since 1970."""
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) * scale
         except ValueError:
             continue
-        if 0 <= seconds < float("inf"):
+        if 0 <= seconds < math.inf:
             return seconds
     try:
         return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now)
@@ -120,8 +117,7 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """Why one try failed. ``hint_s``: seconds that the server asks to wait. ``is_wrong_key``: whatever the
-    status is, the key is the reason."""
+    """Why one try failed. ``hint_s``: seconds to wait. ``is_wrong_key``: whatever the status is."""
 
     status: int | None
     said: str
@@ -135,8 +131,7 @@ class Transport:
     together when the server is asked too often.
 
     An empty ``base_url`` is that of the ``wire``; user name and password in it become a Basic authorization.
-    An empty ``api_key`` sends none. ``headers`` go with every request, and replace ours.
-    Raises ConfigError for a base URL, key or header that cannot be sent.
+    ``headers`` replace ours. Raises ConfigError for a base URL, key or header that cannot be sent.
     """
 
     def __init__(
@@ -165,18 +160,12 @@ class Transport:
         if api_key:
             ours[wire.key_header] = wire.key_value(api_key)
         given = merged(ours, own)
-        plain_headers = {
-            "User-Agent": "openclaw-mem",
-            "Accept": "application/json",
-            "Content-Type": "application/json",
-        }
-        # gzip is the one coding that every server has; httpx2 would offer more.
-        self._headers = merged(plain_headers, given, {"Accept-Encoding": "gzip"})
+        self._headers = merged(_PLAIN_HEADERS, given, {"Accept-Encoding": "gzip"})
         #: Whether requests carry what a server may take as a key.
         self.has_key = bool(api_key) or any(
             name.lower() in ("authorization", wire.key_header.lower()) for name in own
         )
-        values = [value for name, value in given.items() if name.lower() not in _PLAIN_HEADERS]
+        values = [value for name, value in given.items() if name.title() not in _PLAIN_HEADERS]
         self._quoting = Quoting(keys, values)
         self._shut_until = -math.inf  # the account is over its rate limit until then, on the clock
         self._connection: HttpClient | None = None
@@ -200,10 +189,8 @@ class Transport:
         """The body of a 2xx answer, tried for as ``policy`` allows until ``deadline`` (on the clock).
 
         ``path`` is below the base URL, or a whole address on the same host. ``timeout_s`` holds for every
-        try as a whole; ``what`` names the request in errors. Ends within 0.2 s of a cancel or ``close``,
-        whatever the server does, and within the time of a try even when the answer comes in drips.
-        Raises RequestFailed (with the server's hint), BadAnswer for an answer of more than
-        ``max_bytes`` or an address elsewhere, Cancelled.
+        try as a whole; ``what`` names the request in errors. Ends within 0.2 s of a cancel or ``close``.
+        Raises RequestFailed, BadAnswer (more than ``max_bytes``, an address elsewhere), Cancelled.
         """
         clock = self._timing.clock
         url = self._url(path, what)
@@ -264,8 +251,7 @@ class Transport:
         return path
 
     def _pass_gate(self, what: str, policy: RetryPolicy, deadline: float, cancel: CancelToken | None) -> None:
-        """Waits as long as the server asked another request to; refuses when ``policy`` would not wait so
-        long."""
+        """Waits as long as the server asked another request to, unless ``policy`` would not."""
         while (left := self._shut_until - self._timing.clock()) > 0:
             longest = max(policy.max_hint_s, RETRY_CAP_S * (1 + _JITTER))
             if left > longest or self._timing.clock() + left >= deadline:
@@ -285,12 +271,11 @@ class Transport:
         if 200 <= reply.status < 300:
             return reply.body
         said, codes = error_of_body(reply.body.decode("utf-8", "replace"))
-        # An account without credit answers 429 as well, and stays without credit.
-        out_of_credit = "insufficient_quota" in codes
         return _Refusal(
             reply.status,
             self.quote(said),
-            worth_retrying=is_worth_retrying(reply.status) and not out_of_credit,
+            # An account without credit answers 429 as well, and stays without credit.
+            worth_retrying=is_worth_retrying(reply.status) and "insufficient_quota" not in codes,
             hint_s=retry_after_s(reply.headers, self._timing.now()),
             is_wrong_key="API_KEY_INVALID" in codes,  # Gemini's 400 for what others call 401
         )
