@@ -241,12 +241,12 @@ def test_a_part_has_at_least_one_text_and_at_most_fifty_thousand(
 
 
 def test_progress_reaches_the_end(records: ProviderRecords) -> None:
-    told: list[tuple[int, int, str]] = []
+    steps: list[tuple[int, int, str]] = []
     with running_batch_server() as server:
         world = World(server, records)
-        world.embedder.embed_documents(TEXTS, None, lambda *step: told.append(step))
-    assert told[-1][:2] == (40, 40)
-    assert "batch jobs at openai" in told[0][2]
+        world.embedder.embed_documents(TEXTS, None, lambda *step: steps.append(step))
+    assert steps[-1][:2] == (40, 40)
+    assert "batch jobs at openai" in steps[0][2]
 
 
 # -- faults --------------------------------------------------------------------------------------------
