@@ -168,10 +168,8 @@ class StateDatabase:
     def _go_on_in_memory(self, error: Exception, path: Path) -> None:
         """Use memory for the rest of the run, with a note and all rows that can still be read."""
         schema = self._schema
-        text = (
-            f"{explained(error, path, schema).text} Until then, {schema.remembered} are kept in memory only."
-        )
-        self.note = Note(schema.code, text, schema.level)
+        until_then = f"Until then, {schema.remembered} are kept in memory only."
+        self.note = Note(schema.code, f"{explained(error, path, schema).text} {until_then}", schema.level)
         self._path, self._tidied, self.identity = None, "", None
         file, memory = self._connection, self._migrated(apsw.Connection(":memory:"))
         self._connection = memory
@@ -194,26 +192,25 @@ class StateDatabase:
                     path.chmod(0o600)
         until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
         while True:
-            connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
             try:
-                connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-                connection.pragma("synchronous", "normal")
-                connection.pragma("query_only", self._read_only)
-                if version_of(connection, self._schema) < self._schema.version:
-                    if self._read_only:
-                        connection.close()
-                        return self._migrated(apsw.Connection(":memory:"))
-                    connection.pragma("journal_mode", "wal")
-                    self._migrated(connection)
-            except BaseException as error:
-                with suppress(apsw.Error):
-                    connection.close()
+                return self._connected(path)
+            except apsw.BusyError:
                 # While a new file becomes WAL, SQLite refuses a second process at once, without waiting.
-                if isinstance(error, apsw.BusyError) and time.monotonic() < until:
-                    time.sleep(_POLL_S)
-                    continue
-                raise
-            return connection
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(_POLL_S)
+
+    def _connected(self, path: Path) -> apsw.Connection:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.pragma("synchronous", "normal")
+        connection.pragma("query_only", self._read_only)
+        if version_of(connection, self._schema) < self._schema.version:
+            if self._read_only:
+                return self._migrated(apsw.Connection(":memory:"))
+            connection.pragma("journal_mode", "wal")
+            self._migrated(connection)
+        return connection
 
     def _migrated(self, connection: apsw.Connection) -> apsw.Connection:
         """The connection with its tables up to date, unless another process just did that."""
@@ -259,10 +256,9 @@ def rows_of(path: Path, schema: Schema, table: str) -> int | Trouble:
             with closing(apsw.Connection(":memory:")) as fresh:
                 schema.migrate(fresh)
                 for name, columns in tables_of(fresh).items():
-                    if name not in found:
-                        raise ValueError(f"no table {name}")
-                    if found[name] != columns:
-                        raise ValueError(f"the table {name} has other columns")
+                    if found.get(name) != columns:
+                        there = f"the table {name} has other columns"
+                        raise ValueError(there if name in found else f"no table {name}")
             ((number,),) = connection.execute(f"SELECT count(*) FROM {table}")
             return int(number)
     except TROUBLE as error:

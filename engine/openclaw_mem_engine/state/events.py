@@ -91,15 +91,6 @@ class Event:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicState:
-    """The last state of a topic. ``since`` is the time of the first event after the topic was last well
-    (epoch seconds); None when it is well."""
-
-    state: str
-    since: float | None
-
-
 class EventLog:
     """The file ``path``; without a path events stay in memory. Safe to call from several threads, and several
     processes may use one file. ``clock`` gives epoch seconds. No method raises because of the file."""
@@ -161,15 +152,17 @@ class EventLog:
             ),
         )
 
-    def last_state(self, topic: str, *, well: str, agent: str = "", workspace: str = "") -> TopicState | None:
-        """The last state of a topic, where ``well`` is the state in which nothing is wrong; None when
-        nothing is known of it."""
+    def last_state(
+        self, topic: str, *, well: str, agent: str = "", workspace: str = ""
+    ) -> tuple[str | None, float | None]:
+        """The last state of a topic, and the time of the first event after the topic was last in the state
+        ``well`` (epoch seconds; None when it is in that). (None, None) when nothing is known of it."""
         found = self._file.read(
             _LAST_STATE,
             (topic, agent, visible(workspace), printable(well)),
-            lambda row: TopicState(str(row[0]), finite(row[1])),
+            lambda row: (str(row[0]), finite(row[1])),
         )
-        return found[0] if found else None
+        return found[0] if found else (None, None)
 
     def read(
         self,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
+from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.sync.report import first_few
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 QUIET_S = 600.0
 
 _WELL = "well"
+#: What an owner of the lock may have been at, and the event of its end.
+_WORK: dict[str, tuple[EventKind, str]] = {
+    "indexing": ("sync", "A sync"),
+    "rebuilding": ("rebuild", "A rebuild"),
+    "repairing": ("doctor", "A repair"),
+}
 #: Notes of a sync that was to be a rebuild and is none, since the provider does not answer in time.
 _NO_REBUILD = ("embedding-failed", "embedding-later")
 
@@ -102,19 +109,22 @@ class Journal:
             return
         parts = []
         if report.rebuilt:
-            parts.append(f"index rebuilt with {_counted(report.files, 'file')}")
+            parts.append(f"index rebuilt with {counted(report.files, 'file')}")
         elif report.changed or report.refused or report.removed:
             out = f", {len(report.left_out):,} left out" if report.left_out else ""
             parts.append(
-                f"{_counted(len(report.changed), 'file')} new or changed, {len(report.gone):,} gone{out}"
+                f"{counted(len(report.changed), 'file')} new or changed, {len(report.gone):,} gone{out}"
             )
         if made:
-            parts.append(f"{_counted(made, 'text')} embedded")
+            parts.append(f"{counted(made, 'text')} embedded")
         if failures:
             parts.append("vectors are missing")
         why = [note.text for note in report.notes if note.code == "rebuilt"]
-        left_out = "" if report.rebuilt else _left_out(report)
-        reason = " ".join(filter(None, [*why, left_out, *failures]))
+        if report.left_out and not report.rebuilt:
+            old = dict.fromkeys(report.removed, " (its old text was removed)")
+            texts = [f"{file.path}: {file.reason}{old.get(file.path, '')}" for file in report.left_out]
+            why.append(f"Left out: {first_few(texts, '; ')}.")
+        reason = " ".join([*why, *failures])
         self._add(
             "rebuild" if report.rebuilt else "sync",
             _sentence("; ".join(parts)),
@@ -134,17 +144,10 @@ class Journal:
     def killed(self, owner: Owner | None, left: bool) -> None:
         """The process ``owner`` (None: not known) was found to have been killed while it worked on the index;
         ``left``: during a rebuild. A killed process cannot write that down itself."""
-        kinds: dict[str, tuple[EventKind, str]] = {
-            "indexing": ("sync", "A sync"),
-            "rebuilding": ("rebuild", "A rebuild"),
-            "repairing": ("doctor", "A repair"),
-        }
-        if left:
-            kind, what = kinds["rebuilding"]
-        elif owner is not None and owner.what in kinds:
-            kind, what = kinds[owner.what]
-        else:
+        work = "rebuilding" if left else owner.what if owner is not None else ""
+        if work not in _WORK:
             return  # tidying up and the like: the next one does it again
+        kind, what = _WORK[work]
         who = "" if owner is None else f" of process {owner.pid} that began {_began(owner.since)}"
         kept = "the index is as it was" if left else "what it had finished is in the index"
         self._add(kind, f"{what}{who} was killed; {kept}.")
@@ -158,47 +161,21 @@ class Journal:
     def answered(self, fallback: Fallback | None, primary: str | None) -> None:
         """A search was answered: instead of its provider by a ``fallback``, or by the provider ``primary``
         itself. Only what changed is written down, once for all processes. Both None: nothing is known."""
-        if fallback is not None:
-            self._fell_back(fallback)
-        elif primary is not None:
-            self._recovered(primary)
-
-    def _fell_back(self, fallback: Fallback) -> None:
-        if not self._is_news(fallback.origin, fallback.served):
-            return
-        served = "keywords" if fallback.served == "keywords" else f"vectors of {fallback.served}"
-        self._add(
-            "fallback",
-            _sentence(f"{served} answer instead of {fallback.origin}"),
-            reason=fallback.reason,
-            topic=f"provider {fallback.origin}",
-            state=fallback.served,
-            quiet_s=math.inf,
-        )
-
-    def _recovered(self, provider: str) -> None:
-        if not self._is_news(provider, _WELL):
-            return
-        topic = f"provider {provider}"
-        last = self.log.last_state(topic, well=_WELL, **self._of)
-        if last is None or last.state == _WELL:
-            return
-        away = None if last.since is None else max(0.0, self.log.now() - last.since)
-        self._add(
-            "recovered",
-            f"{provider} answers again.",
-            seconds=away,
-            topic=topic,
-            state=_WELL,
-            quiet_s=math.inf,
-        )
-
-    def _is_news(self, provider: str, state: str) -> bool:
+        provider, state = (fallback.origin, fallback.served) if fallback is not None else (primary, _WELL)
         with self._guard:
-            if self._known_states.get(provider) == state:
-                return False
+            if provider is None or self._known_states.get(provider) == state:
+                return
             self._known_states[provider] = state
-            return True
+        news = partial(self._add, topic=f"provider {provider}", state=state, quiet_s=math.inf)
+        if fallback is not None:
+            served = "keywords" if state == "keywords" else f"vectors of {state}"
+            text = _sentence(f"{served} answer instead of {provider}")
+            news("fallback", text, reason=fallback.reason)
+            return
+        last, since = self.log.last_state(f"provider {provider}", well=_WELL, **self._of)
+        if last not in (None, _WELL):
+            away = None if since is None else max(0.0, self.log.now() - since)
+            news("recovered", f"{provider} answers again.", seconds=away)
 
     @contextmanager
     def searching(self) -> Iterator[None]:
@@ -241,7 +218,7 @@ class Journal:
         counts = {"errors": found["error"], "warnings": found["warning"], "remarks": found["info"]}
         self._add(
             "doctor",
-            f"{_counted(found['error'], 'error')}, {_counted(found['warning'], 'warning')}.",
+            f"{counted(found['error'], 'error')}, {counted(found['warning'], 'warning')}.",
             seconds=seconds,
             counts=counts | {"checks": len(report.checks)},
             reason=", ".join(codes),
@@ -261,18 +238,6 @@ def _reason(error: BaseException) -> str:
     return str(error) if isinstance(error, OpenClawMemError) else f"{type(error).__name__}: {error}"
 
 
-def _left_out(report: SyncReport) -> str:
-    """``Left out: memory/a.md: is not text (its old text was removed).``; "" for nothing."""
-    found = report.left_out
-    if not found:
-        return ""
-    texts = [
-        f"{file.path}: {file.reason}" + (" (its old text was removed)" if file.path in report.removed else "")
-        for file in found
-    ]
-    return f"Left out: {first_few(texts, '; ')}."
-
-
 def _began(since: float) -> str:
     """``on 2026-02-20 at 14:02``: of the system's clock, in its time zone."""
     try:
@@ -283,7 +248,3 @@ def _began(since: float) -> str:
 
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

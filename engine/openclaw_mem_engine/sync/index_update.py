@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.chunking import chunker_of
@@ -35,50 +35,10 @@ from openclaw_mem_engine.workspace.transcripts import MAX_LINE_BYTES, cut_at, fi
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
 
+#: Lines of transcripts that are not indexed: the code of the note, and what they are.
+_LOST_LINES = (("broken-lines", "no JSON"), ("long-lines", f"longer than {MAX_LINE_BYTES // 2**20} MB"))
 #: Refusals that stay as long as the file is the same: they are recorded, so that it is read once.
 _LASTING = ("binary", "not-utf8")
-
-
-@dataclass(slots=True)
-class PartlyRead:
-    """Transcripts that one sync has read: how many lines of each are no JSON or too long, and which were
-    cut, with the limit in bytes of text."""
-
-    broken: dict[str, int] = field(default_factory=dict)
-    too_long: dict[str, int] = field(default_factory=dict)
-    cut: dict[str, int] = field(default_factory=dict)
-
-    def read(self, path: str, source: SourceText) -> None:
-        """Take note of a transcript that was read; of others there is nothing to note."""
-        if source.broken:
-            self.broken[path] = source.broken
-        if source.too_long:
-            self.too_long[path] = source.too_long
-        if (limit := cut_at(source.hash)) is not None:
-            self.cut[path] = limit
-
-    @property
-    def skipped(self) -> list[SkippedFile]:
-        """The conversations that are searched in part."""
-        return [SkippedFile(path, first_part(limit)) for path, limit in self.cut.items()]
-
-    @property
-    def notes(self) -> list[Note]:
-        """One for each kind of loss."""
-        found = []
-        longer = f"longer than {MAX_LINE_BYTES // 2**20} MB"
-        for code, what, lines in (
-            ("broken-lines", "no JSON", self.broken),
-            ("long-lines", longer, self.too_long),
-        ):
-            if lines:
-                counts = f"{sum(lines.values()):,} in {first_few(lines)}"
-                found.append(Note(code, f"Lines of transcripts that are {what} were left out: {counts}."))
-        if self.cut:
-            part = first_part(next(iter(self.cut.values())))
-            text = f"Of long conversations {part}: {first_few(self.cut)}."
-            found.append(Note("transcripts-cut", text, "warning"))
-        return found
 
 
 @dataclass(slots=True)
@@ -95,7 +55,9 @@ class IndexUpdate:
     cancel: CancelToken | None
     report: SyncReport
     clock: Callable[[], float]
-    _partly_read: PartlyRead = field(default_factory=PartlyRead)
+    #: By code of ``_LOST_LINES`` how many lines of each transcript, and those that were cut at so many bytes.
+    _lost: dict[str, dict[str, int]] = field(default_factory=lambda: {code: {} for code, _ in _LOST_LINES})
+    _cut: dict[str, int] = field(default_factory=dict)
     #: Refused files whose old text goes.
     _emptied: list[str] = field(default_factory=list)
     _known: Mapping[str, FileState] | None = None
@@ -155,12 +117,11 @@ class IndexUpdate:
                 f"{files} to be indexed, for which a search does not wait: they are new, edited or deleted. "
                 "`openclaw-mem index` does the rest."
             )
-            self.report.notes.append(Note("files-later", text, "warning"))
+            self._note("files-later", text)
         elif written or refused or removed or changes.touched or self.store.synced_at() is None:
             # A sync that found nothing writes nothing: it need not wait for another process that does.
             self.store.finish(self.clock())
-        self.report.skipped += self._partly_read.skipped
-        self.report.notes += self._partly_read.notes
+        self._report_losses()
         counts = self.store.counts()
         self.report.files, self.report.chunks = counts.files, counts.chunks
         self.report.changed = tuple(written)
@@ -195,7 +156,7 @@ class IndexUpdate:
         ]
         if silent:
             text = f"Not in the index as on disk, though their times are; indexed anew: {first_few(silent)}."
-            self.report.notes.append(Note("silent-changes", text, "warning"))
+            self._note("silent-changes", text)
 
     def _stop_if_asked(self) -> None:
         if self.cancel is not None and self.cancel.is_set():
@@ -222,7 +183,13 @@ class IndexUpdate:
 
     def _read(self, file: MemoryFile) -> tuple[FileState, list[StoredChunk]] | None:
         try:
-            return chunks_of(self.settings, file, self._space, self.max_input_bytes, self._partly_read)
+            source = read_source(self.settings, file)
+            for (code, _), lines in zip(_LOST_LINES, (source.broken, source.too_long), strict=True):
+                if lines:
+                    self._lost[code][file.path] = lines
+            if (limit := cut_at(source.hash)) is not None:
+                self._cut[file.path] = limit
+            return chunks_of(self.settings, file, self._space, self.max_input_bytes, source)
         except NoteRefused as refusal:
             self.report.skipped.append(SkippedFile(file.path, refusal.reason, transient=refusal.transient))
             # A conversation is known to hold too much only when it was read; of a note its size tells.
@@ -237,6 +204,20 @@ class IndexUpdate:
             checked = time.time_ns()  # as the times of files, which it is compared with
             stat = file.mtime_ns, file.size, file.inode, checked
             return FileState(file.path, file.source, "", *stat, refusal.reason), []
+
+    def _report_losses(self) -> None:
+        """What of the transcripts that were read is not searched."""
+        for code, what in _LOST_LINES:
+            if lines := self._lost[code]:
+                text = f"{sum(lines.values()):,} in {first_few(lines)}"
+                self._note(code, f"Lines of transcripts that are {what} were left out: {text}.", "info")
+        if self._cut:
+            part = first_part(next(iter(self._cut.values())))
+            self._note("transcripts-cut", f"Of long conversations {part}: {first_few(self._cut)}.")
+        self.report.skipped += [SkippedFile(path, first_part(limit)) for path, limit in self._cut.items()]
+
+    def _note(self, code: str, text: str, level: Literal["info", "warning"] = "warning") -> None:
+        self.report.notes.append(Note(code, text, level))
 
     def _embed_and_write(self, batch: list[tuple[FileState, list[StoredChunk]]]) -> None:
         texts = {chunk.hash: chunk.text for _, chunks in batch for chunk in chunks}
@@ -315,13 +296,10 @@ def chunks_of(
     file: MemoryFile,
     space: Space | None,
     max_input_bytes: int | None,
-    partly: PartlyRead | None = None,
+    source: SourceText | None = None,
 ) -> tuple[FileState, list[StoredChunk]]:
-    """A file as the index would hold it. ``partly`` takes what of a transcript is not searched. Raises
-    NoteRefused."""
-    source = read_source(settings, file)
-    if partly is not None:
-        partly.read(file.path, source)
+    """A file as the index would hold it; ``source`` None reads it. Raises NoteRefused."""
+    source = source or read_source(settings, file)
     chunks = [chunk_of(file, source, span, space) for span in spans_of(settings, source, max_input_bytes)]
     # A file that changed while it was read keeps the older time, so that the next scan reads it again.
     checked = time.time_ns() if source.settled else 0

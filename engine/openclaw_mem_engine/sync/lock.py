@@ -58,8 +58,8 @@ class Owner:
         return self.host == _host() and is_running(self.pid) is False
 
 
-#: Called while waiting, with the owner (None: not known) and the seconds waited so far.
-OnWait: TypeAlias = Callable[[Owner | None, float], None]
+#: Called while waiting, with the owner (None: not known).
+OnWait: TypeAlias = Callable[[Owner | None], None]
 #: Called with the process that was killed while it worked on the index (None: not known), and whether the
 #: files of an unfinished rebuild were still there.
 Killed: TypeAlias = Callable[[Owner | None, bool], None]
@@ -105,10 +105,6 @@ class SyncLock:
         self.found_dead: Owner | None = None
 
     @property
-    def is_held(self) -> bool:
-        return self._lock is not None
-
-    @property
     def is_lost(self) -> bool:
         """Whether another process has taken the lock meanwhile, as after its file was removed by hand, or
         the lock file of a host that did not answer. Long work under the lock checks this before each write;
@@ -133,7 +129,7 @@ class SyncLock:
             if cancel is not None and cancel.is_set():
                 raise Cancelled("Waiting for another process was stopped.")
             if on_wait is not None:
-                on_wait(self.owner(), waited)
+                on_wait(self.owner())
             time.sleep(min(POLL_S, wait_s - waited))
         self.found_dead = read_owner(self.record_path)
         self._write_record()
@@ -167,8 +163,7 @@ class SyncLock:
 
     def busy(self) -> SyncBusy:
         """The error for a lock that another owner keeps."""
-        owner = self.owner()
-        who = f" ({owner.described(self._clock())})" if owner else ""
+        owner, who = self._who()
         # The death of an owner on another host cannot be noticed here.
         remote = f" If it is gone, remove {self._held_path}." if self._soft else ""
         return SyncBusy(
@@ -179,13 +174,16 @@ class SyncLock:
 
     def taken_away(self) -> SyncBusy:
         """The error for a lock that was lost (see ``is_lost``)."""
-        owner = self.owner()
-        who = f" to another process ({owner.described(self._clock())})" if owner else ""
+        owner, who = self._who(" to another process")
         return SyncBusy(
             f"The lock of the index {self.index_path} was lost{who}: its file was removed, or this host gave "
             "no answer for a while. What was finished before stays; run it again.",
             owner,
         )
+
+    def _who(self, before: str = "") -> tuple[Owner | None, str]:
+        owner = self.owner()
+        return owner, f"{before} ({owner.described(self._clock())})" if owner else ""
 
     def _try(self) -> bool:
         from filelock import FileLock, SoftFileLock, Timeout
@@ -217,16 +215,11 @@ class SyncLock:
 
 
 def read_owner(path: Path) -> Owner | None:
-    """The owner that a record names; None for a file that is missing, empty, half written or foreign."""
-    with suppress(OSError), path.open("rb") as file:
-        return parse_owner(file.read(_MOST_BYTES))
-    return None
-
-
-def parse_owner(data: bytes) -> Owner | None:
-    """The same of bytes. Texts that are not printable are refused: they may reach a terminal."""
-    with suppress(LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-        found = json.loads(data)
+    """The owner that a record names; None for a file that is missing, empty, half written or foreign. Texts
+    that are not printable are refused: they may reach a terminal."""
+    with suppress(OSError, LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        with path.open("rb") as file:
+            found = json.loads(file.read(_MOST_BYTES))
         host, what = str(found["host"]), str(found["what"])
         if all(text.isprintable() and len(text) < 300 for text in (host, what)):
             return Owner(int(found["pid"]), host, float(found["since"]), what)

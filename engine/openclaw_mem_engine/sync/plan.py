@@ -10,7 +10,7 @@ from typing import Any
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.model import MemoryFile, SkippedFile, Space, utf8
+from openclaw_mem_engine.model import MemoryFile, SkippedFile, Space, as_json, utf8
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
 from openclaw_mem_engine.stores.base import IndexStore
@@ -36,6 +36,11 @@ class PlannedSpace:
     usd: float | None
     why_not: str = ""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for ``openclaw-mem index --dry-run --json``."""
+        space = {"provider": self.space.provider, "model": self.space.model}
+        return space | as_json(self, space="", tokens="estimatedTokens") | {"whyNot": self.why_not or None}
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -50,27 +55,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for ``openclaw-mem index --dry-run --json``."""
-        return {
-            "files": self.files,
-            "removed": self.removed,
-            "chunks": self.chunks,
-            "rebuild": self.rebuild,
-            "embed": [
-                {
-                    "provider": item.space.provider,
-                    "model": item.space.model,
-                    "place": item.place,
-                    "texts": item.texts,
-                    "cached": item.cached,
-                    "estimatedTokens": item.tokens,
-                    "price": item.price,
-                    "usd": item.usd,
-                    "whyNot": item.why_not or None,
-                }
-                for item in self.spaces
-            ],
-            "skipped": [file.to_dict() for file in self.skipped],
-        }
+        return as_json(self, spaces="embed")
 
 
 def plan(

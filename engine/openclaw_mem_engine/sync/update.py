@@ -67,12 +67,11 @@ def update(
     store: IndexStore,
     embedders: Embedders,
     request: SyncRequest,
-    progress: Progress | None = None,
-    cancel: CancelToken | None = None,
-    *,
-    clock: Callable[[], float] = time.time,
-    report: SyncReport | None = None,
-) -> SyncReport:
+    progress: Progress | None,
+    cancel: CancelToken | None,
+    clock: Callable[[], float],
+    report: SyncReport,
+) -> None:
     """Make the index match the files on disk. No file is ever half written; what is done stays done.
 
     An index built with other settings (model, chunking, sources), or ``force``, is rebuilt aside and put in
@@ -81,9 +80,8 @@ def update(
     primary embedder fails, files are still indexed for keywords, the report says so, the next sync tries
     their vectors again, and the fallback makes vectors of its own space meanwhile.
 
-    ``clock`` gives epoch seconds for the time of the sync. ``report`` is filled in and returned: with one of
-    their own, callers know after an error how far it came. Raises WorkspaceError, IndexUnavailable,
-    Cancelled.
+    ``clock`` gives epoch seconds for the time of the sync. ``report`` is filled in, also before an error.
+    Raises WorkspaceError, IndexUnavailable, Cancelled.
     """
     start = time.perf_counter()
     wanted = fingerprint_of(settings, embedders.primary)
@@ -91,7 +89,6 @@ def update(
     if present is None:
         store.begin(wanted)
         present = wanted
-    report = SyncReport() if report is None else report
     if store.is_hollow():
         # Damage that took the chunks leaves rows that only a new index is rid of.
         request = replace(request, force=True)
@@ -111,7 +108,6 @@ def update(
             embedding = in_place.embedding
         work.finish(embedding, failure)
     report.seconds = time.perf_counter() - start
-    return report
 
 
 @dataclass(slots=True)
