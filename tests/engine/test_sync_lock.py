@@ -49,9 +49,12 @@ def test_only_one_has_it_and_it_comes_back(index: Path, soft: bool) -> None:
 
 
 @WAYS
-def test_another_process_is_named_with_its_age(index: Path, soft: bool) -> None:
+def test_another_process_is_named_with_its_age(
+    index: Path, soft: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with other_process(index, "rebuilding", soft=soft) as process:
-        lock = SyncLock(index, soft=soft, clock=lambda: time.time() + 100)
+        lock, now = SyncLock(index, soft=soft), time.time()
+        monkeypatch.setattr(time, "time", lambda: now + 100)
         owner = lock.owner()
         assert owner is not None
         assert (owner.pid, owner.what) == (process.pid, "rebuilding")
@@ -60,8 +63,8 @@ def test_another_process_is_named_with_its_age(index: Path, soft: bool) -> None:
             pass
         assert isinstance(raised.value, IndexLocked)
         assert raised.value.owner == owner
-        back = SyncLock(index, soft=soft, clock=lambda: time.time() - 5000)
-        assert "since 0 s" in str(back.busy()), "the clock went back"
+        monkeypatch.setattr(time, "time", lambda: now - 5000)
+        assert "since 0 s" in str(lock.busy()), "the clock went back"
 
 
 @WAYS

@@ -73,12 +73,11 @@ TROUBLE = (apsw.Error, OSError, TypeError, ValueError, Trouble)
 
 class StateDatabase:
     """Tables in the file ``path``, or in memory without one. Safe to call from several threads; several
-    processes may use one file. Reading makes no file. ``clock`` gives epoch seconds. No method raises because
-    of the file: ``note`` says why it cannot be used.
+    processes may use one file. Reading makes no file; one that was removed or replaced is opened or made
+    anew. No method raises because of the file: ``note`` says why it cannot be used.
 
-    A file that was removed or replaced is opened or made anew. ``first`` is a statement, with what is bound
-    to it, for a file that this process makes. ``tidy`` is called in the transaction of every write, with True
-    at the first one of a day. ``read_only``: nothing may be written, and the file stays as it is.
+    ``clock`` gives epoch seconds. ``first`` is a statement, with what is bound to it, for a file that this
+    process makes. ``tidy`` is called in the transaction of every write, with True at the first of a day.
     """
 
     def __init__(
@@ -105,8 +104,8 @@ class StateDatabase:
         self._connection: apsw.Connection | None = None
         self._tidied = ""
         if path is None:
-            kept = f"{schema.remembered[0].upper()}{schema.remembered[1:]} are kept in memory"
-            self.note = Note(schema.code, f"{kept}: they are forgotten when this program ends.")
+            text = f"{schema.remembered} are kept in memory: they are forgotten when this program ends."
+            self.note = Note(schema.code, f"{text[0].upper()}{text[1:]}")
 
     def close(self) -> None:
         """Close the file. May be called twice; a later call opens it again (what was in memory is gone)."""
@@ -121,8 +120,7 @@ class StateDatabase:
         return datetime.fromtimestamp(self.now()).date()
 
     def read(self, sql: str, bound: Row, decode: Callable[[Row], _Result]) -> list[_Result]:
-        """``decode`` of every row. A row that it refuses (TypeError, ValueError) was not written by us: it is
-        dropped."""
+        """``decode`` of every row; a row that it refuses (TypeError, ValueError) is dropped."""
         with self._lock:
             try:
                 connection = self._opened(create=False)
@@ -238,8 +236,7 @@ def immediate(connection: apsw.Connection) -> Iterator[None]:
 
 
 def rows_of(path: Path, schema: Schema, table: str) -> int | Trouble:
-    """Check an existing file without changing it: the number of rows of a table, or why the file cannot be
-    used."""
+    """Check an existing file without changing it: the rows of a table, or why the file cannot be used."""
     try:
         # Not SQLITE_OPEN_READONLY, which could not remove its own companions again.
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
@@ -266,8 +263,7 @@ def rows_of(path: Path, schema: Schema, table: str) -> int | Trouble:
 
 
 def version_of(connection: apsw.Connection, schema: Schema) -> int:
-    """The version of the tables, 0 when there are none yet. Raises Trouble for a newer version, and for
-    tables of another program."""
+    """The version of the tables, 0 without any. Raises Trouble for a newer one, or tables of others."""
     # One statement sees one state of the file, also while another process makes its tables.
     ((version, tables),) = connection.execute(
         "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"

@@ -106,8 +106,7 @@ class EventLog:
 
     @property
     def identity(self) -> tuple[int, int] | None:
-        """Device and inode of the file that was last read or written, None without one: another file counts
-        its events from the start."""
+        """Device and inode of the file, None without one: another file counts its events from the start."""
         return self._file.identity
 
     def now(self) -> float:
@@ -128,12 +127,9 @@ class EventLog:
         state: str = "",
         quiet_s: float = 0.0,
     ) -> None:
-        """Write an event down, now.
-
-        It is not written when the last event of the same topic, agent and workspace has the same ``state``
-        and is less than ``quiet_s`` seconds old: what fails at every keystroke is written once. That is
-        decided in one step with the writing, so two processes do not both write it.
-        """
+        """Write an event down, unless the last one of the same topic, agent and workspace has the same
+        ``state`` and is less than ``quiet_s`` seconds old: what fails at every keystroke is written once,
+        also by two processes."""
         figures = {utf8(name).decode(): _count(number) for name, number in (counts or {}).items()}
         self._file.write(
             _ADD,
@@ -204,8 +200,7 @@ def printable(text: str) -> str:
 
 
 def _event(row: Row) -> Event:
-    """A row as an event. Raises ValueError for one that was never written like this, by a damaged page or
-    by a version that knows more kinds: it is no reason to hide the others."""
+    """A row as an event. Raises ValueError for one that this version does not write."""
     number, at, kind, text, seconds, counts, reason, agent, workspace = row
     found = json.loads(counts)
     if kind not in KINDS or not isinstance(found, dict) or not math.isfinite(at):

@@ -14,7 +14,7 @@ from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, make_folder, sweep
-from openclaw_mem_engine.sync.changes import scan
+from openclaw_mem_engine.sync.changes import Comparison, scan
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.lock import Owner, SyncLock
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
@@ -136,7 +136,9 @@ class SyncCoordinator:
             store.follow(make=False)
             if store.synced_at() is None or self._will_rebuild(request) or store.is_hollow():
                 return False
-            changes, skipped = scan(self._settings, store, tails=request.tails, reading=_reading_is_work)
+            changes, skipped = scan(
+                self._settings, store, Comparison(tails=request.tails, reading=_reading_is_work)
+            )
             primary = self._embedders.primary
             filled = [*([primary] if primary else []), *beside_of(self._embedders)]
             if changes.paths or any(store.chunks_without_vector(1, space_of(each)) for each in filled):
@@ -165,8 +167,7 @@ class SyncCoordinator:
     def _join_or_begin(
         self, request: SyncRequest, progress: Progress | None, cancel: CancelToken | None
     ) -> SyncReport | tuple[_Flight, float]:
-        """The report of a sync that was joined, or a sync of our own with the seconds that it may wait for
-        another process."""
+        """The report of a sync that was joined, or one of our own and how long it may wait, seconds."""
         wait_s = request.wait_s
         while True:
             with self._guard:
@@ -181,7 +182,7 @@ class SyncCoordinator:
                 return report
 
     def _is_current(self, request: SyncRequest) -> bool:
-        return not scan(self._settings, self._store, tails=request.tails)[0].paths
+        return not scan(self._settings, self._store, Comparison(tails=request.tails))[0].paths
 
     def _will_rebuild(self, request: SyncRequest) -> bool:
         present = self._store.fingerprint()
@@ -208,18 +209,13 @@ class SyncCoordinator:
         lock = SyncLock(self._store.path, what, killed=self._events.killed)
         with lock.holding(wait_s, cancel, waiting):
             flight.began = time.monotonic()
-            try:
-                yield lock
-            except Cancelled as error:
-                if lock.is_lost:
-                    raise lock.taken_away() from error
-                raise
+            yield lock
 
     def _join(
         self, flight: _Flight, wait_s: float, progress: Progress | None, cancel: CancelToken | None
     ) -> float:
-        """Wait for the end of a sync of another thread. Returns how long that waited for another process
-        meanwhile, seconds; raises SyncBusy when it is more than ``wait_s``."""
+        """Wait for the end of a sync of another thread. Returns for how many seconds that waited for another
+        process; raises SyncBusy when it is more than ``wait_s``."""
         start = time.monotonic()
         shown: tuple[int, int, str] | None = None
         while not flight.done.wait(_POLL_S):

@@ -17,11 +17,9 @@ from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.sync.report import first_few
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.errors import IndexDamaged
-    from openclaw_mem_engine.model import Fallback, Note
+    from openclaw_mem_engine.model import Fallback
     from openclaw_mem_engine.state.events import EventKind
     from openclaw_mem_engine.stores.findings import DoctorReport
     from openclaw_mem_engine.sync.lock import Owner
@@ -42,32 +40,23 @@ _NO_REBUILD = ("embedding-failed", "embedding-later")
 
 
 class Journal:
-    """Writes for the agent and the workspace of ``settings``. Thread-safe. No method raises because of the
-    log; errors of the work that is written about pass through."""
+    """Writes for the agent and the workspace of ``settings``, into the log of the data folder; not ``kept``:
+    in memory alone. Thread-safe. No method raises because of the log; errors of the work pass through."""
 
-    def __init__(self, settings: Settings, log: EventLog) -> None:
-        self.log = log
+    def __init__(
+        self, settings: Settings, clock: Callable[[], float] = time.time, *, kept: bool = True
+    ) -> None:
+        self.log = EventLog(settings.data_dir / EVENTS_FILE if kept else None, clock)
         self._of = {"agent": settings.agent, "workspace": str(settings.workspace)}
-        self._add = partial(log.add, agent=settings.agent, workspace=str(settings.workspace))
+        self._add = partial(self.log.add, agent=settings.agent, workspace=str(settings.workspace))
         self._guard = threading.Lock()
         #: The last known state of each provider; saves reading the file at each search.
         self._known_states: dict[str, str] = {}
 
-    @classmethod
-    def of(cls, settings: Settings, clock: Callable[[], float] = time.time, *, kept: bool = True) -> Journal:
-        """A journal in the log of the data folder; not ``kept``: in memory alone."""
-        return cls(settings, EventLog(settings.data_dir / EVENTS_FILE if kept else None, clock))
-
-    @property
-    def note(self) -> Note | None:
-        """Why the log cannot be kept; None as long as it can."""
-        return self.log.note
-
     @contextmanager
     def syncing(self, report: SyncReport, will_rebuild: Callable[[], bool]) -> Iterator[None]:
         """Write down what the sync in the body did, or why it failed; nothing when there was nothing to do.
-        ``report`` is filled in by the body: after an error it says how far it came. ``will_rebuild`` is asked
-        beforehand whether the index is going to be rebuilt."""
+        The body fills in ``report``. ``will_rebuild`` is asked before it."""
         start = time.perf_counter()
         rebuild = False
         try:
@@ -142,8 +131,8 @@ class Journal:
         )
 
     def killed(self, owner: Owner | None, left: bool) -> None:
-        """The process ``owner`` (None: not known) was found to have been killed while it worked on the index;
-        ``left``: during a rebuild. A killed process cannot write that down itself."""
+        """The process ``owner`` (None: not known) was killed while it worked on the index; ``left``: during
+        a rebuild."""
         work = "rebuilding" if left else owner.what if owner is not None else ""
         if work not in _WORK:
             return  # tidying up and the like: the next one does it again
@@ -159,8 +148,8 @@ class Journal:
         )
 
     def answered(self, fallback: Fallback | None, primary: str | None) -> None:
-        """A search was answered: instead of its provider by a ``fallback``, or by the provider ``primary``
-        itself. Only what changed is written down, once for all processes. Both None: nothing is known."""
+        """A search was answered by a ``fallback``, or by the provider ``primary`` itself (both None: not
+        known). Only what changed is written down, once for all processes."""
         provider, state = (fallback.origin, fallback.served) if fallback is not None else (primary, _WELL)
         with self._guard:
             if provider is None or self._known_states.get(provider) == state:
@@ -202,14 +191,14 @@ class Journal:
         reason = _reason(error)
         self._add("search-failed", text, reason=reason, topic="search", state=reason, quiet_s=QUIET_S)
 
-    def repaired(self, done: Sequence[str], seconds: float | None = None) -> None:
+    def repaired(self, done: Sequence[str], seconds: float) -> None:
         """The doctor has repaired what ``done`` names; nothing is written down of nothing. To be called at
         once: what follows may be stopped."""
         if done:
             counts = {"mended": len(done)}
             self._add("doctor", f"Repaired: {'; '.join(done)}.", seconds=seconds, counts=counts)
 
-    def examined(self, report: DoctorReport, seconds: float | None = None) -> None:
+    def examined(self, report: DoctorReport, seconds: float) -> None:
         """The doctor has checked. Nothing is written down when there is no index: a check makes no file."""
         codes = list(dict.fromkeys(finding.code for finding in report.findings))
         if "not-there" in codes:
@@ -224,9 +213,9 @@ class Journal:
             reason=", ".join(codes),
         )
 
-    def watched(self, text: str, *, counts: Mapping[str, int] | None = None, reason: str = "") -> None:
+    def watched(self, text: str) -> None:
         """What following the files reports of itself. The syncs that it starts write their own events."""
-        self._add("watch", text, counts=counts, reason=reason)
+        self._add("watch", text)
 
     def close(self) -> None:
         """Close the log. May be called twice."""

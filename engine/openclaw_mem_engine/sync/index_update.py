@@ -25,7 +25,7 @@ from openclaw_mem_engine.model import (
 )
 from openclaw_mem_engine.providers.remote.limits import split_utf8
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore, StoredChunk
-from openclaw_mem_engine.sync.changes import Changes, listed, scan
+from openclaw_mem_engine.sync.changes import Changes, Comparison, listed, scan
 from openclaw_mem_engine.sync.embedding import Embedding
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
 from openclaw_mem_engine.workspace.opening import NoteRefused
@@ -44,15 +44,14 @@ _LASTING = ("binary", "not-utf8")
 @dataclass(slots=True)
 class IndexUpdate:
     """Makes one store match the files on disk, once. No file is ever half written, and what is done stays
-    done. ``max_input_bytes``: see ``Embedder``. ``report`` takes what is done. ``clock`` gives epoch seconds,
-    for the time of the sync."""
+    done. ``max_input_bytes``: see ``Embedder``. ``clock`` gives epoch seconds, for the time of the sync."""
 
     settings: Settings
     store: IndexStore
     embedding: Embedding
     max_input_bytes: int | None
-    progress: Progress | None
-    cancel: CancelToken | None
+    progress: Progress
+    cancel: CancelToken
     report: SyncReport
     clock: Callable[[], float]
     #: By code of ``_LOST_LINES`` how many lines of each transcript, and those that were cut at so many bytes.
@@ -83,13 +82,11 @@ class IndexUpdate:
         def reading(path: str) -> None:
             if request.verify:
                 self._stop_if_asked()
-                self._show(self.report.verified, len(known), path)
+                self.progress(self.report.verified, len(known), path)
                 self.report.verified += 1
 
-        listing = listed(self.settings)
-        changes, self.report.skipped = scan(
-            self.settings, self.store, listing, verify=request.verify, tails=request.tails, reading=reading
-        )
+        how = Comparison(request.verify, request.tails, reading=reading)
+        changes, self.report.skipped = scan(self.settings, self.store, how, listed(self.settings))
         self._note_silent_changes(changes, known)
         done, total = 0, len(changes.changed)
         written: list[str] = []
@@ -100,7 +97,7 @@ class IndexUpdate:
             done += len(batch)
             written.extend(state.path for state, _ in batch if not state.refusal)
             refused.extend(state.path for state, _ in batch if state.refusal)
-            self._show(done, total, batch[-1][0].path)
+            self.progress(done, total, batch[-1][0].path)
         removed = self._remove(changes.removed)
         self.store.touch(changes.touched)
         left = [file.path for file in changes.changed[self._taken :]]
@@ -141,10 +138,6 @@ class IndexUpdate:
     def _is_late(self) -> bool:
         return time.monotonic() >= self._until
 
-    def _show(self, done: int, total: int, label: str) -> None:
-        if self.progress is not None:
-            self.progress(done, total, label)
-
     def _note_silent_changes(self, changes: Changes, known: Mapping[str, FileState]) -> None:
         """Files whose size, time and inode are as they were, and whose content is not."""
         silent = [
@@ -159,7 +152,7 @@ class IndexUpdate:
             self._note("silent-changes", text)
 
     def _stop_if_asked(self) -> None:
-        if self.cancel is not None and self.cancel.is_set():
+        if self.cancel.is_set():
             raise Cancelled("Indexing was stopped.")
 
     def _batches(self, files: Sequence[MemoryFile]) -> Iterator[list[tuple[FileState, list[StoredChunk]]]]:
@@ -224,7 +217,7 @@ class IndexUpdate:
         label = batch[-1][0].path
         began = time.monotonic()
         vectors = self.embedding.vectors_of(texts, label) if self._space is not None else {}
-        if self.embedding.is_bounded:
+        if self.embedding.budget_s is not None:
             self._until += time.monotonic() - began
         changes = [change_of(state, chunks, vectors, self.embedding.space) for state, chunks in batch]
         self.store.apply(*changes, built_with=self._built_with)
@@ -240,10 +233,8 @@ def change_of(
 
 
 class SourceText(NamedTuple):
-    """The text of a note, or the conversation of a transcript. ``line_map[i]`` is the 1-based line of the
-    file that text line ``i`` (from 0) comes from; None: they are the same. ``broken`` counts lines of a
-    transcript that are no JSON, ``too_long`` those that are too long to be read. ``settled`` is False
-    when the file changed while it was read."""
+    """The text of a note, or the conversation of a transcript (see ``Transcript``). ``line_map`` None: the
+    lines are those of the file. ``settled`` is False when the file changed while it was read."""
 
     text: str
     hash: str

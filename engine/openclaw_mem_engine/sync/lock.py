@@ -60,8 +60,7 @@ class Owner:
 
 #: Called while waiting, with the owner (None: not known).
 OnWait: TypeAlias = Callable[[Owner | None], None]
-#: Called with the process that was killed while it worked on the index (None: not known), and whether the
-#: files of an unfinished rebuild were still there.
+#: Called with the process that was killed at work (None: not known), and whether it left a rebuild.
 Killed: TypeAlias = Callable[[Owner | None, bool], None]
 
 
@@ -77,7 +76,7 @@ class SyncLock:
     """The right to change an index. Not re-entrant; one object is used by one thread at a time.
 
     ``killed`` is called once when the lock is taken after an owner that was killed. ``soft`` uses a lock file
-    from the start, as on a file system without native locks. ``clock`` gives epoch seconds.
+    from the start, as on a file system without native locks.
     """
 
     def __init__(
@@ -87,7 +86,6 @@ class SyncLock:
         *,
         killed: Killed = lambda *_: None,
         soft: bool = False,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self.index_path = index_path
         self.path = index_path.with_name(f"{index_path.name}.lock")
@@ -96,7 +94,6 @@ class SyncLock:
         self.what = what
         self._killed = killed
         self._soft = soft
-        self._clock = clock
         self._lock: BaseFileLock | None = None
         self._pid = 0
         #: What identifies our record: another one in its path is that of another owner.
@@ -106,9 +103,8 @@ class SyncLock:
 
     @property
     def is_lost(self) -> bool:
-        """Whether another process has taken the lock meanwhile, as after its file was removed by hand, or
-        the lock file of a host that did not answer. Long work under the lock checks this before each write;
-        one stat."""
+        """Whether another process has taken the lock meanwhile, as after its file was removed by hand. Long
+        work under the lock checks this before each write; one stat."""
         return self._record is not None and _identity(self.record_path) not in (None, self._record)
 
     def owner(self) -> Owner | None:
@@ -153,11 +149,16 @@ class SyncLock:
     def holding(
         self, wait_s: float = 0.0, cancel: CancelToken | None = None, on_wait: OnWait | None = None
     ) -> Iterator[SyncLock]:
-        """``acquire`` … ``release``; raises SyncBusy when another owner keeps it."""
+        """``acquire`` … ``release``; raises SyncBusy when another owner keeps it, or has taken it from a body
+        that was stopped."""
         if not self.acquire(wait_s, cancel, on_wait):
             raise self.busy()
         try:
             yield self
+        except Cancelled as error:
+            if self.is_lost:
+                raise self.taken_away() from error
+            raise
         finally:
             self.release()
 
@@ -183,7 +184,7 @@ class SyncLock:
 
     def _who(self, before: str = "") -> tuple[Owner | None, str]:
         owner = self.owner()
-        return owner, f"{before} ({owner.described(self._clock())})" if owner else ""
+        return owner, f"{before} ({owner.described(time.time())})" if owner else ""
 
     def _try(self) -> bool:
         from filelock import FileLock, SoftFileLock, Timeout
@@ -210,7 +211,7 @@ class SyncLock:
             self.record_path.unlink(missing_ok=True)
             descriptor = os.open(self.record_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(Owner(os.getpid(), _host(), self._clock(), self.what).to_json())
+                file.write(Owner(os.getpid(), _host(), time.time(), self.what).to_json())
             self._record = _identity(self.record_path)
 
 

@@ -14,7 +14,7 @@ from openclaw_mem_engine.model import MemoryFile, SkippedFile, Space, as_json, u
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
 from openclaw_mem_engine.stores.base import IndexStore
-from openclaw_mem_engine.sync.changes import listed, scan
+from openclaw_mem_engine.sync.changes import Comparison, listed, scan
 from openclaw_mem_engine.sync.index_update import chunks_of
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncRequest
 from openclaw_mem_engine.sync.update import beside_of, fingerprint_of, needs_rebuild
@@ -79,7 +79,7 @@ def plan(
     bounded = request.files_s is not None and store.counts().files
     until = time.monotonic() + (request.files_s or 0.0) if bounded else math.inf
     listing = listed(settings)
-    changes, skipped = scan(settings, store, listing, tails=request.tails)
+    changes, skipped = scan(settings, store, Comparison(tails=request.tails), listing)
     files: list[MemoryFile] = list(changes.changed)
     if rebuild:
         files, skipped = list(listing.files), list(listing.skipped)

@@ -23,9 +23,8 @@ class SyncRequest:
 
     ``force`` rebuilds the index. ``verify`` reads every file to compare it, whatever its time and size say.
     ``tails`` also takes what was appended to transcripts, however little it is. ``wait_s`` is how long
-    another process is waited for. The rest is for a search that waits for this sync: ``budget_s`` ends
-    embedding by a provider that takes time, and nothing is rebuilt for it; after ``files_s`` no further file
-    is begun, unless there is nothing to search yet.
+    another process is waited for. For a search: ``budget_s`` limits embedding by a provider that takes time,
+    and nothing is rebuilt then; after ``files_s`` no further file is begun, unless the index is empty.
     """
 
     force: bool = False

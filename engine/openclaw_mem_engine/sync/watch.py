@@ -11,13 +11,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TypeAlias
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.sync.watch_targets import MOST_FOLDERS, Refused, WatchTargets, network_target
+from openclaw_mem_engine.sync.watch_targets import Refused, WatchTargets, network_target
 
 #: A group of changes ends after the configured quiet time, or when it has lasted this long, seconds: changes
 #: that never stop must not keep the index old.
@@ -59,7 +58,7 @@ class Watcher:
     """Watches the files of one agent's memory. Used by one thread.
 
     ``open_watch`` is the system's events; ``whole_trees`` tells whether the system watches a tree at the
-    price of one folder; ``mounts`` lists the mounted file systems, as Linux does.
+    price of one folder.
     """
 
     def __init__(
@@ -68,14 +67,10 @@ class Watcher:
         open_watch: OpenWatch = system_watch,
         *,
         whole_trees: bool = sys.platform in ("darwin", "win32"),
-        mounts: Path = Path("/proc/self/mountinfo"),
-        most_folders: int = MOST_FOLDERS,
     ) -> None:
         self._settings = settings
         self._open_watch = open_watch
         self._whole_trees = whole_trees
-        self._mounts = mounts
-        self._most_folders = most_folders
         self._quiet_s = settings.sync.debounce_ms / 1000
         self._longest_s = max(LONGEST_S, 4 * self._quiet_s)
         self._targets = WatchTargets(settings)
@@ -93,7 +88,11 @@ class Watcher:
                 yield from self._watched(stop, noted)
             except (Refused, OSError, RuntimeError) as error:
                 if not self.is_blind:
-                    noted(_polling_note(_reason(error)))
+                    text = (
+                        "Changes are noticed by looking at all files every few seconds, not by events: "
+                        f"{_reason(error)}. It is tried again later."
+                    )
+                    noted(Note("watch-polling", text, "warning"))
                     self.is_blind = True
                     yield frozenset({self._targets.root})  # what happened in between has no event
                 until = time.monotonic() + RETRY_S
@@ -165,9 +164,9 @@ class Watcher:
         """The folders to be watched alone, those with all below them, and what identifies them. Raises
         Refused."""
         self._targets = WatchTargets(self._settings)
-        if remote := network_target(self._targets, self._mounts):
+        if remote := network_target(self._targets):
             raise Refused(f"{remote[0]} is on a network file system ({remote[1]})")
-        found = self._targets.folders(whole_trees=self._whole_trees, most=self._most_folders)
+        found = self._targets.folders(whole_trees=self._whole_trees)
         return found, {folder: _identity(folder) for folder in (*found[0], *found[1])}
 
 
@@ -187,11 +186,3 @@ def _identity(folder: str) -> tuple[int, int] | None:
 def _reason(error: Exception) -> str:
     """The message of the system, without the lists that follow."""
     return str(error).split(" about [")[0].strip().rstrip(".") or type(error).__name__
-
-
-def _polling_note(reason: str) -> Note:
-    text = (
-        f"Changes are noticed by looking at all files every few seconds, not by events: {reason}. "
-        "It is tried again later."
-    )
-    return Note("watch-polling", text, "warning")

@@ -27,6 +27,8 @@ from openclaw_mem_engine.workspace.transcript_listing import TRANSCRIPT_SUFFIX
 #: The most folders that are watched one by one; the systems that need that allow some ten thousand for all
 #: programs of a user together.
 MOST_FOLDERS = 10_000
+#: The mounted file systems, as Linux lists them.
+MOUNTS = Path("/proc/self/mountinfo")
 
 #: Octal codes of spaces and the like in Linux's list of mounts.
 _ESCAPED = re.compile(r"\\(\d{3})")
@@ -84,10 +86,10 @@ class WatchTargets:
         self.exact = frozenset(exact)
         self._above = frozenset(above for path in exact for above in _ancestors(path))
 
-    def folders(self, *, whole_trees: bool, most: int) -> tuple[list[str], list[str]]:
+    def folders(self, *, whole_trees: bool) -> tuple[list[str], list[str]]:
         """The folders to be watched alone, and those with all below them: of each configured path the nearest
         folder above it that exists, and the trees. Without ``whole_trees`` their folders are watched one by
-        one, as far as they are memory by their path. Raises Refused for more than ``most`` of them."""
+        one, as far as they are memory by their path. Raises Refused when there are too many."""
         # Where trees are watched, links of the root folder belong to the system (`/tmp`, `/var`), and a watch
         # of it has an event for everything on the disk.
         paths = [path for path in sorted(self.exact) if not whole_trees or len(Path(path).parents) > 1]
@@ -106,8 +108,8 @@ class WatchTargets:
                     for entry in entries
                     if not is_ignored_folder(entry.name) and entry.is_dir(follow_symlinks=False)
                 ]
-            if len(alone) > most:
-                raise Refused(f"there are more than {most:,} folders")
+            if len(alone) > MOST_FOLDERS:
+                raise Refused(f"there are more than {MOST_FOLDERS:,} folders")
         return list(alone), []
 
     def relevant(self, paths: Iterable[str], watched: Container[str]) -> frozenset[str]:
@@ -137,14 +139,12 @@ def _in_tree(rest: str, path: str, watched: Container[str]) -> bool:
     )
 
 
-def network_target(
-    targets: WatchTargets, mounts: Path = Path("/proc/self/mountinfo")
-) -> tuple[str, str] | None:
+def network_target(targets: WatchTargets) -> tuple[str, str] | None:
     """A target on a file system whose changes need not cause events, and the type of that file
     system; None when there is none, or where the system does not tell (only Linux does)."""
     kinds: dict[str, str] = {}
     with suppress(OSError):
-        for line in mounts.read_text("utf-8", "surrogateescape").splitlines():
+        for line in MOUNTS.read_text("utf-8", "surrogateescape").splitlines():
             before, _, after = line.partition(" - ")
             fields, more = before.split(" "), after.split(" ")
             if len(fields) > 4 and more[0]:
