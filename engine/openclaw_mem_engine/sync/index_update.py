@@ -89,14 +89,12 @@ class IndexUpdate:
         changes, self.report.skipped = scan(self.settings, self.store, how, listed(self.settings))
         self._note_silent_changes(changes, known)
         done, total = 0, len(changes.changed)
-        written: list[str] = []
-        refused: list[str] = []
+        taken: list[FileState] = []
         for batch in self._batches(changes.changed):
             self.embedding.files = (done, total)
             self._embed_and_write(batch)
             done += len(batch)
-            written.extend(state.path for state, _ in batch if not state.refusal)
-            refused.extend(state.path for state, _ in batch if state.refusal)
+            taken += [state for state, _ in batch]
             self.progress(done, total, batch[-1][0].path)
         removed = self._remove(changes.removed)
         self.store.touch(changes.touched)
@@ -115,14 +113,14 @@ class IndexUpdate:
                 "`openclaw-mem index` does the rest."
             )
             self._note("files-later", text)
-        elif written or refused or removed or changes.touched or self.store.synced_at() is None:
+        elif taken or removed or changes.touched or self.store.synced_at() is None:
             # A sync that found nothing writes nothing: it need not wait for another process that does.
             self.store.finish(self.clock())
         self._report_losses()
         counts = self.store.counts()
         self.report.files, self.report.chunks = counts.files, counts.chunks
-        self.report.changed = tuple(written)
-        self.report.refused = tuple(refused)
+        self.report.changed = tuple(state.path for state in taken if not state.refusal)
+        self.report.refused = tuple(state.path for state in taken if state.refusal)
         self.report.removed = (*(state.path for state in removed), *self._emptied)
 
     def _remove(self, gone: Sequence[FileState]) -> Sequence[FileState]:
