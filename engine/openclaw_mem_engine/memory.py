@@ -75,7 +75,7 @@ class Memory:
         check_faults(faults)
         knobs = configured_knobs(settings)
         lineup = ProviderSet(settings, faults=faults, clock=clock)
-        journal = Journal.of(settings, clock, kept=not faults)
+        journal = Journal(settings, clock, kept=not faults)
         context = BackendContext(
             settings, lineup.embedders, journal, clock, lambda: lineup.notes, resident, faults
         )

@@ -19,7 +19,7 @@ def as_json(noun: Any, **renamed: str) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
+    if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     return value.to_dict() if hasattr(value, "to_dict") else value
 

@@ -28,7 +28,7 @@ def run(arguments: Namespace) -> int:
     settings = settings_of(arguments)
     from openclaw_mem_engine.sync.events import Journal
 
-    with closing(Journal.of(settings)) as journal:
+    with closing(Journal(settings)) as journal:
         report, done = _examined(settings, journal, deep=arguments.deep, fix=arguments.fix)
     if arguments.json:
         print_json({"indexPath": str(settings.index_path)} | report.to_dict() | {"fixed": done})

@@ -56,7 +56,7 @@ def run(arguments: Namespace) -> int:
 def _set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
     """Set the damaged index aside, and replace it by one that holds the embeddings which can still be read;
     how many. The log says why all of it is rebuilt."""
-    with closing(Journal.of(settings)) as journal:
+    with closing(Journal(settings)) as journal:
         lock = SyncLock(settings.index_path, "setting a damaged index aside", killed=journal.killed)
         with lock.holding():
             damaged, saved = replace_damaged(settings.index_path)

@@ -76,7 +76,7 @@ class BuiltinBackend:
         self._freshness = FreshnessTracker(settings, store, embedders)
         self._vectors = QueryVectors(store, embedders)
         self._searching: dict[int, LinkedToken] = {}
-        self.journal = journal or Journal.of(settings, clock, kept=False)
+        self.journal = journal or Journal(settings, clock, kept=False)
         self._coordinator = SyncCoordinator(
             settings, store, embedders, self.journal, clock, self._freshness.syncing
         )
@@ -84,7 +84,7 @@ class BuiltinBackend:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        unkept = self.journal.note
+        unkept = self.journal.log.note
         return (*self._more_notes(), *self.store.notes, *((unkept,) if unkept else ()))
 
     # -- keeping up -------------------------------------------------------------------------------------
