@@ -157,7 +157,7 @@ def _changes(status: Status) -> str:
 def run_files(arguments: Namespace) -> int:
     """Print the state of each file. Changes nothing, makes nothing."""
     with looking(settings_of(arguments)) as memory:
-        overview = memory.health.overview()
+        overview = memory.overview()
     rows = [row for row in overview.files if row.state != "indexed" or not arguments.changed]
     if arguments.json:
         print_json(
@@ -207,7 +207,7 @@ def run_chunks(arguments: Namespace) -> int:
 
     path = parse_location(arguments.path).path  # a line is as good as its file
     with looking(settings_of(arguments)) as memory:
-        anatomy = memory.health.anatomy(path)
+        anatomy = memory.anatomy(path)
     if arguments.json:
         print_json(anatomy.to_dict())
         return 0

@@ -4,7 +4,6 @@ them, made fit for an error message: one line, short, no secrets, no terminal co
 from __future__ import annotations
 
 import base64
-import html
 import ipaddress
 import json
 import re
@@ -160,11 +159,13 @@ def secrets_in(url: str) -> list[str]:
 
 
 def _shapes(secret: str) -> list[str]:
+    from html import escape
+
     data = secret.encode()
     shapes = [
         secret,
         quote(secret, safe=""),
-        html.escape(secret),
+        escape(secret),
         json.dumps(secret)[1:-1],
         secret[::-1],
         data.hex(),
