@@ -8,8 +8,9 @@ import subprocess
 
 import pytest
 
-from openclaw_mem_engine.cli.progress import ByteProgress, ProgressLine, duration, progress_text
+from openclaw_mem_engine.cli.progress import ByteProgress, ProgressLine, progress_text
 from openclaw_mem_engine.cli.terminal import crop, one_line
+from openclaw_mem_engine.cli.text_format import duration
 from openclaw_mem_engine.sanitize import visible
 from support.commands import ARGV, Call, World
 from support.terminals import on_a_terminal

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 from openclaw_mem_engine.cli.terminal import is_terminal, one_line
+from openclaw_mem_engine.cli.text_format import duration
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -125,13 +126,3 @@ def _joined(parts: list[str], remaining: int, rate: float, label: str) -> str:
 def _bar(done: int, total: int) -> str:
     filled = min(_BAR, _BAR * done // total) if total > 0 else 0
     return f"[{'#' * filled}{'-' * (_BAR - filled)}]"
-
-
-def duration(seconds: float) -> str:
-    """``0.4 s``, ``12 s``, ``3 min``, ``5 h``, ``12 days``"""
-    if seconds < 10:
-        return f"{max(0.0, seconds):.1f} s"
-    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (36 * 3600, 3600, "h")):
-        if seconds < limit:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds / 86400:.0f} days"

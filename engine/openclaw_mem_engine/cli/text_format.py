@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.progress import duration
 from openclaw_mem_engine.cli.terminal import one_line
 
 if TYPE_CHECKING:
@@ -22,15 +21,29 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def duration(seconds: float) -> str:
+    """``0.4 s``, ``12 s``, ``3 min``, ``5 h``, ``12 days``"""
+    if seconds < 10:
+        return f"{max(0.0, seconds):.1f} s"
+    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (36 * 3600, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds / 86400:.0f} days"
+
+
 def moment(then: float, now: float) -> str:
     """A time and how long ago that was: ``08:31:05 (2 min ago)``, with the date when it is not of the last
     day. Both are epoch seconds."""
     form = "%H:%M:%S" if 0 <= now - then < _DAY_S else "%Y-%m-%d %H:%M"
+    return f"{clock_text(then, form)} ({duration(now - then)} ago)"
+
+
+def clock_text(at: float, form: str) -> str:
+    """Epoch seconds as local time, in the form of ``strftime``."""
     try:
-        shown = time.strftime(form, time.localtime(then))
+        return time.strftime(form, time.localtime(at))
     except (OverflowError, OSError, ValueError):  # beyond what the system's calendar knows
-        shown = "an unknown time"
-    return f"{shown} ({duration(now - then)} ago)"
+        return "an unknown time"
 
 
 def retry(next_retry: float | None, now: float) -> str:
