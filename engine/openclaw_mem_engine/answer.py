@@ -73,23 +73,20 @@ class Answer:
     @property
     def hits(self) -> tuple[Hit, ...]:
         """What is returned, best first."""
-        found = []
-        for row in self.trace.returned:
-            candidate = self.pool.candidates[row.chunk_id]
-            found.append(
-                Hit(
-                    row.outcome.rank or 0,
-                    row.chunk_id,
-                    row.path,
-                    row.start_line,
-                    row.end_line,
-                    row.scores["final"],
-                    candidate.text,
-                    row.source,
-                    row.outcome.rescued,
-                )
+        return tuple(
+            Hit(
+                row.outcome.rank or 0,
+                row.chunk_id,
+                row.path,
+                row.start_line,
+                row.end_line,
+                row.scores["final"],
+                self.pool.candidates[row.chunk_id].text,
+                row.source,
+                row.outcome.rescued,
             )
-        return tuple(found)
+            for row in self.trace.returned
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:

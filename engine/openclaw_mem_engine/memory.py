@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import fields
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.answer import Answer, configured_knobs
@@ -88,9 +87,7 @@ class Memory:
     def __enter__(self) -> Memory:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def sync(

@@ -27,7 +27,7 @@ def test_every_public_name_exists(name: str) -> None:
 
 
 def test_the_package_offers_names_of_the_api() -> None:
-    for name in openclaw_mem_engine.__all__:
+    for name in declared():
         assert getattr(openclaw_mem_engine, name) is getattr(api, name)
 
 

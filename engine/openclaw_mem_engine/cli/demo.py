@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.cli.faults import banner, faults_of, in_order
-from openclaw_mem_engine.cli.opening import open_memory
+from openclaw_mem_engine.cli.opening import faults_of, open_memory
 from openclaw_mem_engine.cli.search import bring_up_to_date, show_answer
 from openclaw_mem_engine.cli.terminal import (
     indented,
@@ -109,9 +108,12 @@ def demo_settings(workspace: Path, data_dir: Path) -> Settings:
 def _run_lessons(
     settings: Settings, lessons: Sequence[SuggestedQuery], arguments: Namespace, faults: frozenset[str]
 ) -> int:
+    from openclaw_mem_engine.providers.faults import FAULTS
+
+    names = [name for name in FAULTS if name in faults]
     if not arguments.json:
-        for line in banner(faults):
-            out(marked(line))
+        for name in names:
+            out(marked(f"FAULT ON PURPOSE  {name}: {FAULTS[name]}"))
     # What goes wrong is shown on a good index: everything is in it before anything fails.
     with open_memory(settings) as healthy, stoppable() as token:
         bring_up_to_date(healthy, token)
@@ -120,24 +122,20 @@ def _run_lessons(
         if arguments.query is not None:
             answer = memory.search(arguments.query, cancel=token)
             if arguments.json:
-                print_json(answer.to_dict(explain=True) | ({"faults": in_order(faults)} if faults else {}))
+                print_json(answer.to_dict(explain=True) | ({"faults": names} if names else {}))
             else:
                 show_answer(answer, "table", explain=True)
             return 0
-        printed = []
-        for number, lesson in enumerate(lessons, 1):
-            runs = _both_runs(memory, lesson, token)
-            if arguments.json:
-                printed.append(_lesson_dict(lesson, runs))
-                continue
+        taught = ((lesson, _both_runs(memory, lesson, token)) for lesson in lessons)
+        if arguments.json:
+            found = [_lesson_dict(lesson, runs) for lesson, runs in taught]
+            print_json({"workspace": str(settings.workspace), "faults": names, "lessons": found})
+            return 0
+        for number, (lesson, runs) in enumerate(taught, 1):
             for line in _lesson_lines(f"{number} of {len(lessons)}", lesson, runs):
                 out(line)
-        if arguments.json:
-            workspace = str(settings.workspace)
-            print_json({"workspace": workspace, "faults": in_order(faults), "lessons": printed})
-        else:
-            out(f"The workspace of these lessons: {settings.workspace}")
-            out("On a terminal, `openclaw-mem demo` opens it in the workbench.")
+    out(f"The workspace of these lessons: {settings.workspace}")
+    out("On a terminal, `openclaw-mem demo` opens it in the workbench.")
     return 0
 
 
@@ -173,19 +171,12 @@ def _lesson_lines(number: str, lesson: SuggestedQuery, runs: Sequence[_Run]) -> 
 def _trouble(answer: Answer) -> Iterator[str]:
     """What a fault has done to an answer, and which fallback answered."""
     if answer.pool.fallback is not None:
-        words = fallback_words(answer.pool.fallback, answer.pool.now)
-        yield marked(f"fallback: {words}")
+        yield marked(f"fallback: {fallback_words(answer.pool.fallback, answer.pool.now)}")
     for note in answer.trace.notes:
         if note.level == "warning" and note.code != "fault":
             yield marked(f"{note.level}: {one_line(note.text)}")
 
 
 def _lesson_dict(lesson: SuggestedQuery, runs: Sequence[_Run]) -> dict[str, Any]:
-    return {
-        "query": lesson.query,
-        "title": lesson.title,
-        "lesson": lesson.lesson,
-        "runs": [
-            {"settings": list(settings), "answer": answer.to_dict(explain=True)} for settings, answer in runs
-        ],
-    }
+    found = [{"settings": list(names), "answer": answer.to_dict(explain=True)} for names, answer in runs]
+    return {"query": lesson.query, "title": lesson.title, "lesson": lesson.lesson, "runs": found}

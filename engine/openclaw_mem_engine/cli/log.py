@@ -30,7 +30,7 @@ _POLL_S = 0.3
 
 def run(arguments: Namespace) -> int:
     """Print what is in the log, oldest first; with ``--follow`` also what comes. Makes no log."""
-    kinds = kinds_of(arguments.kind)
+    kinds = _kinds_of(arguments.kind)
     limit = whole_number(arguments.limit, "--limit", 1) or _LIMIT
     since = moment_of(arguments.since, time.time()) if arguments.since is not None else None
     settings = settings_of(arguments)
@@ -47,7 +47,7 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def kinds_of(named: Sequence[str]) -> tuple[EventKind, ...]:
+def _kinds_of(named: Sequence[str]) -> tuple[EventKind, ...]:
     """The kinds that are asked for; none for all. Raises UsageError."""
     wanted = {name.strip() for part in named for name in part.split(",")}
     unknown = sorted(wanted - set(KINDS))

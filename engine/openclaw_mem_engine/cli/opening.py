@@ -62,6 +62,18 @@ def open_memory(settings: Settings, faults: frozenset[str] = frozenset()) -> Mem
     return Memory.open(settings, faults=faults)
 
 
+def faults_of(arguments: Namespace) -> frozenset[str]:
+    """The faults that ``--fault`` asks for, one an option or several with commas. Raises UsageError."""
+    if not arguments.fault:
+        return frozenset()
+    from openclaw_mem_engine.providers.faults import FAULTS, check_faults
+
+    names = [name.strip() for item in arguments.fault for name in item.split(",") if name.strip()]
+    if not names:
+        raise UsageError(f"--fault is empty: name one of {', '.join(FAULTS)}.")
+    return check_faults(names)
+
+
 @contextmanager
 def looking(settings: Settings, *, needs_workspace: bool = True) -> Iterator[Memory]:
     """A memory that is only read. One that was never indexed is opened with a temporary index, so that

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.terminal import marked, one_line, say, strong, table
-from openclaw_mem_engine.cli.text_format import count, destination, dollars
+from openclaw_mem_engine.cli.terminal import indented, marked, one_line, say, strong, table
+from openclaw_mem_engine.cli.text_format import count, destination, dollars, left_out_words
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncRequest
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def plan_lines(plan: Plan) -> list[str]:
         lines.append("No vectors: keywords alone, by choice (provider none).")
     if plan.skipped:
         lines.append(f"{count(len(plan.skipped), 'file or folder', 'files or folders')} left out:")
-        lines += [f"  {one_line(skipped.path)}: {one_line(skipped.reason)}" for skipped in plan.skipped]
+        lines += indented(map(left_out_words, plan.skipped))
     return lines
 
 

@@ -11,12 +11,14 @@ from openclaw_mem_engine.cli.opening import looking, settings_of
 from openclaw_mem_engine.cli.terminal import aligned, dim, indented, marked, one_line, show, strong
 from openclaw_mem_engine.cli.text_format import (
     byte_size,
+    clock_text,
     count,
     destination,
     dollars,
     duration,
     failing,
     fallback_words,
+    left_out_words,
     moment,
     token_count,
 )
@@ -25,12 +27,11 @@ from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from openclaw_mem_engine.health import Status
     from openclaw_mem_engine.inspection import FileRow, Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy, AnatomyState, Piece
-    from openclaw_mem_engine.model import Freshness
     from openclaw_mem_engine.providers.factory import ProviderState
 
 _NAMED = 3
@@ -58,6 +59,8 @@ def run(arguments: Namespace) -> int:
 def _status_lines(status: Status) -> list[str]:
     now = time.time()
     fresh = status.freshness
+    stale_since = fresh.stale_since if fresh.state == "stale" else None
+    since = "" if stale_since is None else f" since {moment(stale_since, now)}"
     synced = "never" if fresh.synced_at is None else f"{duration(now - fresh.synced_at)} ago"
     asked = status.requested_provider
     provider = status.provider if asked == status.provider else f"{status.provider} (configured: {asked})"
@@ -66,7 +69,7 @@ def _status_lines(status: Status) -> list[str]:
         ("agent", one_line(status.agent)),
         ("workspace", one_line(status.workspace)),
         ("index", f"{one_line(status.index_path)} ({size})"),
-        ("state", f"{_state(fresh, now)}, last brought up to date: {synced}"),
+        ("state", f"{fresh.state}{since}, last brought up to date: {synced}"),
         *([("", _changes(status))] if fresh.changed_count else []),
         ("files", f"{status.files:,}" + (f", {len(fresh.skipped):,} left out" if fresh.skipped else "")),
         ("chunks", f"{status.chunks:,}, {status.vectors:,} with a vector"),
@@ -81,21 +84,17 @@ def _status_lines(status: Status) -> list[str]:
     if status.fallback is not None:
         rows.append(("fallback", f"from {status.fallback.origin}: {one_line(status.fallback.reason)}"))
         rows.append(("", fallback_words(status.fallback, now)))
-    rows += _headed("in use", (_link(link, now) for link in [link for link in status.chain if link.in_use]))
-    rows += _headed("used today", (_spent(item) for item in _today(status, now)))
+    used = [link for link in status.chain if link.in_use]
+    today = summed(status.usage, used, since=clock_text(now, "%Y-%m-%d"))
+    for name, texts in (("in use", [_link(link, now) for link in used]), ("used today", map(_spent, today))):
+        rows += [("" if number else name, text) for number, text in enumerate(texts)]
     lines = aligned(rows)
     lines += [f"{marked(note.level)}: {one_line(note.text)}" for note in status.notes]
     if fresh.skipped:
-        lines.append("left out:")
-        lines += [f"  {one_line(skipped.path)}: {one_line(skipped.reason)}" for skipped in fresh.skipped]
+        lines += ["left out:", *indented(map(left_out_words, fresh.skipped))]
     if fresh.state in ("empty", "stale"):
         lines.append(dim("`openclaw-mem index` brings it up to date; so does the next search."))
     return lines
-
-
-def _headed(name: str, texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Rows below one name."""
-    return [("" if number else name, text) for number, text in enumerate(texts)]
 
 
 def _link(link: ProviderState, now: float) -> str:
@@ -104,13 +103,9 @@ def _link(link: ProviderState, now: float) -> str:
     if link.state == "failed":
         parts[0] = f"{parts[0]} {failing(link.since, link.next_retry, now)}".rstrip()
     parts.append(f"{link.vectors:,} of {count(link.chunks, 'passage')} with its vectors")
-    parts.append(f"text goes to {destination(link.name, link.host)}" if link.host else "")
-    return " · ".join(part for part in parts if part)
-
-
-def _today(status: Status, now: float) -> list[Spent]:
-    day = time.strftime("%Y-%m-%d", time.localtime(now))
-    return summed(status.usage, [link for link in status.chain if link.in_use], since=day)
+    if link.host:
+        parts.append(f"text goes to {destination(link.name, link.host)}")
+    return " · ".join(parts)
 
 
 def _spent(item: Spent) -> str:
@@ -118,13 +113,6 @@ def _spent(item: Spent) -> str:
     counts = f"{count(item.requests, 'request')}, {count(item.texts, 'text')}, {tokens} tokens"
     cost = "" if item.usd is None else f", {dollars(item.usd)}"
     return one_line(f"{item.provider} {item.model}: {counts}{cost}")
-
-
-def _state(fresh: Freshness, now: float) -> str:
-    """``stale since 08:31:05 (2 min ago)``; just the word where nothing tells since when."""
-    if fresh.state != "stale" or fresh.stale_since is None:
-        return fresh.state
-    return f"stale since {moment(fresh.stale_since, now)}"
 
 
 def _changes(status: Status) -> str:

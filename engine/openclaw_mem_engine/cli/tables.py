@@ -23,10 +23,12 @@ from openclaw_mem_engine.cli.terminal import (
 )
 from openclaw_mem_engine.cli.text_format import duration, fallback_words
 from openclaw_mem_engine.explain import (
+    RESCUED,
     arithmetic,
     digits_of,
     diversity,
     fenced,
+    final_score,
     inline,
     other_vectors,
     plain,
@@ -45,7 +47,6 @@ DROPPED_SHOWN = 8
 _SNIPPET_LINES = 3
 #: A sync before the search that took less is not mentioned, seconds.
 _WAITED_S = 0.05
-_RESCUED = "kept by keyword rescue"
 _INDENT = " " * 11
 #: A spreadsheet takes a cell that begins so for a formula, and runs it.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -64,8 +65,8 @@ def answer_lines(answer: Answer, columns: int, *, explain: bool = False) -> Iter
         yield from _hit(hit, answer, matches, columns)
         if explain:
             yield _INDENT + visible(arithmetic(row, answer.trace.knobs))
-            if row.diversity is not None:
-                yield _INDENT + one_line(diversity(row, answer.trace.knobs))
+            if picked := diversity(row, answer.trace.knobs):
+                yield _INDENT + one_line(picked)
             if beside := other_vectors(row, answer.trace):
                 yield _INDENT + dim(one_line(beside))
         yield ""
@@ -91,9 +92,8 @@ def hit_lines(answer: Answer, columns: int, limit: int) -> Iterator[str]:
     digits = digits_of(answer.trace.knobs)
     matches = Matches.of(answer.pool)
     for hit in answer.hits[:limit]:
-        head = f"{hit.rank:>3}  {hit.score:.{digits}f}  {_location(hit)}"
-        head += f"  [{_RESCUED}]" if hit.rescued else ""
-        yield head
+        rescued = f"  [{RESCUED}]" if hit.rescued else ""
+        yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {_location(hit)}{rescued}"
         line = (best_lines(matches, hit.text, 2) or [""])[-1]
         yield _INDENT + dim(crop(one_line(line), columns - len(_INDENT)))
     if not answer.hits:
@@ -102,14 +102,14 @@ def hit_lines(answer: Answer, columns: int, limit: int) -> Iterator[str]:
 
 def _dropped_lines(answer: Answer) -> Iterator[str]:
     """What was nearest to being returned, with stage and reason; the rest as a number."""
-    dropped, digits = answer.trace.dropped, digits_of(answer.trace.knobs)
+    dropped = answer.trace.dropped
     if not dropped:
         return
     yield strong(f"not returned ({len(dropped):,})")
     rows = []
     for row in dropped[:DROPPED_SHOWN]:
-        score = "" if row.final is None else f"{row.final:.{digits}f}"
-        rows.append((score, _location(row), row.outcome.stage or "", one_line(row.outcome.reason or "")))
+        score, reason = final_score(row, answer.trace.knobs), one_line(row.outcome.reason or "")
+        rows.append((score, _location(row), row.outcome.stage or "", reason))
     yield from indented(aligned(rows))
     if len(dropped) > DROPPED_SHOWN:
         yield dim(f"  {len(dropped) - DROPPED_SHOWN:,} more; --json --explain lists them all")
@@ -168,7 +168,7 @@ def _profile(answer: Answer) -> str:
 def _hit(hit: Hit, answer: Answer, matches: Matches, columns: int) -> Iterator[str]:
     digits = digits_of(answer.trace.knobs)
     location = strong(_location(hit))
-    mark = f"  {marked(f'[{_RESCUED}]')}" if hit.rescued else ""
+    mark = f"  {marked(f'[{RESCUED}]')}" if hit.rescued else ""
     yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {location}{mark}"
     room = columns - len(_INDENT)
     for raw in best_lines(matches, hit.to_dict()["snippet"], _SNIPPET_LINES):
@@ -214,22 +214,13 @@ def csv_text(answer: Answer) -> str:
     writer = csv.writer(made, lineterminator="\n")
     writer.writerow(_CSV_COLUMNS)
     for hit in answer.hits:
-        writer.writerow(
-            (
-                hit.rank,
-                f"{hit.score:.6f}",
-                guarded(hit.path),
-                hit.start_line,
-                hit.end_line,
-                hit.source,
-                "yes" if hit.rescued else "no",
-                guarded(hit.to_dict()["snippet"]),
-            )
-        )
+        lines, rescued = (hit.start_line, hit.end_line), "yes" if hit.rescued else "no"
+        start = (hit.rank, f"{hit.score:.6f}", _guarded(hit.path), *lines)
+        writer.writerow((*start, hit.source, rescued, _guarded(hit.to_dict()["snippet"])))
     return made.getvalue()
 
 
-def guarded(text: str) -> str:
+def _guarded(text: str) -> str:
     """A text as a cell that no spreadsheet takes for a formula and no terminal for a command."""
     text = visible(text)
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
@@ -237,8 +228,7 @@ def guarded(text: str) -> str:
 
 def files_text(answer: Answer) -> str:
     """Each path once, best first, one on each line: for ``xargs -d '\\n'`` and editors."""
-    paths = dict.fromkeys(hit.path for hit in answer.hits)
-    return "".join(f"{visible(path)}\n" for path in paths)
+    return "".join(f"{visible(path)}\n" for path in dict.fromkeys(hit.path for hit in answer.hits))
 
 
 def markdown_text(answer: Answer) -> str:
@@ -246,9 +236,8 @@ def markdown_text(answer: Answer) -> str:
     digits = digits_of(answer.trace.knobs)
     lines = [f"# {inline(visible(answer.trace.query))}", *_fallback_lines(answer)]
     for hit in answer.hits:
-        where = inline(visible(f"{hit.path}:{hit.start_line}-{hit.end_line}"))
-        rescued = " (kept by keyword rescue)" if hit.rescued else ""
-        lines += ["", f"## {hit.rank}. {where} · {hit.score:.{digits}f}{rescued}", ""]
+        rescued = f" ({RESCUED})" if hit.rescued else ""
+        lines += ["", f"## {hit.rank}. {inline(_location(hit))} · {hit.score:.{digits}f}{rescued}", ""]
         lines += fenced(visible(hit.to_dict()["snippet"]))
     return "\n".join(lines) + "\n"
 
@@ -260,10 +249,7 @@ def explained_markdown(answer: Answer) -> str:
 
 
 def _fallback_lines(answer: Answer) -> list[str]:
-    if answer.pool.fallback is None:
+    if (fallback := answer.pool.fallback) is None:
         return []
-    fallback = answer.pool.fallback
-    return [
-        "",
-        f"> fallback: {plain(visible(f'{fallback_words(fallback, answer.pool.now)}: {fallback.reason}'))}",
-    ]
+    words = f"{fallback_words(fallback, answer.pool.now)}: {fallback.reason}"
+    return ["", f"> fallback: {plain(visible(words))}"]

@@ -82,22 +82,18 @@ def token_count(tokens: int, *, estimated: bool) -> str:
     return f"about {tokens:,}" if estimated else f"{tokens:,}"
 
 
-def left_out_words(skipped: SkippedFile, report: SyncReport) -> str:
+def left_out_words(skipped: SkippedFile, report: SyncReport | None = None) -> str:
     """``memory/a.md: is not text (its old text was removed)``"""
-    removed = " (its old text was removed)" if skipped.path in report.removed else ""
+    removed = " (its old text was removed)" if report and skipped.path in report.removed else ""
     return one_line(f"{skipped.path}: {skipped.reason}{removed}")
 
 
 def byte_size(size: float) -> str:
     """``329 MB``, ``4.2 MB``, ``12 kB``"""
-    for limit, unit, form in (
-        (1e10, "GB", ".0f"),
-        (1e9, "GB", ".2f"),
-        (1e7, "MB", ".0f"),
-        (1e6, "MB", ".1f"),
-    ):
-        if size >= limit:
-            return f"{size / (1e9 if unit == 'GB' else 1e6):{form}} {unit}"
+    for unit, scale in (("GB", 1e9), ("MB", 1e6)):
+        if size >= scale:
+            digits = 0 if size >= 10 * scale else 2 if unit == "GB" else 1
+            return f"{size / scale:.{digits}f} {unit}"
     return f"{size / 1e3:.0f} kB" if size >= 1e3 else f"{size:.0f} bytes"
 
 
