@@ -120,10 +120,9 @@ class Memory:
 
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: follow it without them.")
-        plain: FollowSync = lambda _trigger, progress: self.sync(progress=progress, cancel=stop)  # noqa: E731
-        Follower(self.settings, on_event, stop, sync or plain, self.freshness, self._journal.watched).run(
-            at_start=at_start
-        )
+        sync = sync or (lambda _trigger, progress: self.sync(progress=progress, cancel=stop))
+        follower = Follower(self.settings, on_event, stop, sync, self.freshness, self._journal.watched)
+        follower.run(at_start=at_start)
 
     @property
     def capabilities(self) -> Capabilities:

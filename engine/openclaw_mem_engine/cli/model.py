@@ -17,8 +17,8 @@ from openclaw_mem_engine.errors import ConfigError, UsageError
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
 
-#: Licences of models that we propose ourselves.
-_LICENCES = {"hf:ggml-org/embeddinggemma": "Gemma terms of use, https://ai.google.dev/gemma/terms"}
+#: The licence of the models that we propose ourselves.
+_PROPOSED, _LICENCE = "hf:ggml-org/embeddinggemma", "Gemma terms of use, https://ai.google.dev/gemma/terms"
 
 
 class ModelFile(NamedTuple):
@@ -91,10 +91,6 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def _licence(model: str) -> str:
-    return next((text for start, text in _LICENCES.items() if model.startswith(start)), "")
-
-
 def _status(settings: Settings, file: ModelFile, *, as_json: bool) -> int:
     from importlib.util import find_spec
 
@@ -120,7 +116,7 @@ def _status(settings: Settings, file: ModelFile, *, as_json: bool) -> int:
         ("model", one_line(file.model)),
         ("file", f"{one_line(str(file.path))} ({presence})"),
         *([("download from", one_line(file.url))] if file.url else []),
-        *([("licence", licence)] if (licence := _licence(file.model)) else []),
+        *([("licence", _LICENCE)] if file.model.startswith(_PROPOSED) else []),
         ("llama.cpp", "installed" if installed else f"not installed; run: {INSTALL} (takes minutes)"),
         ("provider", "local, so this model is used" if used else f"{settings.provider.chosen}, not local"),
     ]
@@ -148,8 +144,8 @@ def _download(file: ModelFile, base_url: str, *, yes: bool, as_json: bool) -> in
     from openclaw_mem_engine.providers.local.download import download
 
     say(f"{file.url} → {file.path}")
-    if licence := _licence(file.model):
-        say(f"licence: {licence}")
+    if file.model.startswith(_PROPOSED):
+        say(f"licence: {_LICENCE}")
     with stoppable() as token, ByteProgress() as progress:
 
         def confirm(size: int) -> bool:

@@ -87,13 +87,9 @@ def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
 
 
 def _address(link: ProviderState, links: Sequence[ProviderState]) -> str:
-    """The name of a provider for ``Memory.probe``, which takes the first one in use with a role or a name."""
-    roles = ("primary", "fallback", "also")
-    asked = sorted(links, key=lambda other: roles.index(other.role) if other.role in roles else 0)
-    for name in (link.role, link.name):
-        if next(other for other in asked if name in (other.role, other.name)) is link:
-            return name
-    return f"{link.name}:{link.model}"
+    """The name of a provider for ``Memory.probe``, which takes the first one in use with a role."""
+    first = next(other for other in links if other.role == link.role)
+    return link.role if first is link else f"{link.name}:{link.model}"
 
 
 def _lines(

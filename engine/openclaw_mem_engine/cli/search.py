@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from argparse import Namespace
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
@@ -131,12 +132,10 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
                 # Nothing to answer from yet: wait for it.
                 report = memory.sync(request, progress, token)
     except (WorkspaceError, IndexUnavailable) as error:
-        if not memory.paths():
-            raise
-        if _matches_disk(memory):
-            return None  # another process writes, but nothing was to be written
-        say(f"{error} The answer comes from the index as it was.")
-        return error
+        with suppress(WorkspaceError):
+            if memory.paths() and memory.freshness().state in ("fresh", "partial"):
+                return None  # another process writes, but nothing was to be written
+        return _answered_as_it_was(memory, error)
     if report.changed or report.refused or report.removed:
         gone = f" and {len(report.gone):,} gone" if report.gone else ""
         left_out = f", {len(report.left_out):,} left out" if report.left_out else ""
@@ -152,18 +151,16 @@ def look_only(memory: Memory) -> OpenClawMemError | None:
     try:
         memory.freshness()
     except WorkspaceError as error:
-        if not memory.paths():
-            raise
-        say(f"{error} The answer comes from the index as it was.")
-        return error
+        return _answered_as_it_was(memory, error)
     return None
 
 
-def _matches_disk(memory: Memory) -> bool:
-    try:
-        return memory.freshness().state in ("fresh", "partial")
-    except WorkspaceError:
-        return False
+def _answered_as_it_was(memory: Memory, error: OpenClawMemError) -> OpenClawMemError:
+    """Print the error when there is an index to answer from, otherwise raise it."""
+    if not memory.paths():
+        raise error
+    say(f"{error} The answer comes from the index as it was.")
+    return error
 
 
 def outdated(answer: Answer, failure: OpenClawMemError) -> Answer:

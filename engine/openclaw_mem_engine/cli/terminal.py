@@ -140,13 +140,9 @@ def flush_out() -> None:
 
 def out_bytes(data: bytes) -> None:
     """Exactly these bytes on stdout."""
-    raw = getattr(sys.stdout, "buffer", None)
-    if raw is None:  # a replacement that takes text only
-        sys.stdout.write(data.decode("utf-8", "replace"))
-        return
     with _writing():
         sys.stdout.flush()
-        raw.write(data)
+        sys.stdout.buffer.write(data)
 
 
 def _emphasised(code: str, text: str) -> str:

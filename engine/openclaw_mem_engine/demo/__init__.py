@@ -7,17 +7,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from openclaw_mem_engine.demo.workspace import ANCHOR, DATA, shift_dates, write_demo
-
-__all__ = [
-    "ANCHOR",
-    "DemoQueries",
-    "Grade",
-    "JudgedQuery",
-    "SuggestedQuery",
-    "load_queries",
-    "write_demo",
-]
+from openclaw_mem_engine.demo.workspace import ANCHOR as ANCHOR
+from openclaw_mem_engine.demo.workspace import DATA, shift_dates
+from openclaw_mem_engine.demo.workspace import write_demo as write_demo
 
 
 @dataclass(frozen=True, slots=True)

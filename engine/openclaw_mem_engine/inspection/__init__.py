@@ -86,19 +86,18 @@ def overview(
     """The index compared with a scan of the disk: ``changes`` since the last sync, and the ``skipped`` files.
     Raises IndexUnavailable."""
     present, wanted = store.fingerprint(), fingerprint_of(settings, primary)
-    other = present is not None and needs_rebuild(present, wanted)
-    total = store.bytes_on_disk()
+    rebuilt = present is not None and needs_rebuild(present, wanted)
     whole = store.path.stat().st_size if store.path.exists() else 0
     return Overview(
         store.path,
         whole,
-        max(0, total - whole),
+        max(0, store.bytes_on_disk() - whole),
         store.counts(),
         store.caps,
         tuple(store.spaces()),
         present,
         wanted,
-        tuple(present.differences(wanted)) if present is not None and other else (),
+        tuple(present.differences(wanted)) if present is not None and rebuilt else (),
         freshness,
         tuple(_grown(settings, row) for row in _rows(store, changes, skipped)),
     )
