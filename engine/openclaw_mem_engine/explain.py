@@ -1,7 +1,4 @@
-"""A trace in words: the arithmetic of one row, the text of one stage, and a whole answer as Markdown.
-
-Command line, export and workbench take their sentences from here, so that one score is explained in one way.
-"""
+"""A trace in words, for command line, export and workbench: a row, a stage, a whole answer as Markdown."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
 
 #: Dropped rows that a report lists; the rest is counted.
 DROPPED_LISTED = 20
-#: A hit that a list alone has kept below the limit of the score.
+#: Of a hit whose score is below the limit.
 RESCUED = "kept by keyword rescue"
 
 

@@ -1,9 +1,8 @@
 """Masks secrets in text that leaves the program: error messages, logs, anything sent to a remote service.
 
-The 17 shapes are those that OpenClaw masks in transcripts, so both programs hide the same things. Every
-pattern is built so that matching stays linear in the length of the text: no two neighbouring repeats can
-share a character, and private-key blocks, which would need a lazy scan from every BEGIN line, are found by
-pairing marker lines.
+The 17 shapes are those that OpenClaw masks in transcripts. Matching is linear in the length of the text: no
+two neighbouring repeats of a pattern can share a character, and private-key blocks, which would need a lazy
+scan from every BEGIN line, are found by pairing marker lines.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ def memory_search(
 ) -> dict[str, Any]:
     """The ``memory_search`` tool: ``{query, maxResults?, minScore?}`` to the documented answer.
 
-    A failure to search is an answer too (``disabled``, ``error``, ``action``): an agent must be able to say
-    that its memory could not be looked at. Raises UsageError for a missing query.
+    A failure to search is an answer too (``disabled``, ``error``, ``action``). Raises UsageError without
+    a query.
     """
     query = arguments.get("query")
     if not isinstance(query, str) or not query.strip():

@@ -31,9 +31,9 @@ def test_every_fault_is_shown_and_nothing_of_it_stays(demo_call: Call, name: str
 
 
 def test_several_faults_and_json(demo_call: Call) -> None:
-    told = demo_call("demo", "--fault", "no-fts5, zero-vector", "--fault", "embeddings-401", "--json").json
-    assert told["faults"] == ["embeddings-401", "zero-vector", "no-fts5"]
-    assert told["lessons"][0]["runs"][0]["answer"]["fallback"]["from"] == "static"
+    found = demo_call("demo", "--fault", "no-fts5, zero-vector", "--fault", "embeddings-401", "--json").json
+    assert found["faults"] == ["embeddings-401", "zero-vector", "no-fts5"]
+    assert found["lessons"][0]["runs"][0]["answer"]["fallback"]["from"] == "static"
     answer = demo_call("demo", "--fault", "embeddings-429", "--query", "GRN-40417", "--json").json
     assert answer["faults"] == ["embeddings-429"]
     assert answer["results"]
@@ -41,14 +41,14 @@ def test_several_faults_and_json(demo_call: Call) -> None:
 
 
 def test_a_demo_that_was_never_indexed_shows_a_fault_on_a_good_index(bare: Call) -> None:
-    told = bare("demo", "--fault", "zero-vector", "--query", "GRN-40417", "--json").json
-    assert told["results"]
-    assert "no-embedding" in [note["code"] for note in told["notes"]]
+    found = bare("demo", "--fault", "zero-vector", "--query", "GRN-40417", "--json").json
+    assert found["results"]
+    assert "no-embedding" in [note["code"] for note in found["notes"]]
     assert bare("demo", "--query", "GRN-40417", "--json").json["notes"] == []
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["demo", "--fault", "nope"], f"use one of: {', '.join(FAULTS)}."),
         (["demo", "--fault", "no-fts5,\x1b[31m"], "There is no fault"),
@@ -57,10 +57,10 @@ def test_a_demo_that_was_never_indexed_shows_a_fault_on_a_good_index(bare: Call)
         (["search", "x", "--fault", "no-fts5"], "unrecognized arguments"),
     ],
 )
-def test_wrong_usage(bare: Call, world: World, argv: list[str], told: str) -> None:
+def test_wrong_usage(bare: Call, world: World, argv: list[str], message: str) -> None:
     said = bare(*argv)
     assert (said.code, said.out) == (2, "")
-    assert told in said.err
+    assert message in said.err
     assert "\x1b" not in said.err
     assert not world.data.exists()
 

@@ -248,8 +248,8 @@ def test_progress_is_silent_in_a_pipe(world: World) -> None:
 
 
 def test_durations_and_columns() -> None:
-    told = [duration(s) for s in (0.04, 12, 200, 9000, 300_000)]
-    assert told == ["0.0 s", "12 s", "3 min", "2 h", "3 days"]
+    words = [duration(s) for s in (0.04, 12, 200, 9000, 300_000)]
+    assert words == ["0.0 s", "12 s", "3 min", "2 h", "3 days"]
     assert progress_text(3, 0, "x", 1.0) == "3 files  3.0/s  x"
     assert crop("abcdef", 4) == "abc…"
     assert crop("abcd", 4) == "abcd"

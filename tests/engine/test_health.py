@@ -58,7 +58,7 @@ def test_every_way_in_which_a_file_can_stand(memory: Memory) -> None:
     (root / "memory" / "new.md").write_text("A new note.\n")
     (root / "memory" / "link.md").symlink_to(root / "MEMORY.md")
     seen = memory.overview()
-    told = rows(seen)
+    files = rows(seen)
     assert [row.state for row in seen.files] == [
         "changed",
         "new",
@@ -67,10 +67,10 @@ def test_every_way_in_which_a_file_can_stand(memory: Memory) -> None:
         "left-out",
         "indexed",
     ]
-    assert told["MEMORY.md"].state == "changed" and told["MEMORY.md"].delta == len("It has a fan.\n")
-    assert told["memory/new.md"].indexed_size is None and told["memory/new.md"].chunks == 0
-    assert told["memory/2026-02-20.md"].chunks == 1, "a file that is gone is still found until the next sync"
-    assert "NUL" in told["memory/picture.md"].why and "link" in told["memory/link.md"].why
+    assert files["MEMORY.md"].state == "changed" and files["MEMORY.md"].delta == len("It has a fan.\n")
+    assert files["memory/new.md"].indexed_size is None and files["memory/new.md"].chunks == 0
+    assert files["memory/2026-02-20.md"].chunks == 1, "a file that is gone is still found until the next sync"
+    assert "NUL" in files["memory/picture.md"].why and "link" in files["memory/link.md"].why
     assert seen.freshness.state == "stale" and seen.freshness.changed_count == 3
     memory.sync()
     assert memory.overview().number("changed", "new", "gone") == 0
@@ -82,7 +82,7 @@ def test_other_settings_are_told(tmp_path: Path) -> None:
         assert other.overview().differences == (), "keywords alone are served by any index"
     finer = replace(settings, chunking=replace(settings.chunking, tokens=200))
     with Memory.open(finer) as other:
-        assert any("200" in told for told in other.overview().differences)
+        assert any("200" in text for text in other.overview().differences)
 
 
 # -- chunks -------------------------------------------------------------------------------------------------
@@ -227,9 +227,9 @@ def test_left_out_transcripts_are_told_as_transcripts(tmp_path: Path) -> None:
     (settings.workspace / "memory" / "link.md").symlink_to(settings.workspace / "MEMORY.md")
     with Memory.open(settings) as memory:
         memory.sync()
-        told = {row.path: row.source for row in memory.overview().files if row.state == "left-out"}
-        assert told == {"sessions/link.jsonl": "sessions", "memory/link.md": "memory"}
-        for path, source in told.items():
+        sources = {row.path: row.source for row in memory.overview().files if row.state == "left-out"}
+        assert sources == {"sessions/link.jsonl": "sessions", "memory/link.md": "memory"}
+        for path, source in sources.items():
             seen = memory.anatomy(path)
             assert (seen.state, seen.source) == ("refused", source)
 
@@ -264,11 +264,11 @@ def test_a_file_that_cannot_be_read_now_is_not_called_indexed(tmp_path: Path) ->
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "scandir", failing)
-            told = rows(memory.overview())
+            files = rows(memory.overview())
         for path in ("memory/deep/a.md", "memory/deep/b.md"):
-            row = told[path]
+            row = files[path]
             assert (row.state, row.chunks) == ("left-out", 1) and "Input/output" in row.why
-        assert told["MEMORY.md"].state == "indexed"
+        assert files["MEMORY.md"].state == "indexed"
         assert rows(memory.overview())["memory/deep/a.md"].state == "indexed"
 
 

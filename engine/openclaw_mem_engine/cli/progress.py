@@ -1,7 +1,6 @@
-"""A progress line on stderr: bar, count, rate, time left. Nothing at all when stderr is not a terminal.
-
-Progress counts files, texts (an embedder's label holds count, rate and cost) or bytes. The line is drawn by
-rich, which is imported when there is something to draw; TERM=dumb, which cannot erase a line, shows nothing.
+"""A progress line on stderr: bar, count, rate, time left. Nothing when stderr is no terminal or cannot erase
+a line (TERM=dumb). It counts files, texts (an embedder's label holds count, rate and cost) or bytes. Rich,
+which draws it, is imported when there is something to draw.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from openclaw_mem_engine.errors import WorkspaceError
 #: The last day of the demo as it was written.
 ANCHOR = datetime.date(2026, 3, 31)
 
-#: Where the authored files lie.
+#: The authored files.
 DATA = Path(__file__).parent / "data"
 
 _ISO_DATE = re.compile(r"(?<!\d)(20\d\d-[01]\d-[0-3]\d)(?!\d)")
@@ -55,9 +55,7 @@ def write_demo(target: Path, today: datetime.date) -> Path:
     """Write the demo into ``target/workspace`` and ``target/agents``; returns the workspace folder.
 
     Every ISO date (file names, texts, timestamps) is moved so that the last daily log is of ``today``.
-    Running it again restores the demo: the same day gives the same bytes, another day replaces the dated
-    files. Only files that the demo itself wrote are replaced or removed; edits made to those are lost,
-    everything else in the folder stays.
+    Running it again restores the demo: files that it wrote are replaced or removed, all others stay.
 
     Raises WorkspaceError when ``target`` is a file, holds things but no demo, has a manifest that cannot be
     trusted, or holds another file at the path of a demo file. Nothing is changed in these cases.

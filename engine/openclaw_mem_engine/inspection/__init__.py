@@ -25,11 +25,10 @@ FILE_STATES: tuple[FileState, ...] = ("changed", "new", "gone", "refused", "left
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One file. ``size`` (bytes) and ``mtime`` (epoch seconds) are those on disk as far as they are known,
-    None for an excluded file; of a deleted one, those of the index. ``indexed_size`` is None for what is not
-    in the index. ``hash`` is that of the indexed text. ``why`` explains a refusal. A file that cannot be read
-    now is excluded with the chunks of its last reading, which are still searched. An indexed transcript that
-    is larger than ``indexed_size`` has grown by less than a sync reads for itself."""
+    """One file. ``size`` (bytes) and ``mtime`` (epoch seconds) are those on disk, None for an excluded file;
+    of a deleted one, those of the index. ``indexed_size`` is None for what is not in the index. ``hash`` is
+    that of the indexed text. ``why`` explains a refusal. A file that cannot be read now is excluded with the
+    chunks of its last reading. An indexed transcript may have grown by less than a sync reads for itself."""
 
     path: str
     source: Source
