@@ -1,7 +1,4 @@
-"""A trace in words: the arithmetic of one row, the text of one stage, and a whole answer as Markdown.
-
-Command line, export and workbench take their sentences from here, so that one score is explained in one way.
-"""
+"""A trace in words, for command line, export and workbench: a row, a stage, a whole answer as Markdown."""
 
 from __future__ import annotations
 
@@ -18,11 +15,18 @@ if TYPE_CHECKING:
 
 #: Dropped rows that a report lists; the rest is counted.
 DROPPED_LISTED = 20
+#: Of a hit whose score is below the limit.
+RESCUED = "kept by keyword rescue"
 
 
 def digits_of(knobs: Knobs) -> int:
     """Decimals that tell two scores apart: RRF scores are small."""
     return 4 if knobs.fusion == "rrf" else 3
+
+
+def final_score(row: Row, knobs: Knobs) -> str:
+    """A row's score; empty when it has none."""
+    return "" if row.final is None else f"{row.final:.{digits_of(knobs)}f}"
 
 
 def arithmetic(row: Row, knobs: Knobs) -> str:
@@ -53,21 +57,16 @@ def arithmetic(row: Row, knobs: Knobs) -> str:
 def _term(operand: Operand, knobs: Knobs, digits: int) -> str:
     if not operand.inputs and not operand.value:
         return f"{operand.label} 0 ({operand.note})" if operand.note else f"{operand.label} 0"
-    text = f"{operand.label} {operand.value:.{digits}f}{_origin(operand, knobs)}"
+    made = _made_of(operand.inputs, knobs)
+    text = f"{operand.label} {operand.value:.{digits}f}" + (f" [{made}]" if made else "")
     if operand.weight != 1:
         text += f" × {operand.weight:.2f} = {operand.product:.{digits}f}"
     return text
 
 
-def _origin(operand: Operand, knobs: Knobs) -> str:
-    """How an operand's value was computed from its inputs, in brackets; empty when it is one of them."""
-    made = _made_of(operand.inputs, knobs)
-    return f" [{made}]" if made else ""
-
-
 def _made_of(inputs: Mapping[str, float], knobs: Knobs) -> str:
-    """By what there is among the inputs: rank and constant, rank, a raw score and the largest, or a raw
-    score and both ends of its range."""
+    """How an operand's value was computed from its inputs; empty when it is one of them. There are: rank and
+    constant, rank, a raw score and the largest, or a raw score and both ends of its range."""
     if "k" in inputs:
         return f"1/({inputs['k']:g}+{inputs['rank']:g})"
     if "rank" in inputs:
@@ -123,9 +122,7 @@ def stage_formula(stage: Stage) -> str:
 
 def stage_effect(stage: Stage) -> str:
     """How many candidates a stage moved, in words; empty when it moves none."""
-    if stage.kind == "rescue":
-        return f"{stage.changed} kept" if stage.changed else ""
-    return f"{stage.changed} moved" if stage.changed else ""
+    return f"{stage.changed} {'kept' if stage.kind == 'rescue' else 'moved'}" if stage.changed else ""
 
 
 def trace_markdown(answer: Answer) -> str:
@@ -152,21 +149,19 @@ def _document(answer: Answer) -> Iterator[str]:
         yield f"| {stage.name} | {stage.entered} | {stage.left} | {formula} | {stage_effect(stage)} |"
     yield from ("", f"## Returned ({len(trace.returned)})")
     for hit, row in zip(answer.hits, trace.returned, strict=True):
-        rescued = ", kept by keyword rescue" if hit.rescued else ""
+        rescued = f", {RESCUED}" if hit.rescued else ""
         yield from ("", f"### {hit.rank}. {inline(row.location)} · {hit.score:.{digits}f}{rescued}")
-        yield from ("", plain(arithmetic(row, knobs)))
-        for more in (diversity(row, knobs), other_vectors(row, trace)):
-            if more:
-                yield from ("", plain(more))
+        for text in (arithmetic(row, knobs), diversity(row, knobs), other_vectors(row, trace)):
+            if text:
+                yield from ("", plain(text))
         yield from ("", *fenced(hit.to_dict()["snippet"]))
     dropped = trace.dropped
     yield from ("", f"## Not returned ({len(dropped)})", "")
     if dropped:
         yield from ("| score | passage | stage | reason |", "| ---: | --- | --- | --- |")
     for row in dropped[:DROPPED_LISTED]:
-        score = "" if row.final is None else f"{row.final:.{digits}f}"
         reason = plain(row.outcome.reason or "")
-        yield f"| {score} | {plain(row.location)} | {row.outcome.stage} | {reason} |"
+        yield f"| {final_score(row, knobs)} | {plain(row.location)} | {row.outcome.stage} | {reason} |"
     if len(dropped) > DROPPED_LISTED:
         yield from ("", f"{len(dropped) - DROPPED_LISTED} more.")
 
@@ -184,17 +179,16 @@ def plain(text: str) -> str:
 def inline(text: str) -> str:
     """A text as inline code; the fence is longer than any run of backticks in it."""
     text = " ".join(text.split())
-    fence = "`" * (longest_run(text) + 1)
+    fence = "`" * (_longest_run(text) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
 def fenced(text: str) -> list[str]:
     """Lines of a code block around a text; the fence is longer than any run of backticks in it."""
-    fence = "`" * max(3, longest_run(text) + 1)
+    fence = "`" * max(3, _longest_run(text) + 1)
     return [f"{fence}text", *text.rstrip("\n").split("\n"), fence]
 
 
-def longest_run(text: str) -> int:
-    """Length of the longest run of backticks."""
+def _longest_run(text: str) -> int:
     return max((len(run) for run in re.findall(r"`+", text)), default=0)

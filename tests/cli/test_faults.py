@@ -31,9 +31,9 @@ def test_every_fault_is_shown_and_nothing_of_it_stays(demo_call: Call, name: str
 
 
 def test_several_faults_and_json(demo_call: Call) -> None:
-    shown = demo_call("demo", "--fault", "no-fts5, zero-vector", "--fault", "embeddings-401", "--json").json
-    assert shown["faults"] == ["embeddings-401", "zero-vector", "no-fts5"]
-    assert shown["lessons"][0]["runs"][0]["answer"]["fallback"]["from"] == "static"
+    found = demo_call("demo", "--fault", "no-fts5, zero-vector", "--fault", "embeddings-401", "--json").json
+    assert found["faults"] == ["embeddings-401", "zero-vector", "no-fts5"]
+    assert found["lessons"][0]["runs"][0]["answer"]["fallback"]["from"] == "static"
     answer = demo_call("demo", "--fault", "embeddings-429", "--query", "GRN-40417", "--json").json
     assert answer["faults"] == ["embeddings-429"]
     assert answer["results"]
@@ -41,9 +41,9 @@ def test_several_faults_and_json(demo_call: Call) -> None:
 
 
 def test_a_demo_that_was_never_indexed_shows_a_fault_on_a_good_index(bare: Call) -> None:
-    shown = bare("demo", "--fault", "zero-vector", "--query", "GRN-40417", "--json").json
-    assert shown["results"]
-    assert "no-embedding" in [note["code"] for note in shown["notes"]]
+    found = bare("demo", "--fault", "zero-vector", "--query", "GRN-40417", "--json").json
+    assert found["results"]
+    assert "no-embedding" in [note["code"] for note in found["notes"]]
     assert bare("demo", "--query", "GRN-40417", "--json").json["notes"] == []
 
 

@@ -43,9 +43,9 @@ def test_what_happened_oldest_first(call: Call, world: World) -> None:
     assert "4 files new or changed, 0 gone" in lines[0] and " s)" in lines[0]
     assert "1 file new or changed" in lines[1]
     assert "0 errors, 0 warnings." in lines[3]
-    listed = call("log", "--json").json["events"]
-    assert [event["id"] for event in listed] == [1, 2, 3, 4]
-    assert set(listed[0]) == {
+    events = call("log", "--json").json["events"]
+    assert [event["id"] for event in events] == [1, 2, 3, 4]
+    assert set(events[0]) == {
         "id", "at", "kind", "text", "seconds", "counts", "reason", "agent", "workspace",
     }  # fmt: skip
     assert [event["id"] for event in call("log", "--limit", "2", "--json").json["events"]] == [3, 4]

@@ -66,7 +66,7 @@ def test_a_zeroed_vector_costs_the_vectors_and_no_more(settings: Settings, mode:
         assert (answer.pool.fallback.origin, answer.pool.fallback.served) == ("static", "keywords")
         if mode != "vector":
             assert answer.hits[0].path == "memory/animals/heron.md"
-        (event,) = [event for event in memory.health.events(5) if event.kind == "fallback"]
+        (event,) = [event for event in memory.events(5) if event.kind == "fallback"]
         assert "cannot all be read" in event.reason
     mended(settings)
 
@@ -99,7 +99,7 @@ def test_without_any_leg_the_damage_is_told(settings: Settings) -> None:
     with Memory.open(settings) as memory:
         with pytest.raises(IndexDamaged):
             memory.search("heron pond")
-        (event,) = [event for event in memory.health.events(5) if event.kind == "search-failed"]
+        (event,) = [event for event in memory.events(5) if event.kind == "search-failed"]
         assert "is damaged" in event.reason
 
 

@@ -79,7 +79,7 @@ def test_the_note_names_the_command_that_helps(
 
 def test_the_process_that_mends_searches_what_it_mended(damaged: Memory) -> None:
     assert "words-damaged" in notes_of(damaged)
-    damaged.health.repair(damaged.health.examine())
+    damaged.repair(damaged.examine())
     assert words(damaged, "heron") == ["memory/animals/heron.md"]
     assert damaged.search("heron", PLAIN).warnings == ()
 

@@ -7,8 +7,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.faults import faults_of
-from openclaw_mem_engine.cli.opening import settings_of
+from openclaw_mem_engine.cli.opening import faults_of, settings_of
 from openclaw_mem_engine.cli.terminal import is_terminal
 from openclaw_mem_engine.config.sources import user_folders
 from openclaw_mem_engine.errors import UsageError

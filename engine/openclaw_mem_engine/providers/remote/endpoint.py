@@ -4,7 +4,6 @@ them are quoted: one line, short, no secrets, no terminal controls."""
 from __future__ import annotations
 
 import base64
-import html
 import ipaddress
 import json
 import re
@@ -157,8 +156,10 @@ def secrets_in(url: str) -> list[str]:
 
 
 def _shapes(secret: str) -> list[str]:
+    from html import escape
+
     data = secret.encode()
-    plain = [secret, quote(secret, safe=""), html.escape(secret), json.dumps(secret)[1:-1], secret[::-1]]
+    plain = [secret, quote(secret, safe=""), escape(secret), json.dumps(secret)[1:-1], secret[::-1]]
     coded = [base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()]
     # Without the padding it is found at the start of something longer, too.
     return [*plain, data.hex(), *coded, *(shape.rstrip("=") for shape in coded)]

@@ -90,7 +90,7 @@ class ChunksScreen(WorkbenchScreen):
 
     async def _read(self) -> None:
         try:
-            self.anatomy = await self.search.service.read(lambda memory: memory.health.anatomy(self.path))
+            self.anatomy = await self.search.service.read(lambda memory: memory.anatomy(self.path))
             self.trouble = ""
         except OpenClawMemError as error:
             # What was drawn before does not show the file as it is now.

@@ -84,8 +84,8 @@ class IndexPresenter(Presenter[IndexState]):
         """Whether the index and the log could be read."""
         before = self.state.overview
         try:
-            overview = await self.service.read(lambda memory: memory.health.overview())
-            events = await self.service.read(lambda memory: memory.health.events(EVENTS))
+            overview = await self.service.read(lambda memory: memory.overview())
+            events = await self.service.read(lambda memory: memory.events(EVENTS))
         except OpenClawMemError as error:
             self.update(trouble=str(error))
             return False
@@ -120,7 +120,7 @@ class IndexPresenter(Presenter[IndexState]):
     async def _examine(self, deep: bool) -> None:
         started = time.perf_counter()
         report = await self.service.examine(
-            lambda memory, token: memory.health.examine(self._on_progress, token, deep=deep)
+            lambda memory, token: memory.examine(self._on_progress, token, deep=deep)
         )
         self._take(report, time.perf_counter() - started)
 
@@ -136,7 +136,7 @@ class IndexPresenter(Presenter[IndexState]):
         started = time.perf_counter()
         try:
             done, after = await self.service.examine(
-                lambda memory, token: memory.health.repair(report, self._on_progress, token)
+                lambda memory, token: memory.repair(report, self._on_progress, token)
             )
         finally:
             self.service.forget_pools()
