@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import replace
 
 from openclaw_mem_engine.api import KNOBS, Cancelled, Knobs, OpenClawMemError, UsageError
-from openclaw_mem_tui.features.search.lessons import DemoGuide, left_lesson, with_lesson
+from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, with_lesson
 from openclaw_mem_tui.features.search.state import (
     History,
     View,
@@ -41,7 +41,7 @@ class SearchPresenter(Presenter[View]):
     ``faults`` are simulated from the start; ``guide`` holds the lessons of the demo."""
 
     def __init__(
-        self, service: Service, guide: DemoGuide | None = None, faults: frozenset[str] = NO_FAULTS
+        self, service: Service, guide: Guide | None = None, faults: frozenset[str] = NO_FAULTS
     ) -> None:
         super().__init__(service, View(Knobs(), Knobs(), faults=faults))
         self.sync = SyncController(service, guide is not None, self.refresh)
@@ -95,7 +95,7 @@ class SearchPresenter(Presenter[View]):
         if query == self.view.query and not self.view.error:
             return False
         if self.guide is not None and self.lesson_at is not None:
-            lesson = self.guide.lessons[self.lesson_at]
+            lesson = self.guide[self.lesson_at]
             if query != lesson.query:
                 self.lesson_at = None
                 self.state = left_lesson(self.view, lesson)
@@ -205,7 +205,7 @@ class SearchPresenter(Presenter[View]):
         if self.guide is None:
             return False
         try:
-            view = with_lesson(self.view, self.guide.lessons[number])
+            view = with_lesson(self.view, self.guide[number])
         except UsageError as error:
             self.trouble(str(error))
             return False
@@ -216,5 +216,5 @@ class SearchPresenter(Presenter[View]):
 
     def lesson_after(self, step: int) -> int:
         """The number of the lesson ``step`` further; of the last one when none is shown."""
-        count = len(self.guide.lessons) if self.guide is not None else 1
+        count = len(self.guide) if self.guide is not None else 1
         return (self._last_lesson + (step if self.lesson_at is not None else 0)) % count

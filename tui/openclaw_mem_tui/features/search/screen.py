@@ -31,6 +31,7 @@ from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
+from openclaw_mem_tui.widgets.lists import CursorList
 
 #: Seconds between frames of the spinner, while something runs.
 _FRAME = 0.12
@@ -105,7 +106,7 @@ class SearchScreen(WorkbenchScreen):
         if self.preview.citations is None:
             self.preview.citations = self.search.service.settings.citations
         if self.search.guide is not None and not self._initial_query:
-            self.load_lesson(self.search.guide.start)
+            self.load_lesson(0)
         elif self.search.view.query.strip() or self.search.view.faults:
             self.search_soon(0.0)
         await self.search.sync.start()
@@ -149,7 +150,7 @@ class SearchScreen(WorkbenchScreen):
         self._fault_opens = True
         if faults and not self.search.view.query.strip():
             if self.search.guide is not None:
-                self.load_lesson(self.search.guide.start)
+                self.load_lesson(0)
             elif self.search.history.queries:
                 self.query_line.value = self.search.history.queries[-1]
         self._lesson_opens = False
@@ -179,10 +180,10 @@ class SearchScreen(WorkbenchScreen):
             return
         if view.trace is None:
             self._draw_landing()
-        self.hits.show(view)
+        self.hits.show_view(view)
         if self._fault_opens and view.answers:
             self._fault_opens = False
-            self.hits.go(0)
+            self.hits.action_go(-self.hits.cursor)
             self.hits.scroll_home(animate=False)
         if self._lesson_opens and view.answers and view.trace is not None and view.trace.rows:
             self._lesson_opens = False
@@ -191,7 +192,7 @@ class SearchScreen(WorkbenchScreen):
         self.strip.show(lambda cells: [funnel.strip(view.knobs, view.defaults, cells)])
         self.query_line.border_subtitle = funnel.counts(view, self.size.width)
         if self.knobs_open:
-            self.knob_panel.show(view.knobs, view.defaults)
+            self.knob_panel.show_knobs(view.knobs, view.defaults)
             self.draw_hint()
         self.label_hits()
         self._draw_lesson()
@@ -275,7 +276,7 @@ class SearchScreen(WorkbenchScreen):
         self.set_class(opening, "-knobs")
         self.query_one("#knob-box").set_class(opening, "-on")
         if opening:
-            self.knob_panel.show(self.search.view.knobs, self.search.view.defaults)
+            self.knob_panel.show_knobs(self.search.view.knobs, self.search.view.defaults)
             self.draw_hint()
             self.knob_panel.focus()
             self.call_after_refresh(self.knob_panel.follow)
@@ -284,7 +285,7 @@ class SearchScreen(WorkbenchScreen):
         self._fit_waterfall()
         self.draw_keys()
 
-    @on(KnobPanel.Moved)
+    @on(CursorList.Moved, "#knobs")
     def draw_hint(self) -> None:
         name, knobs = self.knob_panel.name_at_cursor, self.search.view.knobs
         self.hint.show(lambda cells: hint(name, cells, knobs))
@@ -330,13 +331,13 @@ class SearchScreen(WorkbenchScreen):
             self.workers.cancel_group(self, "search")
 
     @on(Input.Submitted, "#query")
-    @on(HitList.Chosen)
-    async def _chosen(self, event: Input.Submitted | HitList.Chosen) -> None:
+    @on(CursorList.Chosen, "#hits")
+    async def _chosen(self, event: Input.Submitted | CursorList.Chosen) -> None:
         await self.run_action("leave_query" if isinstance(event, Input.Submitted) else "get")
 
-    @on(HitList.Selected)
-    def _selected(self, event: HitList.Selected) -> None:
-        self.show_row(event.row)
+    @on(CursorList.Moved, "#hits")
+    def _selected(self) -> None:
+        self.show_row(self.hits.selected)
 
     @on(KnobPanel.Step)
     def _stepped(self, event: KnobPanel.Step) -> None:

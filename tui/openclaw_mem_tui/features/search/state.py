@@ -327,14 +327,9 @@ def fuzzy(text: str, items: Iterable[str]) -> list[str]:
     found = []
     for order, item in enumerate(items):
         low = item.lower()
+        letters = iter(low)
         if wanted in low.replace(" ", ""):
             found.append((0.0, order, item))
-            continue
-        at = -1
-        for char in wanted:
-            at = low.find(char, at + 1)
-            if at < 0:
-                break
-        else:
+        elif all(char in letters for char in wanted):
             found.append((1 - SequenceMatcher(None, wanted, low).ratio(), order, item))
     return [item for _, _, item in sorted(found)]
