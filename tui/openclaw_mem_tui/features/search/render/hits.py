@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from openclaw_mem_engine.api import Row, Trace
+from openclaw_mem_engine.api import Operand, Row, Trace
 from openclaw_mem_tui.features.search.comparison import missing
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
@@ -17,6 +17,8 @@ _MIN_PATH = 14
 #: What almost every path begins with: omitted in a list that has no room for it.
 _FOLDER = "memory/"
 _ROOMY_TEXT = 26
+#: The cell of a column that says nothing of a row, and its role.
+_NONE = ("·", "faint")
 
 
 class Column(NamedTuple):
@@ -182,24 +184,19 @@ def _text(view: View, row: Row, marker: Marker, room: int) -> Line:
 def _cell(row: Row, column: Column, plan: Layout) -> tuple[str, str]:
     if plan.mode == "ranks":
         rank = row.ranks.get(column.key)
-        return (str(rank), "") if rank is not None else ("·", "faint")
+        return (str(rank), "") if rank is not None else _NONE
     if plan.mode == "contributions" and column.kind != "final":
         return _contribution(row, column, plan.digits)
     if column.kind == "score":
         operand = next((o for o in row.operands if o.stage == column.key), None)
-        if operand is None or operand.value == 1.0:
-            return "·", "faint"
-        return "×" + fmt.score(operand.value), ""
+        return _NONE if operand is None or operand.value == 1.0 else ("×" + fmt.score(operand.value), "")
     if column.kind == "list":
         value = _list_score(row, column)
-        if value is None:
-            rank = row.ranks.get(column.key)
-            return ("·" if rank is None else f"#{rank}"), "faint"
-        return fmt.score(value, 3), ""
+        return (
+            (fmt.score(value), "") if value is not None else (fmt.ranked(row.ranks.get(column.key)), "faint")
+        )
     value = row.scores.get(column.key)
-    if value is None:
-        return "·", "faint"
-    return fmt.score(value, plan.digits), ""
+    return (fmt.score(value, plan.digits), "") if value is not None else _NONE
 
 
 def _list_score(row: Row, column: Column) -> float | None:
@@ -214,17 +211,32 @@ def _list_score(row: Row, column: Column) -> float | None:
 
 def _contribution(row: Row, column: Column, digits: int) -> tuple[str, str]:
     """What a list or stage added to the final score: its product, or what its factor removed."""
+    for operand, _, _, change in steps(row):
+        if operand.label == column.term if operand.op == "add" else operand.stage == column.key:
+            return (fmt.signed(change, digits), "bad" if operand.op == "mul" else "") if change else _NONE
+    value = row.scores.get(column.key) if column.kind == "fusion" else None
+    return (fmt.score(value, digits), "") if value is not None else _NONE
+
+
+class Step(NamedTuple):
+    """An operand with the running score ``before`` and ``after`` it."""
+
+    operand: Operand
+    before: float
+    after: float
+    change: float
+
+
+def steps(row: Row) -> list[Step]:
+    """What each operand of a row does to its score, in order."""
+    made: list[Step] = []
     total = 0.0
     for operand in row.operands:
-        if operand.op == "add":
-            if operand.label == column.term:
-                return (fmt.signed(operand.product, digits), "") if operand.product else ("·", "faint")
-            total += operand.product
-        elif operand.stage == column.key:
-            loss = total * operand.value - total
-            return (fmt.signed(loss, digits), "bad") if loss else ("·", "faint")
-    value = row.scores.get(column.key) if column.kind == "fusion" else None
-    return (fmt.score(value, digits), "") if value is not None else ("·", "faint")
+        change = operand.product if operand.op == "add" else total * operand.value - total
+        after = total + change if operand.op == "add" else total * operand.value
+        made.append(Step(operand, total, after, change))
+        total = after
+    return made
 
 
 class Group(NamedTuple):
