@@ -183,7 +183,7 @@ async def test_without_a_query_the_first_lesson_is_asked(tmp_path: Path) -> None
         await press(pilot, "slash", "ctrl+u", *["backspace"] * 60, "escape")
         assert not lab(app).search.view.query
         await switch(pilot, "zero-vector")
-        assert lab(app).search.view.query == make.demo_guide().lessons[0].query
+        assert lab(app).search.view.query == make.demo_guide()[0].query
         assert lab(app).search.view.pool_faults == {"zero-vector"}
 
 

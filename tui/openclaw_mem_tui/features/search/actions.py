@@ -9,7 +9,7 @@ from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.export import offer_export
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.render import preview as render
-from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS
+from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, nudged
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
@@ -70,7 +70,7 @@ class QueryActions(_Actions):
         self._screen.app.push_screen(picker, ask)
 
     def action_mode(self) -> None:
-        knobs = self._search.next_mode()
+        knobs = nudged(self._search.view.knobs, "mode", 1)
         self._screen.tune(knobs)
         self._search.say(f"mode {knobs.mode}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from textual.strip import Strip
 
@@ -21,14 +21,15 @@ class HitList(CursorList, inherit_bindings=False):
     HELP = "The hits in the order in which the agent gets them; below the rule, what it does not get and why."
     FIXED = 1
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, landing: Callable[[], Sequence[Line]], *, id: str | None = None) -> None:
+        """``landing`` draws what is shown before there is a query."""
         super().__init__(id=id)
+        self._landing = landing
         self.view: View | None = None
         self.marker = Marker.of(None)
         self.mode: Columns = "scores"
         self.dropped = True
         self.stale = False
-        self.landing: Sequence[Line] = ()
         self.rows: Sequence[Row] = ()
         self._groups: list[hits.Group] = []
         self._above: list[Line] = []  # why nothing was returned
@@ -109,7 +110,7 @@ class HitList(CursorList, inherit_bindings=False):
         """Only what is around the rows; the rows themselves are made when they become visible."""
         if self.view is None or self.view.trace is None:
             self._plan = None
-            return self.landing
+            return self._landing()
         self._plan = hits.layout(self.view, self.mode, cells)
         lines = list(self._above)
         for number, group in enumerate(self._groups):

@@ -27,16 +27,12 @@ class KnobPanel(CursorList, inherit_bindings=False):
     ]
 
     @dataclass
-    class Step(Message):
-        """One press: ``direction`` is -1 or +1."""
+    class Turned(Message):
+        """One press on the knob ``name``: ``direction`` is -1 or +1, or 0 for its configured value."""
 
         name: str
         direction: int
-        large: bool
-
-    @dataclass
-    class Reset(Message):
-        name: str
+        large: bool = False
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -52,19 +48,19 @@ class KnobPanel(CursorList, inherit_bindings=False):
         return KNOB_NAMES[self.cursor]
 
     def action_less(self) -> None:
-        self._step(-1, False)
+        self._turn(-1)
 
     def action_more(self) -> None:
-        self._step(1, False)
+        self._turn(1)
 
     def action_much_less(self) -> None:
-        self._step(-1, True)
+        self._turn(-1, large=True)
 
     def action_much_more(self) -> None:
-        self._step(1, True)
-
-    def _step(self, direction: int, large: bool) -> None:
-        self.post_message(self.Step(self.name_at_cursor, direction, large))
+        self._turn(1, large=True)
 
     def action_reset_knob(self) -> None:
-        self.post_message(self.Reset(self.name_at_cursor))
+        self._turn(0)
+
+    def _turn(self, direction: int, *, large: bool = False) -> None:
+        self.post_message(self.Turned(self.name_at_cursor, direction, large))

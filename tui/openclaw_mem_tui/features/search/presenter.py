@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from openclaw_mem_engine.api import KNOBS, Cancelled, Knobs, OpenClawMemError, UsageError
+from openclaw_mem_engine.api import Cancelled, Knobs, OpenClawMemError, UsageError
 from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, with_lesson
 from openclaw_mem_tui.features.search.state import (
     History,
@@ -108,12 +108,6 @@ class SearchPresenter(Presenter[View]):
         self.sync.update(said="")
         self._show(tuned(self.view, knobs))
         return needs_retrieval(self.view) or (needs_baseline_pool(self.view) and self.view.baseline is None)
-
-    def next_mode(self) -> Knobs:
-        """The knobs with the next mode: hybrid, BM25 only, vectors only."""
-        modes = KNOBS["mode"].choices
-        knobs = self.view.knobs
-        return knobs.set({"mode": modes[(modes.index(knobs.mode) + 1) % len(modes)]})
 
     def pin_baseline(self) -> None:
         """The shown run becomes the baseline."""

@@ -63,12 +63,12 @@ class Preview(Pane):
         self._followed: object = None  # what the snippet was drawn for
         self._anchor: Anchor | None = None
 
-    def follow(self, view: View, row: Row | None, marker: Marker) -> None:
-        """Show the snippet of the selected row; nothing is drawn while chunk, pool and citations are the
-        same."""
+    def follow(self, view: View, row: Row | None, marker: Marker, *, again: bool = False) -> None:
+        """Show the snippet of the selected row. Unless ``again`` nothing is drawn, whatever is shown, while
+        chunk, pool and citations are the same."""
         mode = self.citations or "auto"
         key = row.chunk_id if row is not None else "", id(view.pool), mode
-        if key == self._followed:
+        if key == self._followed and not again:
             return
         self._followed = key
         candidate = view.candidate(row.chunk_id) if row is not None else None
@@ -81,10 +81,6 @@ class Preview(Pane):
         title = f"snippet · {fmt.count(found, 'match', 'matches')}" if found else "snippet"
         self.begin("snippet", title, f"citations: {mode} (t)")
         self.show(lambda cells: render.snippet(candidate, text, marker, cells), render.first_match)
-
-    def forget(self) -> None:
-        """The next ``follow`` draws the snippet again."""
-        self._followed = None
 
     def begin(self, kind: Kind, title: str, subtitle: str) -> None:
         """Something else is shown from now on."""
@@ -109,11 +105,7 @@ class Preview(Pane):
         """The user scrolls: the pane stays there."""
         self._anchor = None
 
-    def on_mouse_scroll_down(self) -> None:
-        self.let_go()
-
-    def on_mouse_scroll_up(self) -> None:
-        self.let_go()
+    on_mouse_scroll_down = on_mouse_scroll_up = let_go
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)

@@ -7,7 +7,6 @@ from functools import partial
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
-from textual.reactive import reactive
 from textual.timer import Timer
 from textual.widgets import Input
 
@@ -46,13 +45,10 @@ class SearchScreen(WorkbenchScreen):
     TITLES = "search lab", "search lab"
     BINDINGS = bindings("search")  # type: ignore[assignment]
 
-    view: reactive[View | None] = reactive(None, init=False, repaint=False)
-    activity: reactive[status.Activity] = reactive(status.Activity(), init=False, repaint=False)
-
     def __init__(self, search: SearchPresenter, initial_query: str = "") -> None:
         super().__init__(search)
         self.query_line = QueryLine(id="query")
-        self.hits = HitList(id="hits")
+        self.hits = HitList(lambda: funnel.landing(search.view, search.activity, search.guide), id="hits")
         self.waterfall = Pane(id="waterfall", classes="pane")
         self.preview = Preview(id="preview")
         self.knob_panel = KnobPanel(id="knobs")
@@ -64,6 +60,8 @@ class SearchScreen(WorkbenchScreen):
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
         self._frame = 0
+        self._view: View | None = None  # what is drawn
+        self._activity = status.Activity()
         self._fault_opens = bool(search.view.faults)  # the comparison opens on its first row
         self._lesson_opens = False  # the answer to a lesson opens on the row that the lesson is about
 
@@ -90,7 +88,6 @@ class SearchScreen(WorkbenchScreen):
     def on_mount(self) -> None:
         self.hits.border_title, self.waterfall.border_title = "hits", "waterfall"
         self._clock = self.set_interval(_FRAME, self._tick)
-        self._draw_landing()
         if self._initial_query:
             with self.prevent(Input.Changed):
                 self.query_line.value = self._initial_query
@@ -135,10 +132,10 @@ class SearchScreen(WorkbenchScreen):
 
     def cancel_work(self) -> bool:
         """Cancel a running search, else a running sync. False when nothing ran."""
-        if self.activity.searching or self.search.view.pending:
+        if self.search.activity.searching or self.search.view.pending:
             self.workers.cancel_group(self, "search")
             self.search.give_up()
-        elif self.activity.phase == "syncing":
+        elif self.search.activity.phase == "syncing":
             self.search.sync.stop_sync()
         else:
             return False
@@ -167,19 +164,20 @@ class SearchScreen(WorkbenchScreen):
     # -- state to screen ----------------------------------------------------------------------------------
 
     def search_changed(self) -> None:
-        self.view = self.search.view
-        self.activity = self.search.activity
+        before, view = self._view, self.search.view
+        activity, self._activity = self._activity, self.search.activity
+        self._view = view
+        if self.is_mounted and view is not before:
+            self._view_changed(before, view)
+        if self.is_mounted and activity != self._activity:
+            self._activity_changed()
 
-    def watch_view(self, before: View | None, view: View | None) -> None:
-        if view is None or not self.is_mounted:
-            return
+    def _view_changed(self, before: View | None, view: View) -> None:
         if before is not None and same_rows(before, view):
             self.hits.view = view
             self._draw_lesson()
             self.draw()
             return
-        if view.trace is None:
-            self._draw_landing()
         self.hits.show_view(view)
         if self._fault_opens and view.answers:
             self._fault_opens = False
@@ -199,18 +197,12 @@ class SearchScreen(WorkbenchScreen):
         self.show_row(self.hits.selected)
         self.draw()
 
-    def watch_activity(self) -> None:
-        if not self.is_mounted:
-            return
+    def _activity_changed(self) -> None:
         if self.search.view.trace is None:
-            self._draw_landing()
             self.hits.changed()
         self.draw()
         if self._clock is not None:
-            (self._clock.resume if self.activity.busy else self._clock.pause)()
-
-    def _draw_landing(self) -> None:
-        self.hits.landing = funnel.landing(self.search.view, self.search.activity, self.search.guide)
+            (self._clock.resume if self.search.activity.busy else self._clock.pause)()
 
     def draw(self) -> None:
         """The edges; the panes are drawn when the view changes."""
@@ -246,8 +238,7 @@ class SearchScreen(WorkbenchScreen):
 
     def show_snippet(self) -> None:
         """The preview shows the snippet of the selected row again."""
-        self.preview.forget()
-        self.preview.follow(self.search.view, self.hits.selected, self.hits.marker)
+        self.preview.follow(self.search.view, self.hits.selected, self.hits.marker, again=True)
 
     def bring_up_preview(self) -> None:
         """Where there is one column, show the preview instead of the waterfall or the knobs."""
@@ -297,7 +288,7 @@ class SearchScreen(WorkbenchScreen):
     def _tick(self) -> None:
         self._frame += 1
         self.search.sync.tick()
-        if self.activity.busy:
+        if self.search.activity.busy:
             self.status_line.changed()
         elif self._clock is not None:
             self._clock.pause()
@@ -339,13 +330,13 @@ class SearchScreen(WorkbenchScreen):
     def _selected(self) -> None:
         self.show_row(self.hits.selected)
 
-    @on(KnobPanel.Step)
-    def _stepped(self, event: KnobPanel.Step) -> None:
-        self.tune(nudged(self.search.view.knobs, event.name, event.direction, event.large))
-
-    @on(KnobPanel.Reset)
-    def _reset(self, event: KnobPanel.Reset) -> None:
-        self.tune(reset(self.search.view.knobs, self.search.view.defaults, event.name))
+    @on(KnobPanel.Turned)
+    def _turned(self, event: KnobPanel.Turned) -> None:
+        knobs = self.search.view.knobs
+        if event.direction:
+            self.tune(nudged(knobs, event.name, event.direction, event.large))
+        else:
+            self.tune(reset(knobs, self.search.view.defaults, event.name))
 
     def on_descendant_focus(self) -> None:
         self.draw_keys()

@@ -155,11 +155,9 @@ def asked(view: View, query: str) -> View:
 def answered(view: View, pool: Pool, baseline_pool: Pool | None = None) -> View:
     """A pool has arrived, found under the faults that are on: rank it. ``baseline_pool`` is given when the
     baseline needs another one: its knobs do, or it is the run without faults."""
-    trace = rank(pool, view.knobs)
-    key = view.knobs.retrieval_key
-    view = replace(view, pool=pool, pool_key=key, trace=trace, pending=False, error="")
-    view = replace(view, pool_faults=view.faults, other_pool=baseline_pool)
-    return _with_baseline(view, baseline_pool)
+    key, trace = view.knobs.retrieval_key, rank(pool, view.knobs)
+    view = replace(view, pool=pool, pool_key=key, pool_faults=view.faults, other_pool=baseline_pool)
+    return _with_baseline(replace(view, trace=trace, pending=False, error=""), baseline_pool)
 
 
 def failed(view: View, message: str) -> View:
@@ -207,14 +205,12 @@ def pinned(view: View) -> View:
     """The present run becomes the baseline. Nothing changes without an answer, or while a fault is on."""
     if view.trace is None or not view.answers or view.shown_faults:
         return view
-    view = replace(view, pin=Pin(view.query, view.knobs, view.trace))
-    return _with_baseline(view, None)
+    return _with_baseline(replace(view, pin=Pin(view.query, view.knobs, view.trace)), None)
 
 
 def unpinned(view: View) -> View:
     """Back to the configured defaults as baseline (or None until the pool they need has come)."""
-    view = replace(view, pin=None, against=None)
-    return _with_baseline(view, None) if view.pool is not None else view
+    return _with_baseline(replace(view, pin=None, against=None), None)
 
 
 def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
@@ -230,7 +226,7 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
         knobs, against = view.knobs, rank(view.other_pool, view.knobs)
     elif view.pin is not None and view.pin.query == view.query:
         against = view.pin.trace
-    elif knobs.to_dict() == view.knobs.to_dict() or not (knobs.changes_from(view.knobs)):
+    elif not knobs.changes_from(view.knobs):
         against = trace
     elif baseline_pool is not None:
         against = rank(baseline_pool, knobs)
