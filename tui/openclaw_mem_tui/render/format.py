@@ -81,14 +81,7 @@ def crop_left(text: str, width: int) -> str:
         return text
     if width <= 0:
         return ""
-    room = width - 1
-    kept: list[str] = []
-    for char in reversed(text):
-        room -= get_character_cell_size(char)
-        if room < 0:
-            break
-        kept.append(char)
-    return "…" + "".join(reversed(kept))
+    return "…" + set_cell_size(text[::-1], width - 1).rstrip()[::-1]
 
 
 def left(text: str, width: int) -> str:

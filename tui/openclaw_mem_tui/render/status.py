@@ -58,15 +58,11 @@ class Activity:
 
 def top(header: Header, cells: int, screen: str = "search lab") -> Line:
     """Name at the left, agent and provider at the right; the workspace in between when there is room."""
-    start = line(
-        (" openclaw-mem", "strong accent"), (f"  {screen}", "dim"), ("  demo" if header.demo else "", "warn")
-    )
-    agent = line(("agent ", "dim"), fmt.inert(header.agent)) if header.agent else ()
-    provider = fmt.join((fmt.inert(header.backend) if cells >= 70 else "", fmt.inert(header.provider)))
-    if cells < 70:
-        start, agent = line((" openclaw-mem", "strong accent"), ("  demo" if header.demo else "", "warn")), ()
-    tail = line((" · " if agent and provider else "", "faint"), (provider, "dim"), " ")
-    end: Line = (*agent, *tail)
+    wide, demo = cells >= 70, ("  demo" if header.demo else "", "warn")
+    start = line((" openclaw-mem", "strong accent"), (f"  {screen}" if wide else "", "dim"), demo)
+    agent = line(("agent ", "dim"), fmt.inert(header.agent)) if header.agent and wide else ()
+    provider = fmt.join((fmt.inert(header.backend) if wide else "", fmt.inert(header.provider)))
+    end = (*agent, *line((" · " if agent and provider else "", "faint"), (provider, "dim"), " "))
     room = cells - width(start) - width(end) - 6
     if header.workspace and room > 14:
         shown = fmt.crop_left(fmt.inert(header.workspace), room)
@@ -74,16 +70,11 @@ def top(header: Header, cells: int, screen: str = "search lab") -> Line:
     return spread(start, end, cells)
 
 
-def _in_order(faults: frozenset[str]) -> list[str]:
-    """Known faults in the order in which they are offered, then others."""
-    return [*(name for name in FAULTS if name in faults), *sorted(faults - FAULTS.keys())]
-
-
 def fault_banner(faults: frozenset[str], cells: int, here: bool = False) -> Line:
     """``here``: on the screen that has the switch."""
     if not faults:
         return ()
-    names = _in_order(faults)
+    names = [*(name for name in FAULTS if name in faults), *sorted(faults - FAULTS.keys())]
     head = f" ✗ SIMULATED FAULT{'S' * (len(names) > 1)}: "
     off = "u clears" if here else "2 then u clears"
     for end in (f"{off} ", ""):

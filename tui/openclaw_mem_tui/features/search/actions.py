@@ -115,7 +115,7 @@ class HitActions(_Actions):
 
     def action_dropped(self) -> None:
         self._hits.set_dropped(not self._hits.dropped)
-        self._screen.show_row(self._hits.selected)
+        self._screen.show_row()
 
     def action_baseline(self) -> None:
         self._search.pin_baseline()

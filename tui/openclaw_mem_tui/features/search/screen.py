@@ -10,7 +10,7 @@ from textual.containers import Container, Vertical
 from textual.timer import Timer
 from textual.widgets import Input
 
-from openclaw_mem_engine.api import Knobs, Row
+from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.providers.render import in_short
 from openclaw_mem_tui.features.search.actions import HitActions, MoreActions, NoteActions, QueryActions
@@ -194,7 +194,7 @@ class SearchScreen(WorkbenchScreen):
             self.draw_hint()
         self.label_hits()
         self._draw_lesson()
-        self.show_row(self.hits.selected)
+        self.show_row()
         self.draw()
 
     def _activity_changed(self) -> None:
@@ -221,7 +221,6 @@ class SearchScreen(WorkbenchScreen):
     def _draw_lesson(self) -> None:
         guide, number, view = self.search.guide, self.search.lesson_at, self.search.view
         compared = bool(view.pool_faults) and view.compares
-        self.lesson.set_class(number is not None or compared, "-on")
         self.set_class(number is not None or compared, "-lesson")
         if compared:
             # What a lesson says need not be true under a fault, and its baseline is not the one shown.
@@ -229,9 +228,10 @@ class SearchScreen(WorkbenchScreen):
         elif guide is not None and number is not None:
             self.lesson.show(lambda cells: lesson_lines(guide, number, cells))
 
-    def show_row(self, row: Row | None) -> None:
-        """Waterfall and preview of one row."""
-        view = self.search.view
+    @on(CursorList.Moved, "#hits")
+    def show_row(self) -> None:
+        """Waterfall and preview of the selected row."""
+        view, row = self.search.view, self.hits.selected
         self.waterfall.show(nothing if row is None else lambda cells: waterfall(view, row, cells))
         self._fit_waterfall()
         self.preview.follow(view, row, self.hits.marker)
@@ -263,10 +263,8 @@ class SearchScreen(WorkbenchScreen):
         return self.has_class("-knobs")
 
     def toggle_knobs(self) -> None:
-        opening = not self.knobs_open
-        self.set_class(opening, "-knobs")
-        self.query_one("#knob-box").set_class(opening, "-on")
-        if opening:
+        self.toggle_class("-knobs")
+        if self.knobs_open:
             self.knob_panel.show_knobs(self.search.view.knobs, self.search.view.defaults)
             self.draw_hint()
             self.knob_panel.focus()
@@ -325,10 +323,6 @@ class SearchScreen(WorkbenchScreen):
     @on(CursorList.Chosen, "#hits")
     async def _chosen(self, event: Input.Submitted | CursorList.Chosen) -> None:
         await self.run_action("leave_query" if isinstance(event, Input.Submitted) else "get")
-
-    @on(CursorList.Moved, "#hits")
-    def _selected(self) -> None:
-        self.show_row(self.hits.selected)
 
     @on(KnobPanel.Turned)
     def _turned(self, event: KnobPanel.Turned) -> None:

@@ -17,7 +17,6 @@ from openclaw_mem_engine.api import (
     Knobs,
     KnobValue,
     Pool,
-    Row,
     Trace,
     profile,
     rank,
@@ -60,13 +59,11 @@ class Baseline:
 class View:
     """One answer and everything needed to draw it.
 
-    ``knobs`` are what the user has set, ``trace.knobs`` what the shown rows were ranked with: they differ
-    while an answer is ``pending``. ``against`` replaces the configured defaults as baseline (a lesson of the
-    demo may ask for that). ``error`` is a readable sentence when the last attempt failed.
-
-    ``faults`` are those that the user has switched on, ``pool_faults`` those under which the shown rows were
-    found. As long as there are any the baseline is what the same knobs make of the healthy memory's pool,
-    ``other_pool``; otherwise that is the pool of the baseline's knobs where they need one of their own.
+    ``knobs`` are those set by the user; the shown rows, ranked with ``trace.knobs``, may wait for an answer
+    (``pending``) or for nothing more (``error`` says why). ``against`` replaces the configured defaults as
+    baseline (for a lesson). ``faults`` are switched on, ``pool_faults`` are those under which the shown rows
+    were found: then the baseline is what the same knobs make of ``other_pool``, that of the memory without
+    faults; else ``other_pool`` is that of the baseline's knobs, where they need one of their own.
     """
 
     defaults: Knobs
@@ -245,10 +242,6 @@ def timings(view: View) -> list[tuple[str, float]]:
     if view.pool is None or view.trace is None:
         return []
     return [*view.pool.timings.items(), ("rank", view.trace.milliseconds)]
-
-
-def baseline_row(view: View, row: Row) -> Row | None:
-    return view.baseline.trace.row(row.chunk_id) if view.baseline is not None else None
 
 
 # -- knobs ------------------------------------------------------------------------------------------------

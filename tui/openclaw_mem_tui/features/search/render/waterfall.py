@@ -6,7 +6,7 @@ from __future__ import annotations
 from openclaw_mem_engine.api import Operand, Row, Stage, Trace
 from openclaw_mem_tui.features.search.comparison import GONE
 from openclaw_mem_tui.features.search.render.hits import path_spans, steps, tag
-from openclaw_mem_tui.features.search.state import View, baseline_row
+from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import ROLES, Line, Span, line, spread, wrapped
 
@@ -53,12 +53,10 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
         )
 
     made = [_head(row, cells, digits)]
+    reason, other_spaces = _reason(trace, row, cells), _other_spaces(trace, row, cells)
+    compared = _compare(view, trace, row, digits, cells)
     if not row.operands:
-        made.extend(_reason(trace, row, cells))
-        made.extend(_other_spaces(trace, row, cells))
-        if row.outcome.stage == GONE:
-            made.extend(_compare(view, row, digits, cells))
-        return made
+        return [*made, *reason, *other_spaces, *(compared if row.outcome.stage == GONE else ())]
     total = 0.0
     fused = {lst.term: lst for lst in trace.lists}
     several = len(fused) > 1
@@ -84,12 +82,8 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
         if note:
             made.append(line((" " * _LABEL + fmt.crop(note, cells - _LABEL), "faint")))
     made.append(step("final", "", axis.bar(0, total, "sum"), fmt.score(total, digits), "strong"))
-    made.extend(_margin(trace, total, digits, cells))
-    made.extend(_diversity(trace, row, cells))
-    made.extend(_other_spaces(trace, row, cells))
-    made.extend(_reason(trace, row, cells))
-    made.extend(_compare(view, row, digits, cells))
-    return made
+    made += [*_margin(trace, total, digits, cells), *_diversity(trace, row, cells)]
+    return [*made, *other_spaces, *reason, *compared]
 
 
 def _head(row: Row, cells: int, digits: int) -> Line:
@@ -184,26 +178,22 @@ def _reason(trace: Trace, row: Row, cells: int) -> list[Line]:
     return wrapped(line(("out   ", "bad"), fmt.numbers(fmt.inert(reason))), cells, _LABEL) if reason else []
 
 
-def _compare(view: View, row: Row, digits: int, cells: int) -> list[Line]:
+def _compare(view: View, trace: Trace, row: Row, digits: int, cells: int) -> list[Line]:
     """The difference to the neighbour in rank, and to the baseline, operand by operand."""
-    trace = view.trace
     made: list[Line] = []
-    if trace is None:
-        return made
     if row.outcome.rank is not None and len(trace.returned) > 1:
-        other_at = row.outcome.rank + 1 if row.outcome.rank < len(trace.returned) else row.outcome.rank - 1
+        other_at = row.outcome.rank + (1 if row.outcome.rank < len(trace.returned) else -1)
         other = trace.returned[other_at - 1]
         made.extend(_difference(trace, f"#{other_at}", row, other, digits, cells))
     if view.compares and view.baseline is not None:
-        before = baseline_row(view, row)
+        before = view.baseline.trace.row(row.chunk_id)
         name = f"baseline ({view.baseline.name})"
-        if before is None:
-            made.extend(wrapped(line((f"{name}: ", "dim"), "not among its candidates"), cells, 2))
-        else:
-            moved = before.final is not None and row.final is not None
-            moved = moved and abs((before.final or 0) - (row.final or 0)) > 1e-9
+        change = "not among its candidates"
+        if before is not None:
+            both = before.final is not None and row.final is not None
+            moved = both and abs((before.final or 0) - (row.final or 0)) > 1e-9
             change = f"{_result(before, digits, moved)} → {_result(row, digits, moved)}"
-            made.extend(wrapped(line((f"{name}: ", "dim"), change), cells, 2))
+        made.extend(wrapped(line((f"{name}: ", "dim"), change), cells, 2))
     return made
 
 
