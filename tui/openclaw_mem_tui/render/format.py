@@ -61,9 +61,8 @@ def _tame_marks(text: str) -> str:
 # -- widths -----------------------------------------------------------------------------------------------
 
 
-def width_of(text: str) -> int:
-    """Cells that a text takes on a terminal."""
-    return cell_len(text)
+#: Cells that a text takes on a terminal.
+width_of = cell_len
 
 
 def crop(text: str, width: int) -> str:
@@ -131,9 +130,7 @@ def score(value: float | None, digits: int = 3) -> str:
     """``.851``, ``1.000``, ``−.050``; a middle dot where there is none."""
     if value is None:
         return "·"
-    text = f"{abs(value):.{digits}f}"
-    if text.startswith("0."):
-        text = text[1:]
+    text = f"{abs(value):.{digits}f}".removeprefix("0")
     return f"−{text}" if value < 0 and text.strip(".0") else text
 
 

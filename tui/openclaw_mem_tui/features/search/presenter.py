@@ -10,21 +10,9 @@ import asyncio
 from dataclasses import replace
 
 from openclaw_mem_engine.api import Cancelled, Knobs, OpenClawMemError, UsageError
+from openclaw_mem_tui.features.search import state
 from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, with_lesson
-from openclaw_mem_tui.features.search.state import (
-    History,
-    View,
-    answered,
-    asked,
-    failed,
-    needs_baseline_pool,
-    needs_retrieval,
-    opened,
-    pinned,
-    tuned,
-    unpinned,
-    with_faults,
-)
+from openclaw_mem_tui.features.search.state import History, View
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.service import NO_FAULTS, Service
@@ -84,7 +72,7 @@ class SearchPresenter(Presenter[View]):
         settings = self.service.settings
         self.sync.header = replace(self.sync.header, agent=settings.agent, workspace=str(settings.workspace))
         self.sync.update(phase="ready")
-        self._show(opened(self.view, self.service.knobs))
+        self._show(state.opened(self.view, self.service.knobs))
         await self.sync.read_status()
         return True
 
@@ -100,14 +88,16 @@ class SearchPresenter(Presenter[View]):
                 self.lesson_at = None
                 self.state = left_lesson(self.view, lesson)
         self.sync.update(said="", noted="")
-        self._show(asked(self.view, query))
-        return needs_retrieval(self.view)
+        self._show(state.asked(self.view, query))
+        return state.needs_retrieval(self.view)
 
     def tune(self, knobs: Knobs) -> bool:
         """Take new knobs over, ranked at once when that is possible; True when a search is needed."""
         self.sync.update(said="")
-        self._show(tuned(self.view, knobs))
-        return needs_retrieval(self.view) or (needs_baseline_pool(self.view) and self.view.baseline is None)
+        self._show(state.tuned(self.view, knobs))
+        return state.needs_retrieval(self.view) or (
+            state.needs_baseline_pool(self.view) and self.view.baseline is None
+        )
 
     def pin_baseline(self) -> None:
         """The shown run becomes the baseline."""
@@ -116,7 +106,7 @@ class SearchPresenter(Presenter[View]):
         elif not self.view.answers:
             self.say("there is no answer to pin yet")
         else:
-            self._show(pinned(self.view))
+            self._show(state.pinned(self.view))
             self.say("this run is the baseline now; B goes back")
 
     def clear_baseline(self) -> bool:
@@ -124,9 +114,9 @@ class SearchPresenter(Presenter[View]):
         if self.view.shown_faults:
             self.say(_FAULT_BASELINE)
             return False
-        self._show(unpinned(self.view))
+        self._show(state.unpinned(self.view))
         self.say("the configured defaults are the baseline")
-        return needs_baseline_pool(self.view)
+        return state.needs_baseline_pool(self.view)
 
     async def refresh(self) -> None:
         """Ask the same again, after the index has changed."""
@@ -152,35 +142,35 @@ class SearchPresenter(Presenter[View]):
         try:
             pool = await self.service.retrieve(view.query, view.knobs)
             other = None
-            if needs_baseline_pool(view):
+            if state.needs_baseline_pool(view):
                 other = await self.service.retrieve(
                     view.query, view.baseline_knobs, healthy=bool(view.faults)
                 )
         except Cancelled:
             return
         except OpenClawMemError as error:
-            self._show(failed(self.view, str(error)))
+            self._show(state.failed(self.view, str(error)))
             return
         finally:
             self.sync.update(searching=False)
         now = self.view
         same_key = now.knobs.retrieval_key == view.knobs.retrieval_key
         if now.query == view.query and same_key and now.faults == view.faults:
-            self._show(answered(now, pool, other))
+            self._show(state.answered(now, pool, other))
         if pool.freshness is not None:
             self.sync.update(freshness=pool.freshness)
 
     def give_up(self) -> None:
         """The user cancelled a search: what is shown stays, and says so."""
         if self.view.pending:
-            self._show(failed(self.view, "Search cancelled; the rows below answer an earlier query."))
+            self._show(state.failed(self.view, "Search cancelled; the rows below answer an earlier query."))
 
     # -- simulated faults ---------------------------------------------------------------------------------
 
     def switch_faults(self, faults: frozenset[str]) -> None:
         """Simulate these faults; they take effect with the next search."""
         self.sync.update(said="", noted="", trouble="")
-        self._show(with_faults(self.view, faults))
+        self._show(state.with_faults(self.view, faults))
 
     async def _set_faults(self, faults: frozenset[str]) -> None:
         """Let the memory with these faults answer, or say why it cannot be opened and go on as before."""

@@ -27,21 +27,14 @@ _LARGEST_RENDERED = 20_000
 #: Before the role of a span that is a style of Rich.
 _RICH = "rich "
 
-#: Parts of a Markdown document, as Rich names them, and their roles.
+#: Roles, and the parts of a Markdown document that have them, as Rich names them.
 _MARKDOWN = {
-    "h1": "strong accent",
-    "h2": "strong accent",
-    "h3": "strong",
-    "h4": "strong",
-    "h1.border": "faint",
-    "code": "text",
-    "code_block": "dim",
-    "link": "text",
-    "link_url": "dim",
-    "block_quote": "dim",
-    "item.bullet": "accent",
-    "item.number": "accent",
-    "hr": "faint",
+    "strong accent": "h1 h2",
+    "strong": "h3 h4",
+    "accent": "item.bullet item.number",
+    "text": "code link",
+    "dim": "code_block link_url block_quote",
+    "faint": "h1.border hr",
 }
 
 
@@ -132,7 +125,11 @@ class Preview(Pane):
         from rich.theme import Theme
 
         # Rich's default theme has colours of its own; ours replace them, so that themes hold here too.
-        styles = {f"markdown.{name}": super(Preview, self).style_of(role) for name, role in _MARKDOWN.items()}
+        styles = {
+            f"markdown.{name}": self.style_of(role)
+            for role, names in _MARKDOWN.items()
+            for name in names.split()
+        }
         console = Console(
             file=io.StringIO(),
             width=max(8, cells),

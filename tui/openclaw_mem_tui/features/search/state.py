@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from operator import attrgetter
 from typing import Literal
 
 from openclaw_mem_engine.api import (
@@ -50,9 +51,8 @@ class Baseline:
     """What the Δ column compares with."""
 
     name: str
-    knobs: Knobs
     trace: Trace
-    ranks: dict[str, int] = field(compare=False)
+    ranks: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,15 +124,13 @@ class View:
         return self.knobs.changes_from(self.defaults)
 
 
+#: What the rows and the panes around them are drawn from.
+_ROWS = attrgetter("trace", "baseline", "knobs", "defaults")
+
+
 def same_rows(before: View, view: View) -> bool:
     """Whether the two are drawn the same but for the edges: an unanswered query changes no row."""
-    return (
-        view.trace is before.trace
-        and view.trace is not None
-        and view.baseline is before.baseline
-        and view.knobs is before.knobs
-        and view.defaults is before.defaults
-    )
+    return view.trace is not None and _ROWS(before) == _ROWS(view)
 
 
 def opened(view: View, defaults: Knobs) -> View:
@@ -220,7 +218,7 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
     if view.pool_faults:
         if view.other_pool is None:
             return replace(view, baseline=None)
-        knobs, against = view.knobs, rank(view.other_pool, view.knobs)
+        against = rank(view.other_pool, view.knobs)
     elif view.pin is not None and view.pin.query == view.query:
         against = view.pin.trace
     elif not knobs.changes_from(view.knobs):
@@ -229,12 +227,12 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
         against = rank(baseline_pool, knobs)
     elif knobs.retrieval_key == view.pool_key:
         against = rank(pool, knobs)
-    elif before is not None and before.trace.query == view.query and before.knobs == knobs:
+    elif before is not None and before.trace.query == view.query and before.trace.knobs == knobs:
         against = before.trace
     else:
         return replace(view, baseline=None)
     ranks = {row.chunk_id: row.outcome.rank for row in against.rows if row.outcome.rank is not None}
-    return replace(view, baseline=Baseline(name, knobs, against, ranks))
+    return replace(view, baseline=Baseline(name, against, ranks))
 
 
 def timings(view: View) -> list[tuple[str, float]]:
@@ -292,8 +290,7 @@ class History:
 
     def previous(self) -> str | None:
         """The query before the one shown, or None at the oldest."""
-        at = len(self.queries) - 2 if self._at is None else self._at - 1
-        return self._step(at)
+        return self._step(len(self.queries) - 2 if self._at is None else self._at - 1)
 
     def next(self) -> str | None:
         return None if self._at is None else self._step(self._at + 1)
@@ -306,8 +303,7 @@ class History:
 
     def matching(self, text: str) -> list[str]:
         """Newest first; with a text, those which hold its characters in order, best first."""
-        newest = list(reversed(self.queries))
-        return fuzzy(text, newest) if text.strip() else newest
+        return fuzzy(text, reversed(self.queries))
 
 
 def fuzzy(text: str, items: Iterable[str]) -> list[str]:

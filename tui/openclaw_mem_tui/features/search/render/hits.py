@@ -10,7 +10,7 @@ from openclaw_mem_engine.api import Operand, Row, Trace
 from openclaw_mem_tui.features.search.comparison import missing
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit
+from openclaw_mem_tui.render.spans import Line, Span, fit, line
 from openclaw_mem_tui.render.terms import Marker
 
 _MIN_PATH = 14
@@ -50,13 +50,15 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     change scores, those that change the order with the fused score, the lists, Δ; rank, path with its lines
     and the final score always stay."""
     trace = view.trace
-    numbers = list(_numbers(trace, mode)) if trace else []
-    digits = 4 if trace is not None and trace.knobs.fusion == "rrf" else 3
+    assert trace is not None
+    numbers = _numbers(trace, mode)
+    digits = 4 if trace.knobs.fusion == "rrf" else 3
     if digits == 4 and mode != "ranks":
         numbers = [c._replace(width=max(c.width, 6)) for c in numbers]
     delta = view.compares
-    wanted = _longest_path(trace)
-    folder = not _share_folder(trace)
+    wanted = max((fmt.width_of(row.location) for row in trace.rows[:60]), default=20)
+    # Paths without it may no longer be distinct.
+    folder = not all(row.path.startswith(_FOLDER) or row.path == "MEMORY.md" for row in trace.rows)
     cells -= 1  # a blank before the scroll bar
 
     def left() -> int:
@@ -88,22 +90,6 @@ def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     return [*columns, Column("final", "final", "final")]
 
 
-def _longest_path(trace: Trace | None) -> int:
-    if trace is None:
-        return 20
-    shown = trace.rows[:60]
-    return max(
-        (fmt.width_of(row.path) + len(f":{row.start_line}-{row.end_line}") for row in shown), default=20
-    )
-
-
-def _share_folder(trace: Trace | None) -> bool:
-    """Whether paths without ``memory/`` are still distinct."""
-    return trace is not None and all(
-        row.path.startswith(_FOLDER) or row.path == "MEMORY.md" for row in trace.rows
-    )
-
-
 def header(plan: Layout) -> Line:
     """Titles of the columns."""
     parts = [Span("     #", "dim")]
@@ -121,10 +107,9 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     out = not row.returned
     tone = "dim" if out else ""
     parts = [Span("▌ " if selected else "  ", "accent")]
-    if row.outcome.rank is not None:
-        parts.append(Span(fmt.right(str(row.outcome.rank), 4), "strong"))
-    else:
-        parts.append(Span(fmt.right(tag(row), 4), "dim"))
+    rank = row.outcome.rank
+    text, role = (str(rank), "strong") if rank is not None else (tag(row), "dim")
+    parts.append(Span(fmt.right(text, 4), role))
     if plan.delta:
         parts.append(_delta(view, row))
     parts.append(Span("* " if row.outcome.rescued else "  ", "warn"))
@@ -164,21 +149,15 @@ def path_spans(row: Row, room: int, folder: bool = True, out: bool = False) -> L
         before = fmt.crop_left(before, spare) if spare > 5 else ""
     if spare < 0:
         name = fmt.crop_left(name, max(1, room - len(tail)))
-    parts = (
-        Span(before, "faint" if out else "dim"),
-        Span(name, "dim" if out else ""),
-        Span(tail, "faint" if out else "dim"),
-    )
-    return tuple(p for p in parts if p.text)
+    around = "faint" if out else "dim"
+    return line((before, around), (name, "dim" if out else ""), (tail, around))
 
 
 def _text(view: View, row: Row, marker: Marker, room: int) -> Line:
     if not row.returned:
         return (Span(fmt.crop(fmt.numbers(fmt.inert(row.outcome.reason or "", 400)), room), "faint"),)
-    candidate = view.pool.candidates.get(row.chunk_id) if view.pool is not None else None
-    if candidate is None:
-        return ()
-    return marker.best_line(candidate.text, room)
+    candidate = view.candidate(row.chunk_id)
+    return marker.best_line(candidate.text, room) if candidate is not None else ()
 
 
 def _cell(row: Row, column: Column, plan: Layout) -> tuple[str, str]:
