@@ -1,5 +1,4 @@
-"""The lines at the edges: agent and provider (top), faults, soundness of the answer (notes), what runs
-(status)."""
+"""The edges: agent and provider (top), faults, soundness of the answer (notes), what runs (status)."""
 
 from __future__ import annotations
 
@@ -121,8 +120,7 @@ def _signed(sign: Span, text: str) -> Line:
 
 
 def fallback(pool: Pool) -> Line:
-    """That a fallback answered: which for which provider, since when, the next retry, and why (may be
-    long)."""
+    """That a fallback answered: which for which provider, since when, the next retry, and why."""
     assert pool.fallback is not None
     why = pool.fallback
     since = f" since {fmt.clock(why.since, pool.now)}" if why.since is not None else ""

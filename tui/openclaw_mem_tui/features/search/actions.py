@@ -220,16 +220,15 @@ class NoteActions(_Actions):
 
     def action_copy_location(self) -> None:
         if (row := self._hits.selected) is not None:
-            location = f"{row.path}:{row.start_line}"
-            self._copy(location, location)
+            self._copy(f"{row.path}:{row.start_line}")
 
     def action_copy_snippet(self) -> None:
         if (selected := self._selected()) is not None:
             self._copy(agent_text(selected[1], self._preview.citations or "auto"), "the snippet")
 
-    def _copy(self, text: str, name: str) -> None:
+    def _copy(self, text: str, name: str = "") -> None:
         self._screen.app.copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
-        self._search.say(f"copied {fmt.inert(name, 200)}")
+        self._search.say(f"copied {fmt.inert(name or text, 200)}")
 
     def action_citations(self) -> None:
         mode = self._preview.citations or "auto"

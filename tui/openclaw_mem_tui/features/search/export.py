@@ -32,8 +32,7 @@ def as_config(view: View) -> str:
 
 def as_markdown(view: View) -> str:
     """The engine's report of the run, and the knobs that differ from the configuration."""
-    assert view.trace is not None
-    assert view.pool is not None
+    assert view.trace is not None and view.pool is not None
     report = trace_markdown(Answer(view.pool, view.trace))
     if not view.changed_knobs():
         return report

@@ -95,9 +95,8 @@ class SearchPresenter(Presenter[View]):
         """Take new knobs over, ranked at once when that is possible; True when a search is needed."""
         self.sync.update(said="")
         self._show(state.tuned(self.view, knobs))
-        return state.needs_retrieval(self.view) or (
-            state.needs_baseline_pool(self.view) and self.view.baseline is None
-        )
+        view = self.view
+        return state.needs_retrieval(view) or (view.baseline is None and state.needs_baseline_pool(view))
 
     def pin_baseline(self) -> None:
         """The shown run becomes the baseline."""

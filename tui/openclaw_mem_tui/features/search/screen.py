@@ -286,10 +286,7 @@ class SearchScreen(WorkbenchScreen):
     def _tick(self) -> None:
         self._frame += 1
         self.search.sync.tick()
-        if self.search.activity.busy:
-            self.status_line.changed()
-        elif self._clock is not None:
-            self._clock.pause()
+        self.status_line.changed()
 
     # -- keys ---------------------------------------------------------------------------------------------
 

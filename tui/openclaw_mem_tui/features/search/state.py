@@ -142,8 +142,7 @@ def opened(view: View, defaults: Knobs) -> View:
 def asked(view: View, query: str) -> View:
     """A new query: the old rows stay, marked as not the answer. A blank query has no rows."""
     if not query.strip():
-        blank = replace(view, query=query, pool=None, pool_key=(), trace=None, baseline=None, other_pool=None)
-        return replace(blank, pool_faults=frozenset(), pending=False, error="")
+        return View(view.defaults, view.knobs, query, against=view.against, pin=view.pin, faults=view.faults)
     return replace(view, query=query, pending=True, error="")
 
 

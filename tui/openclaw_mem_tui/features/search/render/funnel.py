@@ -9,8 +9,6 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
 from openclaw_mem_tui.render.status import Activity
 
-_ARROW = Span(" → ", "faint")
-
 
 def funnel(view: View, cells: int) -> Line:
     """``vec 24 + bm25 24 → fused 39 → … → min .35: 11 (−28) → max 6 (−5)``, and the baseline at the right."""
@@ -34,15 +32,11 @@ def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
 
 def _parts(trace: Trace, compact: bool) -> list[Span]:
     parts: list[Span] = []
-    for stage in trace.of_kind("list"):
-        if parts:
-            parts.append(Span(" + ", "faint"))
-        parts.extend((Span(f"{stage.label} ", "dim"), *_space(stage, compact), Span(str(stage.left))))
     for stage in trace.stages:
-        if stage.kind != "list":
-            text = _stage(stage, compact)
-            if text:
-                parts.extend((*([_ARROW] if parts else []), *text))
+        text = _stage(stage, compact)
+        if text and parts:
+            parts.append(Span(" + " if stage.kind == "list" else " → ", "faint"))
+        parts.extend(text)
     return parts
 
 
@@ -53,6 +47,8 @@ def _space(stage: Stage, compact: bool) -> Line:
 
 
 def _stage(stage: Stage, compact: bool) -> Line:
+    if stage.kind == "list":
+        return line((f"{stage.label} ", "dim"), *_space(stage, compact), str(stage.left))
     lost = stage.entered - stage.left
     minus = Span(f" (−{lost})", "bad") if lost else Span("")
     if stage.kind in ("score", "order"):

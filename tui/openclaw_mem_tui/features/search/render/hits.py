@@ -1,5 +1,4 @@
-"""The hit list: which columns there are, and the line of each row. Columns come from the trace's lists and
-stages."""
+"""The hit list: its columns, which come from the trace's lists and stages, and the line of each row."""
 
 from __future__ import annotations
 
@@ -231,17 +230,19 @@ def groups(view: View, dropped: bool) -> list[Group]:
     trace = view.trace
     if trace is None:
         return []
-    made = [Group("", trace.returned)]
+    first = Group("", trace.returned)
     if not dropped:
-        return made
+        return [first]
     left = lost(view)
     gone = {row.chunk_id for row in left}
     rest = [row for row in trace.dropped if row.chunk_id not in gone]
     run = view.baseline_name if view.pool_faults else "by the baseline"
-    made.append(Group(f"returned {run}, not now", left))
-    made.append(Group("not returned", [row for row in rest if row.final is not None]))
-    made.append(Group("outside the pool", [row for row in rest if row.final is None]))
-    return [made[0], *(group for group in made[1:] if group.rows)]
+    others = (
+        Group(f"returned {run}, not now", left),
+        Group("not returned", [row for row in rest if row.final is not None]),
+        Group("outside the pool", [row for row in rest if row.final is None]),
+    )
+    return [first, *(group for group in others if group.rows)]
 
 
 def lost(view: View) -> list[Row]:

@@ -42,9 +42,8 @@ def snippet(candidate: Candidate, presented: str, marker: Marker, cells: int) ->
 def excerpt(got: Excerpt, candidate: Candidate, marker: Marker, cells: int) -> list[Line]:
     """Lines of the note as they are on disk now; those of the chunk are brighter than their context."""
     if not got.found:
-        return wrapped(
-            line(("This file is gone. ", "warn"), "The index still has what it said; r syncs."), cells
-        )
+        gone = line(("This file is gone. ", "warn"), "The index still has what it said; r syncs.")
+        return wrapped(gone, cells)
     chunk = range(candidate.start_line, candidate.end_line + 1)
     made = _numbered(got.text, got.start_line, got.end_line, marker, cells, chunk)
     shown = f"lines {got.start_line}–{got.end_line} of {got.total_lines} · chunk "

@@ -1,5 +1,4 @@
-"""Why the selected chunk scored what it scored: one line for each operand on one axis, then the outcome. Rows
-come from the trace's lists and the row's operands."""
+"""Why the selected chunk scored what it scored: a line for each operand on one axis, then the outcome."""
 
 from __future__ import annotations
 
@@ -209,13 +208,10 @@ def _difference(trace: Trace, name: str, row: Row, other: Row, digits: int, cell
     mine, theirs = row.final, other.final
     if mine is None or theirs is None:
         return []
-    parts = []
     labels = {lst.term: lst.label for lst in trace.lists}
     mine_by, theirs_by = ({s.operand.label: s.change for s in steps(r)} for r in (row, other))
-    for label in mine_by:
-        gap = mine_by[label] - theirs_by.get(label, 0.0)
-        if abs(gap) >= 0.5 * 10**-digits:
-            parts.append(f"{labels.get(label, label)} {fmt.signed(gap, digits)}")
+    gaps = [(labels.get(name, name), change - theirs_by.get(name, 0.0)) for name, change in mine_by.items()]
+    parts = [f"{label} {fmt.signed(gap, digits)}" for label, gap in gaps if abs(gap) >= 0.5 * 10**-digits]
     because = f" ({', '.join(parts)})" if parts else ""
     where = "ahead of" if mine >= theirs else "behind"
     by = fmt.score(abs(mine - theirs), digits)
