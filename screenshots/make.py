@@ -34,7 +34,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.features.search.lessons import DemoGuide
+from openclaw_mem_tui.features.search.lessons import Guide
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -201,8 +201,8 @@ def disturb(root: Path) -> None:
         connection.execute("DELETE FROM chunks_fts WHERE rowid IN (3, 4)")
 
 
-def demo_guide() -> DemoGuide:
-    return DemoGuide(load_queries(0).suggested)
+def demo_guide() -> Guide:
+    return load_queries(0).suggested
 
 
 async def until(pilot: Pilot[int], is_so: Callable[[], object]) -> None:

@@ -104,6 +104,6 @@ def test_so_does_the_demo(bare: Call, world: World, opened: list[dict[str, Any]]
     assert bare("demo", "--fault", "embeddings-401", "--query", "vpn").code == 0
     (options,) = opened
     assert options["initial_query"] == "vpn"
-    assert len(options["demo"].lessons) == 12
+    assert len(options["demo"]) == 12
     assert options["answer"].pool.fallback.origin == "static"
     assert len(world.indexes) == 1

@@ -36,7 +36,7 @@ def test_demo_opens_the_lessons_on_its_own_workspace(bare: Call, world: World, o
     assert options["settings"].workspace == world.data / "demo" / "workspace"
     assert options["settings"].provider.provider == "static"
     assert options["settings"].openclaw.sessions_dir.is_dir()
-    assert len(options["demo"].lessons) == 12
+    assert len(options["demo"]) == 12
     assert options["initial_query"] == ""
 
 

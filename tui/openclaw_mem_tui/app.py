@@ -14,7 +14,7 @@ from textual.screen import Screen
 from openclaw_mem_themes import DEFAULT, ThemeError
 from openclaw_mem_tui.bindings import NOT_IN_PALETTE, offered
 from openclaw_mem_tui.features import SCREENS
-from openclaw_mem_tui.features.search.lessons import DemoGuide
+from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
@@ -36,7 +36,7 @@ class Workbench(App[int]):
         self,
         memory_factory: Factory,
         *,
-        demo: DemoGuide | None = None,
+        demo: Guide | None = None,
         initial_query: str = "",
         theme: str | None = None,
         theme_folder: Path | None = None,
@@ -119,7 +119,7 @@ class Workbench(App[int]):
 def run(
     memory_factory: Factory,
     *,
-    demo: DemoGuide | None = None,
+    demo: Guide | None = None,
     initial_query: str = "",
     theme: str | None = None,
     theme_folder: Path | None = None,

@@ -44,7 +44,6 @@ def open_workbench(
     """Run the workbench on these settings until the user quits; returns its exit code. Blocks. ``faults``
     (see ``providers.faults``) are simulated from the start."""
     from openclaw_mem_tui.app import run
-    from openclaw_mem_tui.features.search.lessons import DemoGuide
 
     def memory(with_faults: frozenset[str]) -> Memory:
         from openclaw_mem_engine.memory import Memory
@@ -53,7 +52,7 @@ def open_workbench(
 
     return run(
         memory,
-        demo=DemoGuide(lessons) if lessons else None,
+        demo=lessons or None,
         initial_query=query,
         theme=theme or settings.theme,
         theme_folder=user_folders().config / "themes",

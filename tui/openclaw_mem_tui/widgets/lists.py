@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, NamedTuple, TypeVar, overload
 
+from rich.style import Style
 from textual import events
 from textual.binding import Binding
 from textual.message import Message
@@ -35,6 +36,8 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     """Draws what its maker says; moves a cursor and posts a message when it does."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--cursor-away"}
+    #: Lines at the top that do not scroll.
+    FIXED: ClassVar[int] = 0
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("down,j", "go(1)", show=False),
         Binding("up,k", "go(-1)", show=False),
@@ -83,9 +86,11 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         first, stop = self._spans[self.cursor] if self.cursor < len(self._spans) else (0, 0)
         if not first <= index < stop:
             return super().painted(index)
+        return self.paint(self.drawn[index], self._cursor_style(), self.cells)
+
+    def _cursor_style(self) -> Style:
         name = "rows--cursor" if self.has_focus else "rows--cursor-away"
-        base = self.rich_style + self.get_component_rich_style(name, partial=True)
-        return self.paint(self.drawn[index], base, self.cells)
+        return self.rich_style + self.get_component_rich_style(name, partial=True)
 
     def action_go(self, step: int) -> None:
         target = max(0, min(len(self._spans) - 1, self.cursor + step))
@@ -110,7 +115,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
             return
         first, stop = self._spans[self.cursor]
         # The lines above the first item come into sight with it.
-        self.bring_into_sight(first if self.cursor else 0, stop)
+        self.bring_into_sight(first if self.cursor else 0, stop, self.size.height - self.FIXED)
 
     def on_focus(self) -> None:
         self._painted.clear()
@@ -125,7 +130,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         self.call_after_refresh(self.follow)
 
     def on_click(self, event: events.Click) -> None:
-        line = event.y - self.gutter.top + self.scroll_offset.y
+        line = event.y - self.FIXED - self.gutter.top + self.scroll_offset.y
         target = next((i for i, (first, stop) in enumerate(self._spans) if first <= line < stop), None)
         if target is None:
             return
