@@ -44,7 +44,7 @@ def open_workbench(
 ) -> int:
     """Run the workbench on these settings until the user quits; returns its exit code. Blocks. ``faults``
     (see ``providers.faults``) are simulated from the start."""
-    from openclaw_mem_tui.app import run
+    from openclaw_mem_tui.app import Workbench
     from openclaw_mem_tui.features.search.lessons import DemoGuide
 
     def memory(with_faults: frozenset[str]) -> Memory:
@@ -52,7 +52,7 @@ def open_workbench(
 
         return Memory.open(settings, resident=True, faults=with_faults)
 
-    return run(
+    app = Workbench(
         memory,
         demo=DemoGuide(lessons) if lessons else None,
         initial_query=query,
@@ -60,3 +60,4 @@ def open_workbench(
         theme_folder=user_folders().config / "themes",
         faults=faults,
     )
+    return app.run() or 0
