@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from openclaw_mem_engine.api import (
     FILE_STATES,
@@ -27,8 +27,9 @@ from openclaw_mem_tui.service import Service
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Event
 
+T = TypeVar("T")
 Order = Literal["state", "path", "size", "chunks", "newest"]
-ORDERS: tuple[Order, ...] = ("state", "path", "size", "chunks", "newest")
+ORDERS: tuple[Order, ...] = get_args(Order)
 #: Events that are read at most.
 EVENTS = 500
 #: Checks run without being asked for when the last run took less, in seconds, or the index is small enough.
@@ -149,22 +150,17 @@ class IndexPresenter(Presenter[IndexState]):
 
     async def plan_rebuild(self) -> Plan | None:
         """What a rebuild would do; None when that failed or was cancelled."""
-        found: list[Plan] = []
-
-        async def count() -> None:
-            found.append(
-                await self.service.examine(lambda memory, token: memory.plan(SyncRequest(force=True), token))
-            )
-
         self.say("")
-        await self._with_doctor("counting what a rebuild takes", count)
-        return found[0] if found else None
+        return await self._with_doctor(
+            "counting what a rebuild takes",
+            partial(self.service.examine, lambda memory, token: memory.plan(SyncRequest(force=True), token)),
+        )
 
-    async def _with_doctor(self, doing: str, work: Callable[[], Awaitable[None]]) -> None:
+    async def _with_doctor(self, doing: str, work: Callable[[], Awaitable[T]]) -> T | None:
         self.progress = ""
         self.update(doing=doing, trouble="")
         try:
-            await work()
+            return await work()
         except Cancelled:
             self.update(said="stopped")
         except OpenClawMemError as error:
@@ -172,6 +168,7 @@ class IndexPresenter(Presenter[IndexState]):
         finally:
             if self.state.doing == doing:
                 self.update(doing="")
+        return None
 
     def _take(self, report: DoctorReport, seconds: float) -> None:
         self.update(report=report, seconds=seconds, examined_at=self.service.clock(), stale=False)
@@ -182,12 +179,14 @@ class IndexPresenter(Presenter[IndexState]):
 
 
 def _ordered(files: tuple[FileRow, ...], order: Order) -> tuple[FileRow, ...]:
-    if order == "state":
-        return tuple(sorted(files, key=lambda row: (FILE_STATES.index(row.state), row.path)))
-    if order == "path":
-        return tuple(sorted(files, key=lambda row: row.path))
-    if order == "size":
-        return tuple(sorted(files, key=lambda row: (-(row.size or 0), row.path)))
-    if order == "chunks":
-        return tuple(sorted(files, key=lambda row: (-row.chunks, row.path)))
-    return tuple(sorted(files, key=lambda row: (-(row.mtime or 0.0), row.path)))
+    def key(row: FileRow) -> tuple[float, str]:
+        first = {
+            "state": FILE_STATES.index(row.state),
+            "path": 0,
+            "size": -(row.size or 0),
+            "chunks": -row.chunks,
+            "newest": -(row.mtime or 0.0),
+        }
+        return first[order], row.path
+
+    return tuple(sorted(files, key=key))
