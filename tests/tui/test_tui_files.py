@@ -16,7 +16,7 @@ from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_themes import BUILT_IN, ThemeError, load_theme
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.bindings import ACTIONS, keys_markdown, offered
+from openclaw_mem_tui.bindings import ACTIONS, GROUPS, offered
 from openclaw_mem_tui.editor import editor_command
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
@@ -152,6 +152,16 @@ def test_every_action_has_its_method_and_no_key_is_taken_twice() -> None:
     for where in (*screens, "knobs"):
         keys = Counter(key for a in offered(where) for key in a.keys.split(","))
         assert {key for key, times in keys.items() if times > 1} <= {"g"}
+
+
+def keys_markdown() -> str:
+    """The key table of README, generated: one section a group."""
+    parts = []
+    for group in GROUPS:
+        shown = [action for action in ACTIONS if action.group == group and action.shown]
+        rows = [f"| {' '.join(f'`{key}`' for key in a.shown.split())} | {a.help} |" for a in shown]
+        parts.append("\n".join((f"**{group}**", "", "| Key | Does |", "|---|---|", *rows)))
+    return "\n\n".join(parts) + "\n"
 
 
 def test_the_key_table_of_the_readme_is_fresh() -> None:

@@ -1,4 +1,4 @@
-"""Every action, declared once: bindings, footer, help, palette and key table come from here."""
+"""Every action, declared once: bindings, footer, help, palette and the key table of README come from here."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ class Action(NamedTuple):
 _SHARED = {
     **dict.fromkeys(("pane_down", "detail_down", "text_down"), "scroll_pane(3)"),
     **dict.fromkeys(("pane_up", "detail_up", "text_up"), "scroll_pane(-3)"),
+    "verify": "sync_index(True)",
+    "examine_deep": "examine(True)",
     "next_of_index": "next_list(1)",
     "previous_of_index": "next_list(-1)",
     "leave_chunks": "leave",
@@ -131,7 +133,8 @@ ACTIONS: tuple[Action, ...] = (
 
 #: Actions that the palette does not offer: they are there under another name, or only move within a screen.
 NOT_IN_PALETTE = frozenset(
-    {"palette", "cancel", "leave", "leave_index", "next_list", *_SHARED}
+    {"palette", "cancel", "leave", "leave_index", "next_list"}
+    | (_SHARED.keys() - {"verify", "examine_deep"})
     | {action.id for action in ACTIONS if action.group == "Hits" and not action.rank}
 )
 
@@ -170,16 +173,3 @@ def bindings(where: str) -> list[Binding]:
         )
         for action in reversed(offered(where))
     ]
-
-
-def keys_markdown() -> str:
-    """The key table of README, generated: one section a group."""
-    parts = []
-    for group in GROUPS:
-        rows = [f"| {_code(a.shown)} | {a.help} |" for a in ACTIONS if a.group == group and a.shown]
-        parts.append("\n".join((f"**{group}**", "", "| Key | Does |", "|---|---|", *rows)))
-    return "\n\n".join(parts) + "\n"
-
-
-def _code(shown: str) -> str:
-    return " ".join(f"`{key}`" for key in shown.split())

@@ -29,7 +29,7 @@ _CLOSE_TIMEOUT = 2.0
 class Unexpected(OpenClawMemError):
     """An exception that the engine does not declare: a defect, named with its type."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__(f"Unexpected {type(error).__name__}: {error}. This is a defect of openclaw-mem.")
 
 

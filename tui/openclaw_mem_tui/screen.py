@@ -14,6 +14,7 @@ from textual.worker import Worker, WorkerState
 
 from openclaw_mem_tui.bindings import ACTIONS, elsewhere
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
+from openclaw_mem_tui.memory_thread import Unexpected
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.widgets.dialogs import HelpScreen, Reading
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar
@@ -133,8 +134,7 @@ class WorkbenchScreen(Screen[None]):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         error = event.worker.error
         if event.state is WorkerState.ERROR and error is not None:
-            text = f"Unexpected {type(error).__name__}: {error}. This is a defect of openclaw-mem."
-            self.search.trouble(text)
+            self.search.trouble(str(Unexpected(error)))
 
     # -- actions ------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import NamedTuple, TypeVar
@@ -36,20 +36,16 @@ class Choice(NamedTuple):
 
 
 class Dialog(ModalScreen[T]):
-    """A frame over the screen, below the banner; ``inside`` is what it holds."""
+    """One framed widget over the screen, below the banner."""
 
-    def __init__(self, title: str, keys: str) -> None:
+    def __init__(self, box: Widget, title: str, keys: str) -> None:
         super().__init__()
-        self._title, self._keys = title, keys
+        self._box = box.add_class("box")
+        box.border_title, box.border_subtitle = title, keys
 
     def compose(self) -> ComposeResult:
         yield Banner(classes="over")
-        with Vertical(classes="box") as box:
-            box.border_title, box.border_subtitle = self._title, self._keys
-            yield from self.inside()
-
-    def inside(self) -> Iterable[Widget]:
-        return ()
+        yield self._box
 
 
 class Choices(CursorList, can_focus=False):
@@ -78,18 +74,12 @@ class PickScreen(Dialog[str | None]):
         empty: str = "nothing here",
         start: int = 0,
     ) -> None:
-        super().__init__(title, "enter picks · esc closes")
-        self._find = find
-        self._filtered = filtered
-        self._empty = empty
+        self._find, self._filtered, self._empty = find, filtered, empty
         self._choices: Sequence[Choice] = ()
         self._list = Choices()
         self._list.cursor = start
-
-    def inside(self) -> Iterable[Widget]:
-        if self._filtered:
-            yield Input(placeholder="type to narrow", compact=True, classes="filter")
-        yield self._list
+        typed = [Input(placeholder="type to narrow", compact=True, classes="filter")] if filtered else []
+        super().__init__(Vertical(*typed, self._list), title, "enter picks · esc closes")
 
     def on_mount(self) -> None:
         self._show("")
@@ -97,7 +87,7 @@ class PickScreen(Dialog[str | None]):
 
     def _show(self, typed: str) -> None:
         self._choices = choices = self._find(typed)
-        self._list.show(lambda cells, cursor: Rows(*_choice_lines(choices, self._empty, cells, cursor)))
+        self._list.show(lambda cells, cursor: _choice_rows(choices, self._empty, cells, cursor))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list.cursor = 0
@@ -130,12 +120,9 @@ class PickScreen(Dialog[str | None]):
             self.dismiss(None)
 
 
-def _choice_lines(
-    choices: Sequence[Choice], empty: str, cells: int, cursor: int
-) -> tuple[Sequence[Line], Sequence[Sequence[Line]]]:
-    """What stands above the rows, and the rows."""
+def _choice_rows(choices: Sequence[Choice], empty: str, cells: int, cursor: int) -> Rows:
     if not choices:
-        return [(Span(f"  {empty}", "dim"),)], ()
+        return Rows([line((f"  {empty}", "dim"))])
     letters = any(choice.letter for choice in choices)
     wide = min(max(fmt.width_of(choice.title) for choice in choices) + 2, cells * 3 // 5)
     room = cells - 2 - (3 if letters else 0) - wide
@@ -148,7 +135,7 @@ def _choice_lines(
         )
         for at, choice in enumerate(choices)
     ]
-    return (), [[row] for row in made]
+    return Rows((), [[row] for row in made])
 
 
 class ConfirmScreen(Dialog[bool]):
@@ -161,11 +148,7 @@ class ConfirmScreen(Dialog[bool]):
 
     def __init__(self, title: str, drawer: Drawer, verb: str) -> None:
         """``verb`` is what enter does, like ``rebuild``."""
-        super().__init__(title, f"enter {verb} · esc cancel")
-        self._pane = Pane(drawer, classes="said")
-
-    def inside(self) -> Iterable[Widget]:
-        yield self._pane
+        super().__init__(Vertical(Pane(drawer, classes="said")), title, f"enter {verb} · esc cancel")
 
 
 class Palette(CommandPalette):
@@ -217,7 +200,7 @@ def _section(title: str, rows: Sequence[tuple[str, str]], cells: int) -> list[Li
     return made
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("escape,q,question_mark,f1,enter", "dismiss(None)", show=False),
         Binding("j", "scroll(1)", show=False),
@@ -226,13 +209,8 @@ class HelpScreen(ModalScreen[None]):
 
     def __init__(self, about: str, reading: Reading, hidden: frozenset[str]) -> None:
         """``hidden`` are ids of actions that do nothing now."""
-        super().__init__()
-        self._text = HelpText(partial(_help, about, reading, hidden), classes="box")
-        self._text.border_title, self._text.border_subtitle = "help", "j k scroll · esc closes"
-
-    def compose(self) -> ComposeResult:
-        yield Banner(classes="over")
-        yield self._text
+        text = HelpText(partial(_help, about, reading, hidden))
+        super().__init__(text, "help", "j k scroll · esc closes")
 
     def action_scroll(self, step: int) -> None:
-        self._text.scroll_relative(y=step, animate=False)
+        self._box.scroll_relative(y=step, animate=False)

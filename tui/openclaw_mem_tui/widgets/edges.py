@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
-from openclaw_mem_tui.bindings import ACTIONS, BY_ID, Action, offered
+from openclaw_mem_tui.bindings import BY_ID, Action, offered
 from openclaw_mem_tui.render.spans import Line, Span, spread, width
 from openclaw_mem_tui.render.status import fault_banner
 from openclaw_mem_tui.widgets.line_view import Lines
@@ -69,13 +69,11 @@ class KeyBar(Lines):
                     parts.extend((Span(key, "key"), Span(f" {text}   ", "dim")))
             return [tuple(parts)]
         if self.where == "knobs":
-            own = [a for a in ACTIONS if a.where == "knobs" and a.rank]
-            closing = [a._replace(footer="close") for a in ACTIONS if a.id == "knobs"]
-            all_reset = [a._replace(footer="reset all", rank=4) for a in ACTIONS if a.id == "reset_all"]
-            shown = [*own, *all_reset, *closing]
+            shown = [a for a in offered("knobs") if a.rank]
+            shown.append(BY_ID["reset_all"]._replace(footer="reset all", rank=4))
+            shown.append(BY_ID["knobs"]._replace(footer="close"))
         else:
             shown = [a for a in offered(self.where) if a.rank and a.id not in self.hidden]
-        helping = BY_ID["help"]
         end: Line = (Span("?", "key"), Span(" help ", "dim"))
         chosen = [a for a in shown if a.id != "help"]
         while chosen and self._wide(chosen) + width(end) + 1 > cells:
@@ -88,7 +86,7 @@ class KeyBar(Lines):
             parts.extend((Span(self._key(action), "key"), Span(f" {action.footer}", "dim")))
             places.append((start, width(parts), action))
             parts.append(Span("   "))
-        places.append((cells - width(end), cells, helping))
+        places.append((cells - width(end), cells, BY_ID["help"]))
         return [spread(parts, end, cells)]
 
     @staticmethod

@@ -114,9 +114,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         self._painted.clear()
         self.refresh()
 
-    def on_blur(self) -> None:
-        self._painted.clear()
-        self.refresh()
+    on_blur = on_focus
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)

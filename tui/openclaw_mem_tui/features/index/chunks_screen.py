@@ -62,8 +62,6 @@ class ChunksScreen(WorkbenchScreen):
             yield self.text
         yield Pane(id="status")
 
-    # -- life ---------------------------------------------------------------------------------------------
-
     def on_mount(self) -> None:
         self.pieces.focus()
         self.search_changed()
@@ -82,30 +80,26 @@ class ChunksScreen(WorkbenchScreen):
             self.anatomy, self.trouble = None, str(error)
         self.draw()
 
-    # -- drawing ------------------------------------------------------------------------------------------
-
     @on(CursorList.Moved)
     def draw_body(self) -> None:
-        anatomy, trouble = self.anatomy, self.trouble
+        anatomy = self.anatomy
         cut, status = self.query_one("#cut", Pane), self.query_one("#status", Pane)
         box = self.query_one("#pieces-box")
         # A path is no markup of ours.
         box.border_title = Content(f"chunks of {fmt.crop_left(fmt.inert(self.path), 28)}").markup
         box.border_subtitle = "↑ ↓ chunk"
         if anatomy is None:
-            text = trouble or "The file is being read."
+            mark, text = (" ✗ ", self.trouble) if self.trouble else (" ◐ ", "The file is being read.")
             self.pieces.show_rows((), lambda *_: ())
             self.text.show(nothing)
             status.show(nothing)
-            cut.show(
-                lambda cells: wrapped(line((" ✗ " if trouble else " ◐ ", "bad"), fmt.inert(text)), cells, 3)
-            )
+            cut.show(lambda cells: wrapped(line((mark, "bad"), fmt.inert(text)), cells, 3))
             return
         self.query_one("#pieces-head", Pane).show(lambda cells: [render.header(cells)])
         cut.show(lambda cells: render.summary(anatomy, cells))
         self.pieces.show_rows(range(len(anatomy.pieces)), partial(render.piece_row, anatomy))
-        status.show(lambda cells: [render.status(anatomy, self.pieces.cursor, trouble, cells)])
         at = self.pieces.cursor
+        status.show(lambda cells: [render.status(anatomy, at, cells)])
         self.text.border_title, self.text.border_subtitle = "text", "J K scroll"
         self.text.show(lambda cells: render.text(anatomy, at, cells))
         self.call_after_refresh(self._bring_into_sight)

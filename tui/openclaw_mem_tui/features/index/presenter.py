@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from openclaw_mem_engine.api import (
     FILE_STATES,
@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Order = Literal["state", "path", "size", "chunks", "newest"]
-ORDERS: tuple[Order, ...] = get_args(Order)
+_KEYS: dict[Order, Callable[[FileRow], float]] = {
+    "state": lambda row: FILE_STATES.index(row.state),
+    "path": lambda _: 0,
+    "size": lambda row: -(row.size or 0),
+    "chunks": lambda row: -row.chunks,
+    "newest": lambda row: -(row.mtime or 0.0),
+}
 #: Events that are read at most.
 EVENTS = 500
 #: Checks run without being asked for when the last run took less, in seconds, or the index is small enough.
@@ -71,8 +77,6 @@ class IndexPresenter(Presenter[IndexState]):
         #: How far the running check is, as its thread reports it.
         self.progress = ""
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     async def read(self, *, examine: bool = True) -> None:
         """Read the index and its events anew; with ``examine`` run the checks too where that is quick."""
         if not self.service.is_open or not await self._reread():
@@ -85,8 +89,9 @@ class IndexPresenter(Presenter[IndexState]):
         """Whether the index and the log could be read."""
         before = self.state.overview
         try:
-            overview = await self.service.read(lambda memory: memory.health.overview())
-            events = await self.service.read(lambda memory: memory.health.events(EVENTS))
+            overview, events = await self.service.read(
+                lambda memory: (memory.health.overview(), memory.health.events(EVENTS))
+            )
         except OpenClawMemError as error:
             self.update(trouble=str(error))
             return False
@@ -108,10 +113,9 @@ class IndexPresenter(Presenter[IndexState]):
 
     def turn_order(self) -> None:
         """The next order of the files."""
-        order = ORDERS[(ORDERS.index(self.state.order) + 1) % len(ORDERS)]
+        orders = tuple(_KEYS)
+        order = orders[(orders.index(self.state.order) + 1) % len(orders)]
         self.update(order=order, files=_ordered(self.state.files, order))
-
-    # -- the doctor ---------------------------------------------------------------------------------------
 
     async def examine(self, *, deep: bool = False) -> None:
         """Run all checks. Cancelling leaves the previous report."""
@@ -179,14 +183,4 @@ class IndexPresenter(Presenter[IndexState]):
 
 
 def _ordered(files: tuple[FileRow, ...], order: Order) -> tuple[FileRow, ...]:
-    def key(row: FileRow) -> tuple[float, str]:
-        first = {
-            "state": FILE_STATES.index(row.state),
-            "path": 0,
-            "size": -(row.size or 0),
-            "chunks": -row.chunks,
-            "newest": -(row.mtime or 0.0),
-        }
-        return first[order], row.path
-
-    return tuple(sorted(files, key=key))
+    return tuple(sorted(files, key=lambda row: (_KEYS[order](row), row.path)))

@@ -213,11 +213,8 @@ class IndexScreen(WorkbenchScreen):
 
     # -- sync, rebuild, checks, repairs -------------------------------------------------------------------
 
-    def action_sync_index(self) -> None:
-        self._sync(Job(tails=True))
-
-    def action_verify(self) -> None:
-        self._sync(Job(verify=True, tails=True))
+    def action_sync_index(self, verify: bool = False) -> None:
+        self._sync(Job(verify=verify, tails=True))
 
     def _sync(self, job: Job) -> None:
         running = self.search.activity.phase == "syncing"
@@ -235,11 +232,8 @@ class IndexScreen(WorkbenchScreen):
 
         self._run_doctor(ask)
 
-    def action_examine(self) -> None:
-        self._run_doctor(self.presenter.examine)
-
-    def action_examine_deep(self) -> None:
-        self._run_doctor(partial(self.presenter.examine, deep=True))
+    def action_examine(self, deep: bool = False) -> None:
+        self._run_doctor(partial(self.presenter.examine, deep=deep))
 
     def action_repair(self) -> None:
         report = self.presenter.state.report
@@ -296,8 +290,7 @@ class IndexScreen(WorkbenchScreen):
             words = text.lower().split()
             found = [row for row in rows if all(word in row.path.lower() for word in words)]
             return [
-                Choice(row.path, fmt.inert(row.path), files.STATES[row.state].words)
-                for row in found[:_PICKED]
+                Choice(row.path, fmt.inert(row.path), files.STATES[row.state][1]) for row in found[:_PICKED]
             ]
 
         def go(path: str | None) -> None:

@@ -79,8 +79,6 @@ class ProvidersScreen(WorkbenchScreen):
         links, at = self.presenter.state.links, self.chain.cursor
         return links[at] if at < len(links) else None
 
-    # -- life ---------------------------------------------------------------------------------------------
-
     def on_mount(self) -> None:
         self.presenter.listen(self.draw)
         self.chain.border_title, self.faults.border_title = "chain", "faults"
@@ -98,8 +96,6 @@ class ProvidersScreen(WorkbenchScreen):
         if not view.pending:
             now = (view.pool, view.shown_faults, self.search.activity.phase)
             self.read_for(now, self.presenter.read)
-
-    # -- drawing ------------------------------------------------------------------------------------------
 
     def draw_body(self) -> None:
         view, activity, state = self.search.view, self.search.activity, self.presenter.state
@@ -137,8 +133,6 @@ class ProvidersScreen(WorkbenchScreen):
         link, state = self.selected, self.presenter.state
         self.link_pane.border_title = render.title(link) if link is not None else "provider"
         self.link_pane.show(lambda cells: render.detail(link, state, cells))
-
-    # -- actions ------------------------------------------------------------------------------------------
 
     def action_next_list(self) -> None:
         self._go_to(self.faults if not self.faults.has_focus else self.chain)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import FileRow, FileState
 from openclaw_mem_tui.features.index.presenter import IndexState
@@ -12,31 +12,22 @@ from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Event, EventKind
 
-
-class _Shown(NamedTuple):
-    """A state is never distinguished by colour alone."""
-
-    mark: str
-    words: str
-    role: str
-    meaning: str
-
-
-_EXCLUDED = _Shown("⊘", "excluded", "warn", "found, and not indexed: no search finds it")
-STATES: dict[FileState, _Shown] = {
-    "changed": _Shown(
-        "◌",
-        "modified",
-        "warn",
-        "the file differs from what is indexed: searches find the old text until the next sync (y)",
-    ),
-    "new": _Shown(
-        "+", "not indexed", "warn", "not in the index yet: no search finds it until the next sync (y)"
-    ),
-    "gone": _Shown("−", "deleted", "warn", "deleted on disk: searches still find it until the next sync (y)"),
-    "refused": _EXCLUDED,
-    "left-out": _EXCLUDED,
-    "indexed": _Shown("●", "up to date", "", "what is indexed is what is on disk"),
+#: Mark, words and role of each state: never distinguished by colour alone.
+STATES: dict[FileState, tuple[str, str, str]] = {
+    "changed": ("◌", "modified", "warn"),
+    "new": ("+", "not indexed", "warn"),
+    "gone": ("−", "deleted", "warn"),
+    "refused": ("⊘", "excluded", "warn"),
+    "left-out": ("⊘", "excluded", "warn"),
+    "indexed": ("●", "up to date", ""),
+}
+_MEANING: dict[FileState, str] = {
+    "changed": "the file differs from what is indexed: searches find the old text until the next sync (y)",
+    "new": "not in the index yet: no search finds it until the next sync (y)",
+    "gone": "deleted on disk: searches still find it until the next sync (y)",
+    "refused": "found, and not indexed: no search finds it",
+    "left-out": "found, and not indexed: no search finds it",
+    "indexed": "what is indexed is what is on disk",
 }
 _CHUNKS, _SIZE, _STATE, _TIME = 6, 8, 20, 10
 
@@ -67,7 +58,7 @@ def header(cells: int) -> Line:
 
 def file_row(state: IndexState, row: FileRow, cells: int, selected: bool) -> Line:
     """One file: path, chunks, size, state, time of its last change."""
-    mark, _, role, _ = STATES[row.state]
+    mark, _, role = STATES[row.state]
     path, chunks, size, modified = _columns(cells)
     name = fmt.left(fmt.crop_left(fmt.inert(row.path), path), path)
     return line(
@@ -83,7 +74,7 @@ def file_row(state: IndexState, row: FileRow, cells: int, selected: bool) -> Lin
 
 def _state(row: FileRow) -> str:
     """``modified +512 B``"""
-    words = STATES[row.state].words
+    words = STATES[row.state][1]
     if row.state == "indexed" and row.delta > 0:
         return f"{words} {fmt.bytes_of(row.delta)} waiting"
     if row.state != "changed":
@@ -99,9 +90,9 @@ def file_detail(row: FileRow | None, state: IndexState, cells: int) -> list[Line
         return [line(("The index holds no file yet.", "dim"))] if state.overview is not None else []
     details = Details(cells)
     say = details.say
-    mark, words, role, meaning = STATES[row.state]
+    mark, words, role = STATES[row.state]
     say("file", fmt.inert(row.path), (" · transcript" if row.source == "sessions" else "", "dim"))
-    say("state", (f"{mark} {words}", f"strong {role}".strip()), (f": {meaning}", "dim"))
+    say("state", (f"{mark} {words}", f"strong {role}".strip()), (f": {_MEANING[row.state]}", "dim"))
     if row.state == "indexed" and row.delta > 0:
         when = "indexed when there is more of it, when the conversation was quiet for a while, or with y"
         say("waits", f"{fmt.bytes_of(row.delta)} of new messages", (f": {when}", "dim"))
