@@ -129,15 +129,12 @@ class IndexPresenter(Presenter[IndexState]):
         )
         self._take(report, time.perf_counter() - started)
 
-    async def repair(self) -> None:
+    async def repair(self, report: DoctorReport) -> None:
         """Repair what the report calls fixable, and run the checks again."""
         self.say("")
-        await self._with_doctor(REPAIRING, self._repair)
+        await self._with_doctor(REPAIRING, partial(self._repair, report))
 
-    async def _repair(self) -> None:
-        report = self.state.report
-        if report is None:
-            return
+    async def _repair(self, report: DoctorReport) -> None:
         started = time.perf_counter()
         try:
             done, after = await self.service.examine(

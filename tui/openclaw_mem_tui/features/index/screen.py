@@ -244,7 +244,7 @@ class IndexScreen(WorkbenchScreen):
             return
 
         async def repair() -> None:
-            await self.presenter.repair()
+            await self.presenter.repair(report)
             # The index that the shown answer came from is another one now.
             await self.search.sync.read_status()
             await self.search.refresh()

@@ -125,23 +125,17 @@ def _state(state: IndexState, overview: Overview) -> Line:
     fresh = overview.freshness
     if fresh.state == "empty":
         return line(("empty", "warn"), (": y builds the index", "dim"))
-    waiting = overview.number(*_WAITING)
-    out = overview.number("refused", "left-out")
-    parts: list[Span] = [*_errors(state)]
-    if parts:
-        parts.append(Span(" · ", "faint"))
+    waiting, out = overview.number(*_WAITING), overview.number("refused", "left-out")
+    errors, shown, why = _errors(state), ("fresh", "good"), ""
     if fresh.state == "stale":
         since = f" since {fmt.clock(fresh.stale_since, state.at, True)}" if fresh.stale_since else ""
-        parts.append(Span(f"stale{since}", "warn"))
+        shown = (f"stale{since}", "warn")
         if waiting:
-            parts.append(Span(f": {fmt.count(waiting, 'file')} to sync (y)"))
+            why = f": {fmt.count(waiting, 'file')} to sync (y)"
         elif overview.differences:
-            parts.append(Span(f": {'; '.join(map(fmt.inert, overview.differences))}"))
-    else:
-        parts.append(Span("fresh", "good"))
-    if out:
-        parts += [Span(" · ", "faint"), Span(f"{fmt.count(out, 'file')} excluded", "warn")]
-    return tuple(parts)
+            why = f": {'; '.join(map(fmt.inert, overview.differences))}"
+    excluded = ((" · ", "faint"), (f"{fmt.count(out, 'file')} excluded", "warn")) if out else ()
+    return line(*errors, (" · " if errors else "", "faint"), shown, why, *excluded)
 
 
 # -- the bottom -------------------------------------------------------------------------------------------
