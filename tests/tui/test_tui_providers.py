@@ -96,7 +96,7 @@ async def test_the_chain_says_who_serves_and_the_pane_says_all(tmp_path: Path) -
         rows = screen.chain.text.splitlines()
         assert any("static" in row and "primary" in row and "● active" in row for row in rows)
         assert "○ ready" in rows[-1] and "keywords" in rows[-1]
-        assert screen.chain.selected is not None and screen.chain.selected.name == "static"
+        assert screen.selected is not None and screen.selected.name == "static"
         drawn = screen.link_pane.text
         assert "stays on this machine" in drawn and "97 of 97 passages" in drawn and "free" in drawn
         assert "97 entries" in screen.query_one("#cache").text  # type: ignore[attr-defined]

@@ -21,7 +21,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 from openclaw_mem_tui.widgets.edges import Banner
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
-from openclaw_mem_tui.widgets.lists import CursorList
+from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class Dialog(ModalScreen[T]):
         yield self._box
 
 
-class Choices(CursorList[Choice], can_focus=False):
+class Choices(CursorList, can_focus=False):
     """The rows of a pick; the keys are the picker's."""
 
 
@@ -75,6 +75,7 @@ class PickScreen(Dialog[str | None]):
         start: int = 0,
     ) -> None:
         self._find, self._filtered, self._empty = find, filtered, empty
+        self._choices: Sequence[Choice] = ()
         self._list = Choices()
         self._list.cursor = start
         typed = [Input(placeholder="type to narrow", compact=True, classes="filter")] if filtered else []
@@ -85,9 +86,8 @@ class PickScreen(Dialog[str | None]):
         self.call_after_refresh(self._list.follow)
 
     def _show(self, typed: str) -> None:
-        choices = self._find(typed)
-        empty = () if choices else (line((f"  {self._empty}", "dim")),)
-        self._list.show_rows(choices, _row_of(choices), lambda _: empty)
+        self._choices = choices = self._find(typed)
+        self._list.show(lambda cells, cursor: _choice_rows(choices, self._empty, cells, cursor))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list.cursor = 0
@@ -100,7 +100,7 @@ class PickScreen(Dialog[str | None]):
     def on_key(self, event: events.Key) -> None:
         if self._filtered or not event.character:
             return
-        for choice in self._find(""):
+        for choice in self._choices:
             if choice.letter == event.character:
                 # Stopped here, or the screen below would take the same key as its own.
                 event.stop().prevent_default()
@@ -111,31 +111,31 @@ class PickScreen(Dialog[str | None]):
         self._list.action_go(step)
 
     def action_choose(self) -> None:
-        chosen = self._list.selected
-        self.dismiss(chosen.key if chosen is not None else None)
+        self.dismiss(self._choices[self._list.cursor].key if self._choices else None)
 
     def on_click(self, event: events.Click) -> None:
-        if event.widget is self._list and self._list.selected is not None:
+        if event.widget is self._list and self._choices:
             self.action_choose()
         elif event.widget is self:
             self.dismiss(None)
 
 
-def _row_of(choices: Sequence[Choice]) -> Callable[[Choice, int, bool], Line]:
-    """What draws one of these: their columns are aligned."""
+def _choice_rows(choices: Sequence[Choice], empty: str, cells: int, cursor: int) -> Rows:
+    if not choices:
+        return Rows([line((f"  {empty}", "dim"))])
     letters = any(choice.letter for choice in choices)
-    widest = max((fmt.width_of(choice.title) for choice in choices), default=0) + 2
-
-    def row(choice: Choice, cells: int, selected: bool) -> Line:
-        wide = min(widest, cells * 3 // 5)
-        return line(
-            ("▌ " if selected else "  ", "accent"),
+    wide = min(max(fmt.width_of(choice.title) for choice in choices) + 2, cells * 3 // 5)
+    room = cells - 2 - (3 if letters else 0) - wide
+    made = [
+        line(
+            ("▌ " if at == cursor else "  ", "accent"),
             (fmt.left(choice.letter, 3) if letters else "", "key"),
             fmt.left(choice.title, wide) if choice.detail else fmt.crop(choice.title, cells - 3),
-            (fmt.crop(choice.detail, cells - 2 - (3 if letters else 0) - wide), "dim"),
+            (fmt.crop(choice.detail, room), "dim"),
         )
-
-    return row
+        for at, choice in enumerate(choices)
+    ]
+    return Rows((), [[row] for row in made])
 
 
 class ConfirmScreen(Dialog[bool]):

@@ -89,9 +89,10 @@ class Lines(ScrollView, can_focus=False):
             self.vertical_scrollbar.refresh()
         self.scroll_y = self.validate_scroll_y(self.scroll_y)
 
-    def bring_into_sight(self, first: int, stop: int) -> None:
-        """Scroll as little as needed for the lines ``first`` to ``stop`` (exclusive) to be seen."""
-        height = self.size.height
+    def bring_into_sight(self, first: int, stop: int, height: int | None = None) -> None:
+        """Scroll as little as needed for the lines ``first`` to ``stop`` (exclusive) to be seen in ``height``
+        lines (of the widget, when not given)."""
+        height = self.size.height if height is None else height
         if first < self.scroll_offset.y:
             self.scroll_to(y=first, animate=False)
         elif height > 0 and stop > self.scroll_offset.y + height:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from textual import events
 from textual.binding import Binding
@@ -11,13 +11,24 @@ from textual.message import Message
 from textual.strip import Strip
 
 from openclaw_mem_tui.render.spans import Line
-from openclaw_mem_tui.widgets.line_view import Drawer, Lines, nothing
+from openclaw_mem_tui.widgets.line_view import Lines
 
 T = TypeVar("T")
 
 
-class CursorList(Lines, Generic[T], can_focus=True, inherit_bindings=False):
-    """Moves a cursor over items that take a line or several; posts a message when it does."""
+class Rows(NamedTuple):
+    """Lines above the items, and the lines of each item."""
+
+    head: Sequence[Line] = ()
+    items: Sequence[Sequence[Line]] = ()
+
+
+#: Draws all items, given the width and the number of the item under the cursor.
+Maker = Callable[[int, int], Rows]
+
+
+class CursorList(Lines, can_focus=True, inherit_bindings=False):
+    """Draws what its maker says; moves a cursor and posts a message when it does."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--cursor-away"}
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
@@ -32,55 +43,37 @@ class CursorList(Lines, Generic[T], can_focus=True, inherit_bindings=False):
     class Moved(Message):
         """The cursor is on another item."""
 
-        def __init__(self, sender: CursorList[Any]) -> None:
+        def __init__(self, sender: CursorList) -> None:
             super().__init__()
             self._list = sender
 
         @property
-        def control(self) -> CursorList[Any]:
+        def control(self) -> CursorList:
             return self._list
 
     class Chosen(Moved):
         """An item was clicked twice."""
 
-    #: Draws an item, given the width and whether it is selected.
-    _drawer: Callable[[T, int, bool], Sequence[Line]]
-
     def __init__(self, about: str = "", *, id: str | None = None, classes: str | None = None) -> None:
         """``about`` is shown in the help."""
         super().__init__(id=id, classes=classes)
         self.about = about
+        self._maker: Maker = lambda cells, cursor: Rows()  # noqa: ARG005 - the shape of every maker
         self.cursor = 0
-        self._items: Sequence[T] = ()
-        self._head: Drawer = nothing
         self._spans: Sequence[tuple[int, int]] = []  # first line and line after the last, of each item
 
-    def show(
-        self, items: Sequence[T], drawer: Callable[[T, int, bool], Sequence[Line]], head: Drawer = nothing
-    ) -> None:
-        """Draw these items from now on, below ``head``. The cursor stays where it is as far as there are so
-        many."""
-        self._items, self._drawer, self._head = items, drawer, head
-        self.cursor = max(0, min(self.cursor, len(items) - 1))
+    def show(self, maker: Maker) -> None:
+        """Draw with another function from now on."""
+        self._maker = maker
         self.changed()
 
-    def show_rows(
-        self, items: Sequence[T], row: Callable[[T, int, bool], Line], head: Drawer = nothing
-    ) -> None:
-        """Items of one line each."""
-        self.show(items, lambda item, cells, selected: [row(item, cells, selected)], head)
-
-    @property
-    def selected(self) -> T | None:
-        """The item under the cursor."""
-        return self._items[self.cursor] if self.cursor < len(self._items) else None
-
     def draw(self, cells: int) -> Sequence[Line]:
-        lines, spans = list(self._head(cells)), []
-        for at, item in enumerate(self._items):
-            drawn = self._drawer(item, cells, at == self.cursor)
-            spans.append((len(lines), len(lines) + len(drawn)))
-            lines.extend(drawn)
+        rows = self._maker(cells, self.cursor)
+        lines = list(rows.head)
+        spans = []
+        for item in rows.items:
+            spans.append((len(lines), len(lines) + len(item)))
+            lines.extend(item)
         self._spans = spans
         return lines
 
@@ -93,7 +86,7 @@ class CursorList(Lines, Generic[T], can_focus=True, inherit_bindings=False):
         return self.paint(self.drawn[index], base, self.cells)
 
     def action_go(self, step: int) -> None:
-        target = max(0, min(len(self._items) - 1, self.cursor + step))
+        target = max(0, min(len(self._spans) - 1, self.cursor + step))
         if target == self.cursor:
             return
         for at in (self.cursor, target):
@@ -153,16 +146,31 @@ class _Lazy(Sequence[Any]):
         return self._make(at)
 
 
-class Table(CursorList[T]):
-    """Any number of one-line rows without a head: only those in sight are drawn. A row counts as selected
-    while the table has the focus."""
+class Table(CursorList, Generic[T]):
+    """Any number of one-line rows: only those in sight are drawn. A row counts as selected while the table
+    has the focus."""
+
+    _items: Sequence[T] = ()
+    _row: Callable[[T, int, bool], Line]
+
+    def show_rows(self, items: Sequence[T], row: Callable[[T, int, bool], Line]) -> None:
+        """Draw a row for each of these from now on, given the item, the width and whether it is selected. The
+        cursor stays where it is as far as there are so many."""
+        self._items, self._row = items, row
+        self.cursor = max(0, min(self.cursor, len(items) - 1))
+        self._spans = _Lazy(len(items), lambda at: (at, at + 1))
+        self.changed()
+
+    @property
+    def selected(self) -> T | None:
+        """The item under the cursor."""
+        return self._items[self.cursor] if self.cursor < len(self._items) else None
 
     def draw(self, cells: int) -> Sequence[Line]:
         # The cursor as it is when a row is painted: these rows outlive its moves.
         def row(at: int) -> Line:
-            return self._drawer(self._items[at], cells, at == self.cursor and self.has_focus)[0]
+            return self._row(self._items[at], cells, at == self.cursor and self.has_focus)
 
-        self._spans = _Lazy(len(self._items), lambda at: (at, at + 1))
         return _Lazy(len(self._items), row)
 
     def changed(self) -> None:

@@ -89,9 +89,8 @@ class IndexPresenter(Presenter[IndexState]):
         """Whether the index and the log could be read."""
         before = self.state.overview
         try:
-            overview, events = await self.service.read(
-                lambda memory: (memory.health.overview(), memory.health.events(EVENTS))
-            )
+            overview = await self.service.read(lambda memory: memory.health.overview())
+            events = await self.service.read(lambda memory: memory.health.events(EVENTS))
         except OpenClawMemError as error:
             self.update(trouble=str(error))
             return False

@@ -39,7 +39,7 @@ def header(cells: int) -> Line:
     return line((fmt.crop(titles, cells), "dim"))
 
 
-def link_row(chain: ChainState, link: ProviderState, cells: int, selected: bool) -> Line:
+def link_row(link: ProviderState, chain: ChainState, cells: int, selected: bool) -> Line:
     """One provider: name, role, state, and why it is in that state."""
     mark, role = _STATES[link.state]
     words = link.label
@@ -186,9 +186,8 @@ _INDENT = 4
 _HITS_SHOWN = 3
 
 
-def fault_rows(simulated: frozenset[str], name: str, cells: int, selected: bool) -> list[Line]:
+def fault_rows(name: str, on: bool, cells: int, selected: bool) -> list[Line]:
     """A check box, the name and what it does; below it where the pane is narrow."""
-    on = name in simulated
     mark = Span("▌ " if selected else "  ", "accent")
     box = line(("[", "dim"), ("x" if on else " ", "strong bad"), ("] ", "dim"))
     label = Span(name, "strong bad" if on else "strong" if selected else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -17,7 +17,7 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.line_view import Pane
-from openclaw_mem_tui.widgets.lists import CursorList
+from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import ProviderState
@@ -57,8 +57,7 @@ class ProvidersScreen(WorkbenchScreen):
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
         super().__init__(search)
         self.presenter = ProvidersPresenter(search.service)
-        self.chain: CursorList[ProviderState] = CursorList(_CHAIN, id="chain")
-        self.faults: CursorList[str] = CursorList(_FAULTS, id="faults")
+        self.chain, self.faults = CursorList(_CHAIN, id="chain"), CursorList(_FAULTS, id="faults")
         self.link_pane, self.last = Pane(id="link", classes="pane"), Pane(id="last", classes="pane")
         self._lab = lab
         self._pointed = False
@@ -73,6 +72,12 @@ class ProvidersScreen(WorkbenchScreen):
                 yield self.last
         yield Pane(id="cache")
         yield Pane(id="status")
+
+    @property
+    def selected(self) -> ProviderState | None:
+        """The provider under the cursor."""
+        links, at = self.presenter.state.links, self.chain.cursor
+        return links[at] if at < len(links) else None
 
     def on_mount(self) -> None:
         self.presenter.listen(self.draw)
@@ -94,10 +99,21 @@ class ProvidersScreen(WorkbenchScreen):
 
     def draw_body(self) -> None:
         view, activity, state = self.search.view, self.search.activity, self.presenter.state
-        self.chain.show_rows(
-            state.links, partial(render.link_row, state), lambda cells: [render.header(cells)]
+        self.chain.show(
+            lambda cells, cursor: Rows(
+                [render.header(cells)],
+                [[render.link_row(link, state, cells, at == cursor)] for at, link in enumerate(state.links)],
+            )
         )
-        self.faults.show(_NAMES, partial(render.fault_rows, view.faults))
+        self.faults.show(
+            lambda cells, cursor: Rows(
+                (),
+                [
+                    render.fault_rows(name, name in view.faults, cells, at == cursor)
+                    for at, name in enumerate(_NAMES)
+                ],
+            )
+        )
         self.last.border_title = "last query under this fault" if view.shown_faults else "last query"
         self.last.border_subtitle = "enter: compare in the lab" if view.query.strip() else ""
         self.last.show(lambda cells: render.last_query(view, cells))
@@ -114,14 +130,14 @@ class ProvidersScreen(WorkbenchScreen):
 
     @on(CursorList.Moved, "#chain")
     def _draw_link(self) -> None:
-        link, state = self.chain.selected, self.presenter.state
+        link, state = self.selected, self.presenter.state
         self.link_pane.border_title = render.title(link) if link is not None else "provider"
         self.link_pane.show(lambda cells: render.detail(link, state, cells))
 
     def action_next_list(self) -> None:
         self._go_to(self.faults if not self.faults.has_focus else self.chain)
 
-    def _go_to(self, target: CursorList[Any]) -> None:
+    def _go_to(self, target: CursorList) -> None:
         self.set_class(target is self.faults, "-trials")
         self.set_focus(target)
 
@@ -157,5 +173,5 @@ class ProvidersScreen(WorkbenchScreen):
         return self.last if self.faults.has_focus else self.link_pane
 
     def action_probe(self) -> None:
-        if self.chain.selected is not None:
-            self.run_in(partial(self.presenter.probe, self.chain.selected), "probe", exclusive=False)
+        if self.selected is not None:
+            self.run_in(partial(self.presenter.probe, self.selected), "probe", exclusive=False)
