@@ -43,14 +43,14 @@ def open_workbench(
 ) -> int:
     """Run the workbench on these settings until the user quits; returns its exit code. Blocks. ``faults``
     (see ``providers.faults``) are simulated from the start."""
-    from openclaw_mem_tui.app import run
+    from openclaw_mem_tui.app import Workbench
 
     def memory(with_faults: frozenset[str]) -> Memory:
         from openclaw_mem_engine.memory import Memory
 
         return Memory.open(settings, resident=True, faults=with_faults)
 
-    return run(
+    app = Workbench(
         memory,
         demo=lessons or None,
         initial_query=query,
@@ -58,3 +58,4 @@ def open_workbench(
         theme_folder=user_folders().config / "themes",
         faults=faults,
     )
+    return app.run() or 0
