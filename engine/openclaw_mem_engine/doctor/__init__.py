@@ -21,6 +21,7 @@ from openclaw_mem_engine.doctor.file_checks import (
     check_notes,
 )
 from openclaw_mem_engine.doctor.location_checks import (
+    LOCATION_CODES,
     check_event_log,
     check_left_overs,
     check_permissions,
@@ -44,7 +45,6 @@ from openclaw_mem_engine.stores.findings import (
 )
 from openclaw_mem_engine.stores.sqlite.checks import diagnose
 from openclaw_mem_engine.stores.sqlite.files import index_is_there, unreachable
-from openclaw_mem_engine.stores.sqlite.repair import INDEX_CODES
 from openclaw_mem_engine.stores.sqlite.repair import repair as repair_index
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot, check_version
 from openclaw_mem_engine.sync.events import Journal
@@ -54,8 +54,8 @@ from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 #: How long a repair waits for a sync that is at work, seconds.
 LOCK_WAIT_S = 10.0
 
-#: With one of these nothing is written to the index file but by a rebuild.
-_REBUILD_ONLY = frozenset({"damaged", "unreadable", "newer-schema", "tables-missing"})
+#: With one of these nothing is written to the index file but by a rebuild from the notes.
+_REBUILD_ONLY = frozenset({"damaged", "unreadable", "newer-schema", "tables-missing", "no-fingerprint"})
 #: What a damaged page may raise while it is read: SQLite's errors, and ours over NULLs and nonsense.
 _DAMAGE = (apsw.Error, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 _STOPPED = "The examination was stopped."
@@ -71,7 +71,7 @@ def examine(
 ) -> DoctorReport:
     """Run every check of ``CHECKS``; change nothing, send nothing.
 
-    The index is read as it is, on a connection of its own: opening it for use already repairs some of it.
+    The index is read as it is, on a connection of its own: opening it for use already completes some of it.
     ``deep`` also makes every chunk, its words and the rows of its vectors again and compares them byte for
     byte. A check that cannot be done is in the report, and the others go on. ``progress`` counts checks or
     files. Blocks for seconds, with ``deep`` for minutes. Raises Cancelled.
@@ -92,18 +92,21 @@ def fix(
     """Repair what ``examine`` found and can be repaired; what was done, in words.
 
     Everything comes from what is on this machine: notes are not touched, nothing is embedded. An index whose
-    pages are damaged, or that a newer program wrote, is not written to: that needs a rebuild. ``killed``:
-    see ``SyncLock``. Raises SyncBusy when another process keeps the index, IndexUnavailable when it cannot be
-    written, Cancelled while it waits for the lock: nothing is repaired then.
+    pages are damaged, or that a newer program wrote, is not written to: that needs a rebuild from the notes.
+    ``killed``: see ``SyncLock``. Raises SyncBusy when another process keeps the index, IndexUnavailable when
+    it cannot be written, Cancelled while it waits for the lock: nothing is repaired then.
     """
     codes = {finding.code for finding in report.fixable}
+    of_index = codes - LOCATION_CODES
     if any(finding.code in _REBUILD_ONLY for finding in report.findings):
-        codes -= INDEX_CODES
+        codes, of_index = codes & LOCATION_CODES, set()
     if not codes:
         return []
     with SyncLock(settings.index_path, "repairing", killed=killed).holding(LOCK_WAIT_S, cancel):
         done = repair_locations(settings, codes)
-        return done + repair_index(settings.index_path, codes, extension=settings.vector_extension)
+        if of_index:
+            done += repair_index(settings.index_path, of_index, extension=settings.vector_extension)
+        return done
 
 
 def repair(
@@ -131,8 +134,8 @@ def repair(
 
 @dataclass(slots=True)
 class Examination:
-    """One run through the table. ``snap``, ``disk`` and ``diagnosis`` (the checks of the store, by name) are
-    there once the check "index" has opened the index."""
+    """One run through the table. ``disk``, and ``diagnosis``, the checks of the store, are there once the
+    check "index" has opened the index."""
 
     settings: Settings
     embedders: Embedders
@@ -154,29 +157,30 @@ class Examination:
     def run(self) -> None:
         """Every check in order, until one finds what makes the others meaningless. Raises Cancelled."""
         try:
-            for check in CHECKS:
-                if check.deep and not self.deep:
+            for name, check in CHECKS.items():
+                if name in _DEEP and not self.deep:
                     continue
-                self._run(check)
-                if any(map(self.found, check.ends_with)):
+                self._run(name, check)
+                unusable = name == "index" and (self.opened is None or self.found("no-access"))
+                if unusable or self.found("tables-missing", "newer-schema"):
                     return
         finally:
             if self.opened is not None:
                 self.opened.close()
 
-    def found(self, code: str) -> bool:
-        """Whether a check before has found this."""
-        return any(finding.code == code for finding in self.findings)
+    def found(self, *codes: str) -> bool:
+        """Whether a check before has found one of these."""
+        return any(finding.code in codes for finding in self.findings)
 
-    def _run(self, check: CheckSpec) -> None:
+    def _run(self, name: str, check: Callable[[Examination, Outcome], None]) -> None:
         if self.cancel is not None and self.cancel.is_set():
             raise Cancelled(_STOPPED)
         if self.progress is not None:
-            self.progress(len(self.checks), 0, f"checking {check.name}")
+            self.progress(len(self.checks), 0, f"checking {name}")
         out = Outcome()
         done = True
         try:
-            check.run(self, out)
+            check(self, out)
         except apsw.InterruptError as error:
             raise Cancelled(_STOPPED) from error
         except WorkspaceError as error:
@@ -188,16 +192,16 @@ class Examination:
             if not self.found("no-access"):
                 # The file or folder that the system refused, as far as it says.
                 path = Path(os.fsdecode(error.filename)) if error.filename else self.settings.data_dir
-                text = f"The check of {check.name} could not be done: {unreachable(path, error)}"
+                text = f"The check of {name} could not be done: {unreachable(path, error)}"
                 out.add("unreachable", "error", text)
         except _DAMAGE as error:
             out.detail = f"could not be done: {error}"
-            done = not any(map(self.found, check.explained_by))
+            done = not self.found("damaged", *(["full-text-damaged"] if name == "full text" else []))
             if done:  # otherwise a finding already says why
                 what = f"({type(error).__name__}: {error})"
-                text = f"The check of {check.name} met something that cannot be read {what}."
+                text = f"The check of {name} met something that cannot be read {what}."
                 out.add("unreadable", "error", text, repair=REBUILD)
-        self.checks.append(out.check(check.name, ok=done))
+        self.checks.append(out.check(name, ok=done))
         self.findings += out.findings
 
 
@@ -255,64 +259,35 @@ def _check_notes(run: Examination, out: Outcome) -> None:
     check_notes(run.disk, out, primary.max_input_bytes if primary else None)
 
 
-# -- the table ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class CheckSpec:
-    """One check: its ``name``, what it looks at, and the function, which writes detail and findings into an
-    Outcome. After a finding with a code of ``ends_with`` the examination ends. A failure to read what is
-    ``explained_by`` a finding made before is no finding of its own. ``deep``: only in a deep examination."""
-
-    name: str
-    looks_at: str
-    run: Callable[[Examination, Outcome], None]
-    ends_with: tuple[str, ...] = ()
-    explained_by: tuple[str, ...] = ("damaged",)
-    deep: bool = False
-
-
 def _of_store(name: str) -> Callable[[Examination, Outcome], None]:
     """A check that the store makes of itself."""
     return lambda run, out: run.diagnosis[name](out)
 
 
-#: In the order in which they are made. Those after "index" read the snapshot that it opens.
-CHECKS: tuple[CheckSpec, ...] = (
-    CheckSpec("sqlite", "the SQLite library in use", lambda _, out: check_version(out)),
-    CheckSpec("writing", "access, room and lock", lambda run, out: check_writing(run.settings, out)),
-    CheckSpec("permissions", "modes of our files", lambda run, out: check_permissions(run.settings, out)),
-    CheckSpec("left-overs", "files of killed rebuilds", lambda run, out: check_left_overs(run.settings, out)),
-    CheckSpec("provider records", "providers.sqlite", lambda run, out: check_records(run.settings, out)),
-    CheckSpec("event log", "events.sqlite", lambda run, out: check_event_log(run.settings, out)),
-    CheckSpec("root files", "MEMORY.md as given", lambda run, out: check_bootstrap(run.settings, out)),
-    CheckSpec(
-        "index",
-        "whether it can be opened",
-        _open_index,
-        ends_with=("not-there", "damaged", "unavailable", "no-access"),
-    ),
-    CheckSpec("integrity", "every page", _of_store("integrity")),
-    CheckSpec("tables", "whether all are there", _of_store("tables"), ends_with=("tables-missing",)),
-    CheckSpec("facts", "its meta table", _of_store("facts"), ends_with=("newer-schema",)),
-    CheckSpec("fingerprint", "the settings it was built with", _check_fingerprint),
-    CheckSpec("chunks", "ids, hashes, owners", _of_store("chunks")),
-    CheckSpec(
-        "full text",
-        "its rows against the chunks",
-        _of_store("full text"),
-        explained_by=("damaged", "full-text-damaged"),
-    ),
-    CheckSpec("vectors", "the vec0 table against the cache", _of_store("vectors")),
-    CheckSpec("cache", "every cached embedding", _of_store("cache")),
-    CheckSpec("recall", "fast vector search, measured", _of_store("recall")),
-    CheckSpec("size", "free pages, log", lambda run, out: check_size(run.settings, run.snap, out)),
-    CheckSpec(
-        "by-products",
-        "machine-written notes",
-        lambda run, out: check_by_products(run.settings, run.snap, out),
-    ),
-    CheckSpec("files", "index against the disk", lambda run, out: check_files(run.disk, out)),
-    CheckSpec("hashes", "texts against recorded hashes", lambda run, out: check_hashes(run.disk, out)),
-    CheckSpec("notes", "every chunk, made again", _check_notes, deep=True),
-)
+#: By name, in the order in which they are made. Those after "index" read the snapshot that it opens.
+CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
+    "sqlite": lambda _, out: check_version(out),
+    "writing": lambda run, out: check_writing(run.settings, out),
+    "permissions": lambda run, out: check_permissions(run.settings, out),
+    "left-overs": lambda run, out: check_left_overs(run.settings, out),
+    "provider records": lambda run, out: check_records(run.settings, out),
+    "event log": lambda run, out: check_event_log(run.settings, out),
+    "root files": lambda run, out: check_bootstrap(run.settings, out),
+    "index": _open_index,
+    "integrity": _of_store("integrity"),
+    "tables": _of_store("tables"),
+    "facts": _of_store("facts"),
+    "fingerprint": _check_fingerprint,
+    "chunks": _of_store("chunks"),
+    "full text": _of_store("full text"),
+    "vectors": _of_store("vectors"),
+    "cache": _of_store("cache"),
+    "recall": _of_store("recall"),
+    "size": lambda run, out: check_size(run.settings, run.snap, out),
+    "by-products": lambda run, out: check_by_products(run.settings, run.snap, out),
+    "files": lambda run, out: check_files(run.disk, out),
+    "hashes": lambda run, out: check_hashes(run.disk, out),
+    "notes": _check_notes,
+}
+#: Those that only a deep examination makes.
+_DEEP = frozenset({"notes"})

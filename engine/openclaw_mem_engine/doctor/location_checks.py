@@ -300,6 +300,10 @@ def _check_side_file(
 # -- repair -----------------------------------------------------------------------------------------------
 
 
+#: What ``repair_locations`` repairs.
+LOCATION_CODES = frozenset({"left-overs", "log-large", "permissions"})
+
+
 def repair_locations(settings: Settings, codes: set[str]) -> list[str]:
     """Repair what ``codes`` name; what was done, in words. The caller holds the lock of the index."""
     done = []

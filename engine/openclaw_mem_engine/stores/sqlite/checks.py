@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import apsw
 
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.findings import FIX, INDEX, Outcome, counted, counted_are, counted_have
 from openclaw_mem_engine.stores.query import segment
-from openclaw_mem_engine.stores.scoring import products, unit_vector
-from openclaw_mem_engine.stores.sqlite.database import rows
+from openclaw_mem_engine.stores.scoring import products
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES
 from openclaw_mem_engine.stores.sqlite.snapshot import (
     Snapshot,
@@ -25,6 +24,7 @@ from openclaw_mem_engine.stores.sqlite.snapshot import (
     check_integrity,
     check_tables,
 )
+from openclaw_mem_engine.stores.sqlite.vectors import NAMES, bad_vectors, differing
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
@@ -37,12 +37,6 @@ RECALL_QUERIES, RECALL_DEPTH = 20, 10
 _TIE = 1e-4
 
 _WORD = re.compile(r"[A-Za-z0-9]{2,}")
-
-#: The names of a space as they stand in the file: those on a damaged page may be no text at all.
-_NAMES = "CAST(provider AS BLOB), CAST(model AS BLOB), CAST(provider_key AS BLOB)"
-
-#: What may be wrong with a row of the cache.
-BadVector = Literal["cache-length", "cache-values", "cache-dims", "cache-names"]
 
 
 def diagnose(
@@ -173,9 +167,9 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
         text = f"{counted(len(orphans), 'row')} of the vec0 table without a chunk that has a vector."
         out.add("vector-orphans", "error", text, _numbers(orphans), FIX, fixable=True)
     looked_at = sorted(wanted & held) if deep else _sample(sorted(wanted & held))
-    if differing := [seq for seq in looked_at if vector_differs(snap.connection, space, seq)]:
-        text = f"{counted_are(len(differing), 'vector')} another in the vec0 table than in the cache."
-        some = _locations(snap, differing)
+    if others := differing(snap.connection, space, looked_at):
+        text = f"{counted_are(len(others), 'vector')} another in the vec0 table than in the cache."
+        some = _locations(snap, list(others))
         out.add("vectors-differ", "error", text, some, f"{FIX} && {INDEX}", fixable=True)
     out.detail += f", {len(held):,} rows of {dims} dimensions, {len(looked_at):,} compared"
 
@@ -209,13 +203,6 @@ def _check_dims(snap: Snapshot, out: Outcome, space: Space, wanted: set[int]) ->
     return dims
 
 
-def vector_differs(connection: apsw.Connection, space: Space, seq: int) -> bool:
-    """Whether the vec0 table has another vector for a chunk than the cache."""
-    found = rows(connection, "SELECT source, embedding FROM chunks_vec WHERE rowid = ?", (seq,))
-    wanted = rows(connection, f"SELECT c.source, e.embedding FROM {_CACHED} AND c.seq = ?4", (*space, seq))
-    return found != wanted
-
-
 # -- the cache ------------------------------------------------------------------------------------------
 
 
@@ -234,7 +221,7 @@ def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> N
         out.add(code, "error", text, _numbers(bad), f"{FIX} && {INDEX}", fixable=True)
     primary = snap.space()
     sizes = snap.rows(
-        f"""SELECT {_NAMES}, count(*), sum(coalesce(length(embedding), 0)),
+        f"""SELECT {NAMES}, count(*), sum(coalesce(length(embedding), 0)),
         sum(hash NOT IN (SELECT hash FROM chunks)) FROM embedding_cache GROUP BY 1, 2, 3 ORDER BY 4 DESC"""
     )
     named = [(Space(*(name.decode("utf-8", "replace") for name in row[:3])), *row[3:]) for row in sizes]
@@ -247,39 +234,6 @@ def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> N
         )
         some = (f"{row[0].label}: {row[1]:,}" for row in dead)
         out.add("dead-spaces", "info", text, some, "openclaw-mem cache prune --max 0" if gone else "")
-
-
-def _is_text(name: bytes) -> bool:
-    try:
-        str(name, "utf-8")
-    except (TypeError, UnicodeDecodeError):
-        return False
-    return True
-
-
-def bad_vectors(connection: apsw.Connection) -> dict[BadVector, list[int]]:
-    """Row numbers of the cache that no search can use, by what is wrong with them."""
-    counts = connection.execute(
-        f"""SELECT {_NAMES}, dims, count(*) FROM embedding_cache
-        WHERE embedding IS NOT NULL GROUP BY 1, 2, 3, 4 ORDER BY 5"""
-    )
-    usual = {tuple(space): dims for *space, dims, _ in counts}  # the most frequent one comes last
-    bad: dict[BadVector, list[int]] = {}
-    held = connection.execute(
-        f"SELECT rowid, CAST(hash AS BLOB), {_NAMES}, dims, embedding FROM embedding_cache"
-    )
-    for number, content, *space, dims, blob in held:
-        if not all(map(_is_text, (content, *space))):
-            bad.setdefault("cache-names", []).append(number)
-        elif blob is None:
-            continue  # a text that is known to have no vector
-        elif not isinstance(blob, bytes) or not isinstance(dims, int) or not dims or len(blob) != 4 * dims:
-            bad.setdefault("cache-length", []).append(number)
-        elif dims != usual[tuple(space)]:
-            bad.setdefault("cache-dims", []).append(number)
-        elif unit_vector(blob, dims) is None:
-            bad.setdefault("cache-values", []).append(number)
-    return bad
 
 
 # -- the fast way against the exact one -------------------------------------------------------------------

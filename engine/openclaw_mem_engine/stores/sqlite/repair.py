@@ -1,8 +1,7 @@
-"""Repairs of an index. Derived rows are made anew and unusable rows dropped in the file itself; a damaged
-file is moved out of the way, and its embeddings saved, each of which cost time and perhaps money.
+"""Repairs of an index: it is rebuilt from its own chunks, or, when its file cannot be read, moved out of the
+way. Both keep every embedding that can be used: each cost time and perhaps money.
 
-Notes are not touched, and nothing is embedded: what is missing afterwards is made by the next sync, or by a
-rebuild.
+Notes are not touched, and nothing is embedded: what is missing afterwards is made by the next sync.
 """
 
 from __future__ import annotations
@@ -21,29 +20,13 @@ import apsw
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.stores.scoring import unit_vector
-from openclaw_mem_engine.stores.sqlite.checks import bad_vectors, vector_differs
-from openclaw_mem_engine.stores.sqlite.database import Database, rows
+from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.files import aside_path, remove, set_aside
-from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
-from openclaw_mem_engine.stores.sqlite.schema import Meta, new_generation, vector_space
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
 
-#: Everything that ``repair`` can repair.
-INDEX_CODES = frozenset(
-    """full-text-tables full-text-damaged full-text-missing full-text-orphans full-text-lost full-text-differs
-    full-text-behind cache-length cache-values cache-dims cache-names vectors-missing vectors-differ
-    vectors-behind vector-orphans vector-dims recall chunks-without-file file-without-chunks
-    vectors-forgotten generation synced-at fingerprint-unreadable""".split()
-)
-_VECTOR_CODES = frozenset(
-    "vectors-missing vectors-differ vectors-behind vector-orphans vector-dims recall".split()
-)
-#: So many vectors are made anew rather than trusted.
-_FEW_DOUBTFUL = 50
 #: Reading ends after so many seconds, with the rows found by then: a failing disk reads slowly.
 SALVAGE_S = 60.0
 
@@ -58,85 +41,39 @@ _SQL = """SELECT rowid, provider, model, provider_key, hash, dims, embedding FRO
 
 
 def repair(path: Path, codes: Collection[str], *, extension: bool = True) -> list[str]:
-    """Repair the index file for these codes of findings, in one transaction; what was done, in words.
+    """Rebuild the index file from its own files, chunks and cached embeddings; what was done, in words.
 
-    ``extension`` asks for sqlite-vec. The caller keeps other writers away. Raises IndexUnavailable; nothing
-    has changed then.
+    Of ``codes``, those of the findings, "file-without-chunks" makes it forget such files, and
+    "fingerprint-unreadable" what it was built with, which is all that is done then. ``extension`` asks for
+    sqlite-vec. The caller keeps other writers away. Raises IndexUnavailable; nothing has changed then.
     """
-    asked = set(codes) & INDEX_CODES
-    if not asked:
-        return []
-    database = Database(path, extension=extension)
-    try:
-        with database.transaction() as connection:
-            return _repair(connection, asked, extension=database.extension)
-    finally:
-        database.close()
-
-
-def _repair(connection: apsw.Connection, asked: set[str], *, extension: bool) -> list[str]:
-    """The steps, in one transaction; what was done."""
-    done: list[str] = []
-    found = rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
-    space = vector_space(found[0][0]) if extension and found else None
-    stray = "chunks-without-file" in asked
-    cache = any(code.startswith("cache-") for code in asked)
-    if cache:
-        bad = sorted({row for numbers in bad_vectors(connection).values() for row in numbers})
-        connection.executemany("DELETE FROM embedding_cache WHERE rowid = ?", ((n,) for n in bad))
-        Meta.set_behind(connection, "vectors_awaited")
-        done.append(f"{counted(len(bad), 'cached vector')} dropped; the next sync makes them anew")
-    if "vectors-differ" in asked and space is not None:
-        done += _drop_doubtful_vectors(connection, space)
-    if stray:
-        connection.execute(
-            """DELETE FROM chunks AS c WHERE NOT EXISTS (
-                SELECT 1 FROM files f WHERE f.path = c.path AND f.source = c.source AND f.refusal = '')"""
-        )
-        done.append(f"{counted(connection.changes(), 'chunk')} of no file dropped")
-    if "file-without-chunks" in asked:
-        connection.execute(
-            """DELETE FROM files AS f WHERE f.refusal = '' AND NOT EXISTS (
-                SELECT 1 FROM chunks c WHERE c.path = f.path AND c.source = f.source)"""
-        )
-        number = connection.changes()
-        done.append(f"{counted(number, 'file')} without chunks forgotten; the next sync reads them again")
-    if stray or any(code.startswith("full-text-") for code in asked):
-        number = FullTextRows.refill(connection)
-        done.append(f"the full-text tables were made anew from {counted(number, 'chunk')}")
-    if space is not None and (stray or cache or asked & _VECTOR_CODES):
-        VectorRows.refill(connection, space)
-        done.append("the vec0 table was made anew from the cache")
-    if "vectors-forgotten" in asked:
-        Meta.set_behind(connection, "vectors_awaited")
-        done.append("the next sync looks for chunks without a vector")
-    if "synced-at" in asked:
-        connection.execute("DELETE FROM meta WHERE key = 'synced_at'")
-        done.append("the time of the last sync was forgotten")
-    if "fingerprint-unreadable" in asked:
-        connection.execute("DELETE FROM meta WHERE key = 'fingerprint'")
-        done.append("what the index was built with was forgotten; a rebuild writes it anew")
-    if "generation" in asked:
-        Meta.put(connection, "generation", str(new_generation()))
-        return [*done, "the generation of the index was set anew"]
-    Meta.bump(connection)
+    if "fingerprint-unreadable" in codes:  # such an index cannot be opened, and is rebuilt without one
+        with closing(Database(path, extension=extension)) as database, database.transaction() as connection:
+            connection.execute("DELETE FROM meta WHERE key = 'fingerprint'")
+        return ["what the index was built with was forgotten; a rebuild writes it anew"]
+    with closing(SqliteIndex(path, extension=extension)) as old:
+        known = old.fingerprint()
+        if known is None:
+            return []
+        before = old.counts()
+        fresh = old.new_generation(known)
+        try:
+            fresh.take_content(forget_empty="file-without-chunks" in codes)
+            fresh.commit()
+        finally:
+            fresh.abort()
+        after = old.counts()
+    done = [
+        f"the index was rebuilt: its full-text tables were made anew from {counted(after.chunks, 'chunk')}"
+    ]
+    for number, noun, what in (
+        (before.cached - after.cached, "cached vector", "dropped; the next sync makes them anew"),
+        (before.chunks - after.chunks, "chunk", "of no file dropped"),
+        (before.files - after.files, "file", "without chunks forgotten; the next sync reads them again"),
+    ):
+        if number:
+            done.append(f"{counted(number, noun)} {what}")
     return done
-
-
-def _drop_doubtful_vectors(connection: apsw.Connection, space: Space) -> list[str]:
-    """Where cache and vec0 table differ, one of them was damaged, and it is unknown which. A few are made
-    anew; where many differ it is the table that was filled wrongly, and the cache was paid for."""
-    seqs = [row[0] for row in rows(connection, "SELECT rowid FROM chunks_vec")]
-    doubtful = [seq for seq in seqs if vector_differs(connection, space, seq)]
-    if not doubtful or len(doubtful) > _FEW_DOUBTFUL:
-        return []
-    connection.executemany(
-        """DELETE FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?
-        AND hash = (SELECT hash FROM chunks WHERE seq = ?)""",
-        [(*space, seq) for seq in doubtful],
-    )
-    Meta.set_behind(connection, "vectors_awaited")
-    return [f"{counted(len(doubtful), 'vector')} in doubt dropped; the next sync makes them anew"]
 
 
 # -- a damaged file ---------------------------------------------------------------------------------------

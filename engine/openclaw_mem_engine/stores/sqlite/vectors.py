@@ -6,14 +6,14 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import apsw
 
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import CacheSize, SpaceSize, StoredChunk
 from openclaw_mem_engine.stores.query import CandidateRows, Scored
-from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, products
+from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, products, unit_vector
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained, rows
 from openclaw_mem_engine.stores.sqlite.schema import Meta, vector_table
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 # CROSS keeps SQLite from reading the cache first and all chunks for each of its rows.
 _JOIN = """chunks c CROSS JOIN embedding_cache e ON e.hash = c.hash AND e.embedding IS NOT NULL
     AND e.provider = ?1 AND e.model = ?2 AND e.provider_key = ?3"""
+#: The names of a space as they are in the file: those on a damaged page may be no text at all.
+NAMES = "CAST(provider AS BLOB), CAST(model AS BLOB), CAST(provider_key AS BLOB)"
+#: What may be wrong with a row of the cache.
+BadVector = Literal["cache-length", "cache-values", "cache-dims", "cache-names"]
 #: The largest k that sqlite-vec takes; longer lists are computed in memory.
 _MAX_K = 4096
 
@@ -257,3 +261,50 @@ class VectorRows:
             (*space, limit),
         )
         return [StoredChunk(*row) for row in found]
+
+
+def differing(connection: apsw.Connection, space: Space, seqs: Sequence[int]) -> dict[int, str]:
+    """Those of these chunks of which vec0 table and cache hold other vectors of one length: seq to text
+    hash."""
+    sql = f"""SELECT c.seq, c.hash FROM json_each(?4) asked CROSS JOIN {_JOIN} AND c.seq = asked.value
+        CROSS JOIN chunks_vec v ON v.rowid = c.seq
+        WHERE length(v.embedding) = length(e.embedding)
+            AND (v.source, v.embedding) IS NOT (c.source, e.embedding)"""
+    return dict(rows(connection, sql, (*space, json.dumps(list(seqs)))))
+
+
+def bad_vectors(connection: apsw.Connection) -> dict[BadVector, list[int]]:
+    """Row numbers of the cache that no search can use, by what is wrong with them."""
+    counts = rows(
+        connection,
+        f"""SELECT {NAMES}, dims, count(*) FROM embedding_cache
+        WHERE embedding IS NOT NULL GROUP BY 1, 2, 3, 4 ORDER BY 5""",
+    )
+    usual = {tuple(space): dims for *space, dims, _ in counts}  # the most frequent one comes last
+    bad: dict[BadVector, list[int]] = {}
+    held = connection.execute(
+        f"SELECT rowid, CAST(hash AS BLOB), {NAMES}, dims, embedding FROM embedding_cache"
+    )
+    for number, content, *space, dims, blob in held:
+        fault: BadVector | None = None
+        if not all(map(_is_text, (content, *space))):
+            fault = "cache-names"
+        elif blob is None:
+            pass  # a text that is known to have no vector
+        elif not isinstance(blob, bytes) or not isinstance(dims, int) or not dims or len(blob) != 4 * dims:
+            fault = "cache-length"
+        elif dims != usual[tuple(space)]:
+            fault = "cache-dims"
+        elif unit_vector(blob, dims) is None:
+            fault = "cache-values"
+        if fault is not None:
+            bad.setdefault(fault, []).append(number)
+    return bad
+
+
+def _is_text(name: bytes) -> bool:
+    try:
+        str(name, "utf-8")
+    except (TypeError, UnicodeDecodeError):
+        return False
+    return True
