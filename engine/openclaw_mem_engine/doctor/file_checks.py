@@ -149,7 +149,7 @@ def _check_empty(disk: Disk, out: Outcome, stale: list[str]) -> None:
             continue
     if lost:
         text = f"{counted(len(lost), 'file')} counted as indexed without any chunk: nothing finds them."
-        out.add("file-without-chunks", "error", text, lost, f"{FIX} && {INDEX}", fixable=True)
+        out.add("file-without-chunks", "error", text, lost, f"{FIX} && {INDEX}")
 
 
 def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
@@ -181,7 +181,9 @@ def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
 
 def _stored(snap: Snapshot) -> Mapping[tuple[str, str], Mapping[str, StoredChunk]]:
     found: dict[tuple[str, str], dict[str, StoredChunk]] = {}
-    for row in snap.each("SELECT id, path, source, start_line, end_line, hash, text FROM chunks"):
+    for row in snap.connection.execute(
+        "SELECT id, path, source, start_line, end_line, hash, text FROM chunks"
+    ):
         chunk = StoredChunk(*row)
         found.setdefault((chunk.path, chunk.source), {})[chunk.chunk_id] = chunk
     return found
@@ -202,7 +204,7 @@ def check_by_products(settings: Settings, snap: Snapshot, out: Outcome) -> None:
         files = counted_are(len(machine), "file")
         text = f"{files} written by the agent's own machinery, and searched as memory ({share})."
         out.add("by-products", "warning", text, sorted(machine), _out_of_memory(settings, machine))
-    starts = snap.each(
+    starts = snap.connection.execute(
         "SELECT path, substr(text, 1, 400) FROM chunks WHERE source = 'memory' AND start_line = 1"
     )
     exports = {str(path) for path, text in starts if _EXPORT.match(str(text))} - machine.keys()

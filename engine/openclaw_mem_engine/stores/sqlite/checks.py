@@ -24,7 +24,7 @@ from openclaw_mem_engine.stores.sqlite.snapshot import (
     check_integrity,
     check_tables,
 )
-from openclaw_mem_engine.stores.sqlite.vectors import NAMES, bad_vectors, differing
+from openclaw_mem_engine.stores.sqlite.vectors import CACHED, EMBEDDED, NAMES, bad_vectors, differing
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
@@ -70,7 +70,7 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
     if snap.meta.get("fts_behind") == "yes":
         out.detail = "written by a process without FTS5"
         text = "The full-text tables wait for being filled: a process without FTS5 has written to the index."
-        out.add("full-text-behind", "warning", text, repair=FIX, fixable=True)
+        out.add("full-text-behind", "warning", text, repair=FIX)
         return
     chunks = {row[0] for row in snap.rows("SELECT seq FROM chunks")}
     sizes, compared = [], []
@@ -81,20 +81,20 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
         sizes.append(f"{len(held):,} {form}")
         if missing := chunks - held:
             text = f"{counted_are(len(missing), 'chunk')} invisible to keyword search: not in {table}."
-            out.add("full-text-missing", "error", text, _locations(snap, missing), FIX, fixable=True)
+            out.add("full-text-missing", "error", text, _locations(snap, missing), FIX)
         if orphans := held - chunks:
             text = f"{counted(len(orphans), 'row')} of {table} without a chunk."
-            out.add("full-text-orphans", "error", text, _numbers(orphans), FIX, fixable=True)
+            out.add("full-text-orphans", "error", text, _numbers(orphans), FIX)
         lost = [seq for seq in _sample(sorted(chunks & held)) if not _finds(snap, table, seq)]
         if lost:
             text = f"{counted_are(len(lost), 'chunk')} of a sample not found by their own words in {table}."
-            out.add("full-text-lost", "error", text, _locations(snap, lost), FIX, fixable=True)
+            out.add("full-text-lost", "error", text, _locations(snap, lost), FIX)
         if not deep or missing or orphans or lost:
             continue
         compared.append(form)
         if not _same_words(snap, table):
             text = f"The words in the full-text table {table} are not those of the chunks."
-            out.add("full-text-differs", "error", text, (), FIX, fixable=True)
+            out.add("full-text-differs", "error", text, (), FIX)
     out.detail = f"{counted(len(chunks), 'chunk')}; rows: {', '.join(sizes) or 'none'}"
     if compared:
         out.detail += f"; every word and its position compared in {' and '.join(compared)}"
@@ -121,20 +121,18 @@ def _same_words(snap: Snapshot, table: str) -> bool:
         fresh.execute(made_with)
         fresh.executemany(
             f"INSERT INTO {table}(rowid, text) VALUES(?, ?)",
-            ((seq, cut(text)) for seq, text in snap.each("SELECT seq, text FROM chunks")),
+            ((seq, cut(text)) for seq, text in snap.connection.execute("SELECT seq, text FROM chunks")),
         )
         fresh.execute(f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab(main, {table}, instance)")
         # Words, chunks and positions come in this order. A row for each word is half the work of one for each
         # of its positions.
         sql = f"SELECT term, group_concat(doc || ':' || offset) FROM temp.{table}_words GROUP BY term"
-        return all(mine == theirs for mine, theirs in zip_longest(snap.each(sql), fresh.execute(sql)))
+        return all(
+            mine == theirs for mine, theirs in zip_longest(snap.connection.execute(sql), fresh.execute(sql))
+        )
 
 
 # -- vectors --------------------------------------------------------------------------------------------
-
-# CROSS keeps SQLite from reading the cache first and all chunks for each of its rows.
-_CACHED = """chunks c CROSS JOIN embedding_cache e ON e.provider = ?1 AND e.model = ?2 AND e.provider_key = ?3
-    AND e.hash = c.hash"""
 
 
 def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
@@ -145,7 +143,7 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
         out.detail = "keywords alone: none are wanted"
         return
     chunks = {row[0] for row in snap.rows("SELECT seq FROM chunks")}
-    known = snap.rows(f"SELECT c.seq, e.embedding IS NOT NULL FROM {_CACHED}", space)
+    known = snap.rows(f"SELECT c.seq, e.embedding IS NOT NULL FROM {CACHED}", space)
     wanted = {seq for seq, there in known if there}
     out.detail = f"{len(wanted):,} of {counted(len(chunks), 'chunk')} have one"
     _check_awaited(snap, out, chunks - {seq for seq, _ in known})
@@ -154,23 +152,30 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
         return
     if snap.meta.get("vectors_behind") == "yes":
         text = "The vec0 table waits for being filled: a process without sqlite-vec has written to the index."
-        out.add("vectors-behind", "warning", text, repair=FIX, fixable=True)
+        out.add("vectors-behind", "warning", text, repair=FIX)
         return
-    dims = _check_dims(snap, out, space, wanted)
+    dims = snap.vector_table_dims()
     if dims is None:
+        if wanted:
+            out.add("vectors-missing", "error", "The vec0 table is missing: vectors find nothing.", (), FIX)
+        return
+    lengths = [row[0] for row in snap.rows(f"SELECT DISTINCT e.dims FROM {EMBEDDED}", space)]
+    if lengths and dims not in lengths:
+        text = f"The vec0 table takes vectors of {dims} dimensions, those of the cache have "
+        out.add("vector-dims", "error", f"{text}{', '.join(map(str, lengths))}.", (), FIX)
         return
     held = {row[0] for row in snap.rows("SELECT rowid FROM chunks_vec")}
     if missing := wanted - held:
         text = f"{counted_have(len(missing), 'chunk')} a vector that the vec0 table lacks: vectors miss them."
-        out.add("vectors-missing", "error", text, _locations(snap, missing), FIX, fixable=True)
+        out.add("vectors-missing", "error", text, _locations(snap, missing), FIX)
     if orphans := held - wanted:
         text = f"{counted(len(orphans), 'row')} of the vec0 table without a chunk that has a vector."
-        out.add("vector-orphans", "error", text, _numbers(orphans), FIX, fixable=True)
+        out.add("vector-orphans", "error", text, _numbers(orphans), FIX)
     looked_at = sorted(wanted & held) if deep else _sample(sorted(wanted & held))
     if others := differing(snap.connection, space, looked_at):
         text = f"{counted_are(len(others), 'vector')} another in the vec0 table than in the cache."
         some = _locations(snap, list(others))
-        out.add("vectors-differ", "error", text, some, f"{FIX} && {INDEX}", fixable=True)
+        out.add("vectors-differ", "error", text, some, f"{FIX} && {INDEX}")
     out.detail += f", {len(held):,} rows of {dims} dimensions, {len(looked_at):,} compared"
 
 
@@ -183,24 +188,7 @@ def _check_awaited(snap: Snapshot, out: Outcome, without: set[int]) -> None:
     else:
         text = f"{text}. The index has forgotten that: no sync would make them."
         some = _locations(snap, without)
-        out.add("vectors-forgotten", "error", text, some, f"{FIX} && {INDEX}", fixable=True)
-
-
-def _check_dims(snap: Snapshot, out: Outcome, space: Space, wanted: set[int]) -> int | None:
-    """The dimensions of the vec0 table; None when there is none, or none that can be compared."""
-    dims = snap.vector_table_dims()
-    if dims is None:
-        if wanted:
-            text = "The vec0 table is missing: vectors find nothing."
-            out.add("vectors-missing", "error", text, repair=FIX, fixable=True)
-        return None
-    lengths = snap.rows(f"SELECT DISTINCT e.dims FROM {_CACHED} AND e.embedding IS NOT NULL", space)
-    if lengths and (dims,) not in lengths:
-        held = ", ".join(str(row[0]) for row in lengths)
-        text = f"The vec0 table takes vectors of {dims} dimensions, those of the cache have {held}."
-        out.add("vector-dims", "error", text, repair=FIX, fixable=True)
-        return None
-    return dims
+        out.add("vectors-forgotten", "error", text, some, f"{FIX} && {INDEX}")
 
 
 # -- the cache ------------------------------------------------------------------------------------------
@@ -218,7 +206,7 @@ def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> N
     }
     for code, bad in bad_vectors(snap.connection).items():
         text = f"{counted(len(bad), 'vector')} of the cache: {faults[code]}."
-        out.add(code, "error", text, _numbers(bad), f"{FIX} && {INDEX}", fixable=True)
+        out.add(code, "error", text, _numbers(bad), f"{FIX} && {INDEX}")
     primary = snap.space()
     sizes = snap.rows(
         f"""SELECT {NAMES}, count(*), sum(coalesce(length(embedding), 0)),
@@ -249,7 +237,7 @@ def check_recall(snap: Snapshot, out: Outcome) -> None:
     if space is None or dims is None or behind:
         out.detail = "no vec0 table to measure"
         return
-    sql = f"SELECT c.seq, e.embedding FROM {_CACHED} AND length(e.embedding) = ?4 ORDER BY c.seq"
+    sql = f"SELECT c.seq, e.embedding FROM {EMBEDDED} AND length(e.embedding) = ?4 ORDER BY c.seq"
     held = snap.rows(sql, (*space, 4 * dims))
     if not held:
         out.detail = "no vectors to measure"
@@ -270,7 +258,7 @@ def check_recall(snap: Snapshot, out: Outcome) -> None:
     out.detail = f"recall@{depth} {recall:.3f} over {counted(wanted // depth, 'query', 'queries')}"
     if found < wanted:
         text = f"The fast vector search misses {wanted - found:,} of the {wanted:,} nearest chunks."
-        out.add("recall", "error", text, (out.detail,), FIX, fixable=True)
+        out.add("recall", "error", text, (out.detail,), FIX)
 
 
 # -- words ----------------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from openclaw_mem_engine.stores.sqlite.files import make_folder
 BUSY_TIMEOUT_MS = 5_000
 #: Address space for memory-mapped reads; halves the time of a vector scan. Not memory that is used up.
 MMAP_BYTES = 1 << 30
-
+#: Why sqlite-vec is not in use when it is not wanted.
+SWITCHED_OFF = "switched off by configuration"
 
 #: What may be bound to a statement, and what one row is.
 Bound = tuple[Any, ...]
@@ -137,7 +138,7 @@ class Database:
         there, ``extension_error`` why not."""
         self.path = path
         self.extension = False
-        self.extension_error = "" if extension else "switched off by configuration"
+        self.extension_error = "" if extension else SWITCHED_OFF
         self._wanted = extension
         self._busy_timeout_ms = busy_timeout_ms
         self._local = threading.local()
@@ -258,10 +259,18 @@ class Database:
     def replace_content(self, other: Database) -> None:
         """Become a copy of another database, in one step for all connections of all processes: SQLite's
         backup writes the pages, and a kill in the middle leaves the old ones."""
-        with other.exclusive_writer() as source:
-            source.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # apsw's pragma() would quote it
-            with self.exclusive_writer() as target, target.backup("main", source, "main") as copy:
-                copy.step(-1)
+        other.merge_log()
+        with (
+            other.exclusive_writer() as source,
+            self.exclusive_writer() as target,
+            target.backup("main", source, "main") as copy,
+        ):
+            copy.step(-1)
+
+    def merge_log(self) -> None:
+        """Move the write-ahead log into the file."""
+        with self.exclusive_writer() as connection:
+            rows(connection, "PRAGMA wal_checkpoint(TRUNCATE)")  # apsw's pragma() would quote it
 
     def interrupt(self) -> None:
         """Stop the searches that run at this moment; they raise Cancelled."""

@@ -31,6 +31,7 @@ from openclaw_mem_engine.stores.sqlite.database import (
     explained,
     repair_of,
 )
+from openclaw_mem_engine.stores.sqlite.files import bytes_of
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES, TABLES, Meta
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
@@ -309,8 +310,7 @@ class SqliteReader:
         return self._vectors.cosines(self._primary(space), vector, ids) if ids else {}
 
     def bytes_on_disk(self) -> int:
-        parts = (self.path, self.path.with_name(f"{self.path.name}-wal"))
-        return sum(part.stat().st_size for part in parts if part.exists())
+        return bytes_of([self.path, self.path.with_name(f"{self.path.name}-wal")])
 
     def interrupt(self) -> None:
         for database in (self._db, self._left):

@@ -12,7 +12,6 @@ from typing import Literal
 import apsw
 
 from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
-from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, Fingerprint
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
 
@@ -60,14 +59,6 @@ def vector_table(dims: int) -> str:
     )
 
 
-def vector_space(fingerprint: str | None) -> Space | None:
-    """The primary vector space of a stored fingerprint; None when it has none, or none that can be read."""
-    with suppress(ValueError, TypeError, KeyError):
-        known = Fingerprint.from_json(fingerprint or "")
-        return known.space if known.provider != "none" else None
-    return None
-
-
 #: Work that a process could not do and that the next one that can does.
 Behind = Literal["fts_behind", "vectors_behind", "vectors_awaited"]
 
@@ -93,17 +84,12 @@ def time_of(value: str) -> float:
     raise ValueError(f"{value[:40]!r} is no time")
 
 
-def new_generation() -> int:
-    """For an index whose own cannot be read: above any that a reader may have seen."""
-    return time.time_ns() // 1_000_000
-
-
 def generation_after(value: str | None) -> int:
-    """What follows a stored generation, or replaces one that cannot be read."""
+    """What follows a stored generation; after one that cannot be read, more than any reader has seen."""
     try:
         return generation_of(value) + 1
     except (TypeError, ValueError):
-        return new_generation()
+        return time.time_ns() // 1_000_000
 
 
 class Meta:
@@ -127,7 +113,7 @@ class Meta:
             if known.schema > SCHEMA_VERSION:
                 raise ValueError(f"schema {known.schema}, this one knows {SCHEMA_VERSION}")
             return known
-        except (ValueError, TypeError, KeyError) as error:
+        except ValueError as error:
             raise IndexUnavailable(
                 f"The index {self._db.path} was written by another version of this program ({error}). "
                 "Delete it and run `openclaw-mem index`: it is rebuilt from your notes."
@@ -154,10 +140,6 @@ class Meta:
                 "not touched: `openclaw-mem doctor --fix` repairs it, `openclaw-mem index --force` builds "
                 "the index anew."
             ) from error
-
-    def is_behind(self, what: Behind) -> bool:
-        """Whether such work is waiting."""
-        return self.all().get(what) == "yes"
 
     @staticmethod
     def put(connection: apsw.Connection, key: str, value: str) -> None:

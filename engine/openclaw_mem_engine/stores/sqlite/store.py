@@ -157,7 +157,7 @@ class SqliteIndex(SqliteReader, IndexStore):
                 self._meta.set_behind(connection, "vectors_awaited", False)
 
     def _awaits_vectors(self) -> bool:
-        return self._meta.is_behind("vectors_awaited")
+        return self._meta.all().get("vectors_awaited") == "yes"
 
     def set_vectors(self, vectors: Mapping[str, Vector], built_with: Fingerprint | None = None) -> None:
         with self._changing() as connection:

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Source
     from openclaw_mem_engine.stores.base import Vector
 
-# Each chunk with its vector: only the cache keeps vectors for good.
+# Each chunk with its row of the cache, which alone keeps vectors for good; and only those with a vector.
 # CROSS keeps SQLite from reading the cache first and all chunks for each of its rows.
-_JOIN = """chunks c CROSS JOIN embedding_cache e ON e.hash = c.hash AND e.embedding IS NOT NULL
+CACHED = """chunks c CROSS JOIN embedding_cache e ON e.hash = c.hash
     AND e.provider = ?1 AND e.model = ?2 AND e.provider_key = ?3"""
+EMBEDDED = f"{CACHED} AND e.embedding IS NOT NULL"
 #: The names of a space as they are in the file: those on a damaged page may be no text at all.
 NAMES = "CAST(provider AS BLOB), CAST(model AS BLOB), CAST(provider_key AS BLOB)"
 #: What may be wrong with a row of the cache.
@@ -112,7 +113,7 @@ class VectorRows:
         with self._loading:
             loaded = self._loaded.get(space)
             if loaded is None or loaded.generation != generation:
-                sql = f"SELECT c.id, c.source, e.embedding FROM {_JOIN} ORDER BY c.seq"
+                sql = f"SELECT c.id, c.source, e.embedding FROM {EMBEDDED} ORDER BY c.seq"
                 found = self._db.search(sql, space)
                 with decoding(self._db.path):
                     loaded = self._loaded[space] = ResidentVectors.from_rows(generation, found)
@@ -120,7 +121,7 @@ class VectorRows:
 
     def cosines(self, space: Space, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         found = self._db.search(
-            f"SELECT c.id, e.embedding FROM {_JOIN} WHERE c.id IN (SELECT value FROM json_each(?4))",
+            f"SELECT c.id, e.embedding FROM {EMBEDDED} WHERE c.id IN (SELECT value FROM json_each(?4))",
             (*space, json.dumps(list(ids))),
         )
         if not found:
@@ -130,7 +131,7 @@ class VectorRows:
         return {row[0]: float(score) for row, score in zip(found, products(matrix, vector), strict=True)}
 
     def count(self, space: Space) -> int:
-        return int(self._db.read(f"SELECT count(*) FROM {_JOIN}", space)[0][0])
+        return int(self._db.read(f"SELECT count(*) FROM {EMBEDDED}", space)[0][0])
 
     def dims(self, space: Space) -> int | None:
         found = self._db.read(
@@ -188,7 +189,7 @@ class VectorRows:
     def refill(connection: apsw.Connection, space: Space) -> None:
         """Make the vec0 table anew from the cache."""
         connection.execute("DROP TABLE IF EXISTS chunks_vec")
-        found = rows(connection, f"SELECT c.seq, c.source, e.embedding FROM {_JOIN}", space)
+        found = rows(connection, f"SELECT c.seq, c.source, e.embedding FROM {EMBEDDED}", space)
         if found:
             connection.execute(vector_table(len(found[0][2]) // 4))
             connection.executemany("INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)", found)
@@ -266,7 +267,7 @@ class VectorRows:
 def differing(connection: apsw.Connection, space: Space, seqs: Sequence[int]) -> dict[int, str]:
     """Those of these chunks of which vec0 table and cache hold other vectors of one length: seq to text
     hash."""
-    sql = f"""SELECT c.seq, c.hash FROM json_each(?4) asked CROSS JOIN {_JOIN} AND c.seq = asked.value
+    sql = f"""SELECT c.seq, c.hash FROM json_each(?4) asked CROSS JOIN {EMBEDDED} AND c.seq = asked.value
         CROSS JOIN chunks_vec v ON v.rowid = c.seq
         WHERE length(v.embedding) = length(e.embedding)
             AND (v.source, v.embedding) IS NOT (c.source, e.embedding)"""
