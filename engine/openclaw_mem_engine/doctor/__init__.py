@@ -12,28 +12,11 @@ import apsw
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.doctor.file_checks import (
-    Disk,
-    check_bootstrap,
-    check_by_products,
-    check_files,
-    check_hashes,
-    check_notes,
-)
-from openclaw_mem_engine.doctor.location_checks import (
-    LOCATION_CODES,
-    check_event_log,
-    check_left_overs,
-    check_permissions,
-    check_records,
-    check_size,
-    check_writing,
-    repair_locations,
-)
+from openclaw_mem_engine.doctor import file_checks as files
+from openclaw_mem_engine.doctor import location_checks as locations
 from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable, WorkspaceError
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
-from openclaw_mem_engine.stores.base import Fingerprint
 from openclaw_mem_engine.stores.findings import (
     INDEX,
     REBUILD,
@@ -69,13 +52,10 @@ def examine(
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
 ) -> DoctorReport:
-    """Run every check of ``CHECKS``; change nothing, send nothing.
-
-    The index is read as it is, on a connection of its own: opening it for use already completes some of it.
-    ``deep`` also makes every chunk, its words and the rows of its vectors again and compares them byte for
-    byte. A check that cannot be done is in the report, and the others go on. ``progress`` counts checks or
-    files. Blocks for seconds, with ``deep`` for minutes. Raises Cancelled.
-    """
+    """Run every check of ``CHECKS``; change nothing, send nothing. ``deep`` also makes every chunk, its words
+    and its vectors' rows again and compares them byte for byte. A check that cannot be done is in the report,
+    and the others go on. ``progress`` counts checks or files. Blocks for seconds, with ``deep`` for minutes.
+    Raises Cancelled."""
     examination = Examination(settings, embedders, deep, progress, cancel)
     examination.run()
     findings = sorted(examination.findings, key=lambda finding: SEVERITIES.index(finding.severity))
@@ -89,21 +69,18 @@ def fix(
     *,
     killed: Killed = lambda *_: None,
 ) -> list[str]:
-    """Repair what ``examine`` found and can be repaired; what was done, in words.
-
-    Everything comes from what is on this machine: notes are not touched, nothing is embedded. An index whose
-    pages are damaged, or that a newer program wrote, is not written to: that needs a rebuild from the notes.
+    """Repair what ``examine`` found and can be repaired; what was done, in words. Notes are not touched, and
+    nothing is embedded. An index whose pages are damaged, or that a newer program wrote, is not written to.
     ``killed``: see ``SyncLock``. Raises SyncBusy when another process keeps the index, IndexUnavailable when
-    it cannot be written, Cancelled while it waits for the lock: nothing is repaired then.
-    """
+    it cannot be written, Cancelled while it waits for the lock: nothing is repaired then."""
     codes = {finding.code for finding in report.fixable}
-    of_index = codes - LOCATION_CODES
+    of_index = codes - locations.LOCATION_CODES
     if any(finding.code in _REBUILD_ONLY for finding in report.findings):
-        codes, of_index = codes & LOCATION_CODES, set()
+        codes, of_index = codes & locations.LOCATION_CODES, set()
     if not codes:
         return []
     with SyncLock(settings.index_path, "repairing", killed=killed).holding(LOCK_WAIT_S, cancel):
-        done = repair_locations(settings, codes)
+        done = locations.repair_locations(settings, codes)
         if of_index:
             done += repair_index(settings.index_path, of_index, extension=settings.vector_extension)
         return done
@@ -145,7 +122,7 @@ class Examination:
     findings: list[Finding] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     opened: Snapshot | None = None
-    disk: Disk = field(init=False)
+    disk: files.Disk = field(init=False)
     diagnosis: Mapping[str, Callable[[Outcome], None]] = field(default_factory=dict)
 
     @property
@@ -213,7 +190,7 @@ def _open_index(run: Examination, out: Outcome) -> None:
     try:
         if index_is_there(path):
             run.opened = Snapshot(path, run.cancel, extension=run.settings.vector_extension)
-            run.disk = Disk(run.settings, run.opened, run.progress, run.cancel)
+            run.disk = files.Disk(run.settings, run.opened, run.progress, run.cancel)
             asked = (run.embedders.primary, run.embedders.fallback, *run.embedders.also)
             in_use = [space_of(embedder) for embedder in asked]
             run.diagnosis = diagnose(run.opened, deep=run.deep, in_use=in_use)
@@ -234,7 +211,7 @@ def _check_fingerprint(run: Examination, out: Outcome) -> None:
     if run.found("fingerprint-unreadable"):
         out.detail = "cannot be read"
         return
-    known, wanted = run.snap.fingerprint(), _wanted(run)
+    known, wanted = run.snap.fingerprint(), fingerprint_of(run.settings, run.embedders.primary)
     if known is None:
         out.detail = "the index was never begun"
         return
@@ -245,18 +222,14 @@ def _check_fingerprint(run: Examination, out: Outcome) -> None:
         out.add("other-fingerprint", "warning", text, repair=INDEX)
 
 
-def _wanted(run: Examination) -> Fingerprint:
-    return fingerprint_of(run.settings, run.embedders.primary)
-
-
 def _check_notes(run: Examination, out: Outcome) -> None:
     known = None if run.found("fingerprint-unreadable") else run.snap.fingerprint()
-    wanted = _wanted(run)
+    primary = run.embedders.primary
+    wanted = fingerprint_of(run.settings, primary)
     if known is None or needs_rebuild(known, wanted) or known.space != wanted.space:
         out.detail = "not compared: the index was built with other settings"
         return
-    primary = run.embedders.primary
-    check_notes(run.disk, out, primary.max_input_bytes if primary else None)
+    files.check_notes(run.disk, out, primary.max_input_bytes if primary else None)
 
 
 def _of_store(name: str) -> Callable[[Examination, Outcome], None]:
@@ -267,12 +240,12 @@ def _of_store(name: str) -> Callable[[Examination, Outcome], None]:
 #: By name, in the order in which they are made. Those after "index" read the snapshot that it opens.
 CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
     "sqlite": lambda _, out: check_version(out),
-    "writing": lambda run, out: check_writing(run.settings, out),
-    "permissions": lambda run, out: check_permissions(run.settings, out),
-    "left-overs": lambda run, out: check_left_overs(run.settings, out),
-    "provider records": lambda run, out: check_records(run.settings, out),
-    "event log": lambda run, out: check_event_log(run.settings, out),
-    "root files": lambda run, out: check_bootstrap(run.settings, out),
+    "writing": lambda run, out: locations.check_writing(run.settings, out),
+    "permissions": lambda run, out: locations.check_permissions(run.settings, out),
+    "left-overs": lambda run, out: locations.check_left_overs(run.settings, out),
+    "provider records": lambda run, out: locations.check_records(run.settings, out),
+    "event log": lambda run, out: locations.check_event_log(run.settings, out),
+    "root files": lambda run, out: files.check_bootstrap(run.settings, out),
     "index": _open_index,
     "integrity": _of_store("integrity"),
     "tables": _of_store("tables"),
@@ -283,10 +256,10 @@ CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
     "vectors": _of_store("vectors"),
     "cache": _of_store("cache"),
     "recall": _of_store("recall"),
-    "size": lambda run, out: check_size(run.settings, run.snap, out),
-    "by-products": lambda run, out: check_by_products(run.settings, run.snap, out),
-    "files": lambda run, out: check_files(run.disk, out),
-    "hashes": lambda run, out: check_hashes(run.disk, out),
+    "size": lambda run, out: locations.check_size(run.settings, run.snap, out),
+    "by-products": lambda run, out: files.check_by_products(run.settings, run.snap, out),
+    "files": lambda run, out: files.check_files(run.disk, out),
+    "hashes": lambda run, out: files.check_hashes(run.disk, out),
     "notes": _check_notes,
 }
 #: Those that only a deep examination makes.

@@ -20,16 +20,8 @@ from openclaw_mem_engine.state.database import Schema, Trouble, TroubleKind, row
 from openclaw_mem_engine.state.events import EVENTS_FILE
 from openclaw_mem_engine.state.events import SCHEMA as EVENTS
 from openclaw_mem_engine.stores.findings import FIX, UPGRADE, Outcome, counted, counted_are
+from openclaw_mem_engine.stores.sqlite import files
 from openclaw_mem_engine.stores.sqlite.database import Database
-from openclaw_mem_engine.stores.sqlite.files import (
-    bytes_of,
-    check_room,
-    damaged_path,
-    leftovers,
-    sweep,
-    unreachable,
-    with_companions,
-)
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.workspace.opening import kind_of
@@ -74,7 +66,7 @@ def check_writing(settings: Settings, out: Outcome) -> None:
     for path, error in filter(None, map(_blocked, _folders(settings))):
         out.detail = "the data folder cannot be entered"
         repair = _opening(settings, [path]) if isinstance(error, PermissionError) else _ELSEWHERE
-        out.add("no-access", "error", unreachable(path, error), repair=repair)
+        out.add("no-access", "error", files.unreachable(path, error), repair=repair)
         return
     _check_access(settings, out)
     _check_room(settings, out)
@@ -164,7 +156,7 @@ def _check_room(settings: Settings, out: Outcome) -> None:
     if not room or min(room) < LEAST_FREE or not index.exists():
         return
     try:
-        check_room(index, bytes_of([index, index.with_name(f"{index.name}-wal")]))
+        files.check_room(index, files.bytes_of([index, index.with_name(f"{index.name}-wal")]))
     except IndexUnavailable as error:
         out.add("no-room-to-rebuild", "warning", str(error), repair=f"df -h -- {_quoted([index.parent])}")
 
@@ -187,7 +179,7 @@ def _size(count: int) -> str:
 
 
 def _megabytes(paths: Iterable[Path]) -> str:
-    return f"{bytes_of(paths) / 1e6:.1f} MB"
+    return f"{files.bytes_of(paths) / 1e6:.1f} MB"
 
 
 # -- files of ours ---------------------------------------------------------------------------------
@@ -196,8 +188,8 @@ def _megabytes(paths: Iterable[Path]) -> str:
 def check_left_overs(settings: Settings, out: Outcome) -> None:
     """No rebuild that was killed left its files."""
     owner = SyncLock(settings.index_path).owner()
-    left = leftovers(settings.index_path)
-    damaged = with_companions(damaged_path(settings.index_path))
+    left = files.leftovers(settings.index_path)
+    damaged = files.with_companions(files.damaged_path(settings.index_path))
     out.detail = (
         f"{counted(len(left), 'file')}; no other process is writing"
         if owner is None
@@ -229,12 +221,11 @@ def too_open(settings: Settings) -> Iterator[tuple[Path, int]]:
     """Files that others may read or write, and folders that others may write to, with their modes."""
     user = getattr(os, "geteuid", lambda: None)()
     for path in _ours(settings):
-        try:
+        with suppress(OSError):
             status = path.lstat()
-        except OSError:
-            continue
-        if status.st_uid == user and status.st_mode & _forbidden(status.st_mode) and not path.is_symlink():
-            yield path, status.st_mode
+            mode = status.st_mode
+            if status.st_uid == user and mode & _forbidden(mode) and not stat.S_ISLNK(mode):
+                yield path, mode
 
 
 def _forbidden(mode: int) -> int:
@@ -246,7 +237,7 @@ def check_size(settings: Settings, snap: Snapshot, out: Outcome) -> None:
     """The file is not much larger than its content."""
     pragmas = ("page_size", "page_count", "freelist_count")
     page, pages, free = (snap.number(f"PRAGMA {name}") for name in pragmas)
-    waiting = bytes_of([settings.index_path.with_name(f"{settings.index_path.name}-wal")])
+    waiting = files.bytes_of([settings.index_path.with_name(f"{settings.index_path.name}-wal")])
     size, unused = page * pages / 1e6, page * free / 1e6
     out.detail = f"index {size:.1f} MB, {unused:.1f} MB of it unused; log {waiting / 1e6:.1f} MB"
     if waiting > max(_LARGE_LOG, page * pages):
@@ -256,22 +247,20 @@ def check_size(settings: Settings, snap: Snapshot, out: Outcome) -> None:
 
 def check_records(settings: Settings, out: Outcome) -> None:
     """What is remembered of the providers can be read and written."""
-    path = settings.data_dir / RECORDS_FILE
-    _check_side_file(path, RECORDS, "providers-file", "usage", ("line of usage", "lines of usage"), out)
+    nouns = ("line of usage", "lines of usage")
+    _check_database(settings.data_dir / RECORDS_FILE, RECORDS, "providers-file", "usage", nouns, out)
 
 
 def check_event_log(settings: Settings, out: Outcome) -> None:
-    """The record of what happened can be read and written."""
-    _check_side_file(
-        settings.data_dir / EVENTS_FILE, EVENTS, "events-file", "events", ("event", "events"), out
-    )
+    """The event log can be read and written."""
+    nouns = ("event", "events")
+    _check_database(settings.data_dir / EVENTS_FILE, EVENTS, "events-file", "events", nouns, out)
 
 
-def _check_side_file(
+def _check_database(
     path: Path, schema: Schema, code: str, table: str, nouns: tuple[str, str], out: Outcome
 ) -> None:
-    """Check a database in the data folder. We never remove it, since its content is nowhere else: the repair
-    is a command to type."""
+    """Its content is nowhere else, so we never remove it: the repair is a command to type."""
     if not path.exists():
         out.detail = "none yet"
         return
@@ -281,7 +270,7 @@ def _check_side_file(
         return
     out.detail = f"{path.name} cannot be used"
     repairs: dict[TroubleKind, str] = {
-        "damaged": f"rm -- {_quoted(with_companions(path))}",
+        "damaged": f"rm -- {_quoted(files.with_companions(path))}",
         "foreign": f"mv -- {_quoted([path, path.with_name(f'{path.name}.other')])}",
         "newer": UPGRADE,
     }
@@ -296,11 +285,12 @@ LOCATION_CODES = frozenset({"left-overs", "log-large", "permissions"})
 
 
 def repair_locations(settings: Settings, codes: set[str]) -> list[str]:
-    """Repair what ``codes`` name; what was done, in words. The caller holds the lock of the index."""
+    """Repair what ``codes`` name; what was done, in words. The caller holds the lock of the index, so that no
+    other process rebuilds it."""
     done = []
     if "left-overs" in codes:
-        # The lock of the caller keeps other processes from rebuilding.
-        done.append(f"{counted(sweep(settings.index_path, of_all=True), 'file')} of killed rebuilds removed")
+        number = files.sweep(settings.index_path, of_all=True)
+        done.append(f"{counted(number, 'file')} of killed rebuilds removed")
     if "log-large" in codes:
         with closing(Database(settings.index_path, extension=False)) as database:
             database.merge_log()

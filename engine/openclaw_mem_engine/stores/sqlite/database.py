@@ -133,14 +133,13 @@ def load_extension(connection: apsw.Connection) -> str:
 class Database:
     """Connections to one SQLite file: a reader for each thread, one writer behind a lock."""
 
-    def __init__(self, path: Path, *, extension: bool, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
+    def __init__(self, path: Path, *, extension: bool) -> None:
         """Open or create ``path``. ``extension`` asks for sqlite-vec; the attribute tells whether it is
         there, ``extension_error`` why not."""
         self.path = path
         self.extension = False
         self.extension_error = "" if extension else SWITCHED_OFF
         self._wanted = extension
-        self._busy_timeout_ms = busy_timeout_ms
         self._local = threading.local()
         self._guard = threading.Lock()
         self._readers: dict[int, apsw.Connection] = {}
@@ -177,7 +176,7 @@ class Database:
 
     def _become_wal(self, connection: apsw.Connection) -> None:
         """While one process makes a new file WAL, SQLite refuses another at once, without waiting."""
-        until = time.monotonic() + self._busy_timeout_ms / 1000
+        until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
         while True:
             try:
                 connection.pragma("journal_mode", "wal")
@@ -189,7 +188,7 @@ class Database:
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(str(self.path))
-        connection.set_busy_timeout(self._busy_timeout_ms)
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.pragma("mmap_size", MMAP_BYTES)
         connection.pragma("cache_size", -32_000)
         if self._wanted:

@@ -49,6 +49,8 @@ FULL_TEXT = (
 )
 
 FULL_TEXT_TABLES = {"plain": "chunks_fts", "stemmed": "chunks_fts_stemmed"}
+#: Tables without which nothing of an index can be used.
+NEEDED = ("meta", "files", "chunks", "embedding_cache")
 
 
 def vector_table(dims: int) -> str:

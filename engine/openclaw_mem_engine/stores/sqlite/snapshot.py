@@ -34,7 +34,7 @@ from openclaw_mem_engine.stores.sqlite.database import (
     load_extension,
     rows,
 )
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, generation_of, time_of
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, NEEDED, generation_of, time_of
 
 _DIMS = re.compile(r"FLOAT\[(\d+)\]", re.IGNORECASE)
 #: Steps of SQLite's machine between two looks at the cancel token.
@@ -43,7 +43,6 @@ _STEPS = 50_000
 SAFE_SQLITE = (3, 51, 3)
 #: How many complaints of SQLite are asked for.
 _COMPLAINTS = 20
-_NEEDED = ("meta", "files", "chunks", "embedding_cache")
 
 
 class Snapshot:
@@ -159,7 +158,7 @@ def check_integrity(snap: Snapshot, out: Outcome) -> None:
 
 def check_tables(snap: Snapshot, out: Outcome) -> None:
     """Every table is there."""
-    missing = [name for name in _NEEDED if name not in snap.tables]
+    missing = [name for name in NEEDED if name not in snap.tables]
     full_text = [name for name in (*FULL_TEXT_TABLES.values(), "chunks_terms") if name not in snap.tables]
     out.detail = f"{counted(len(snap.tables), 'table and index', 'tables and indexes')}"
     if missing:

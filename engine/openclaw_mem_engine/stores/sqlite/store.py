@@ -43,8 +43,8 @@ class SqliteIndex(SqliteReader, IndexStore):
 
     @contextmanager
     def _changing(self) -> Iterator[apsw.Connection]:
-        """A transaction that changes chunks, after writing the rows that another process could not write:
-        those of removed chunks would be in the way of new ones."""
+        """A transaction that changes chunks. First come rows that another process could not write: those of
+        removed chunks would be in the way of new ones."""
         with self._db.transaction() as connection:
             self._refill(connection)
             yield connection

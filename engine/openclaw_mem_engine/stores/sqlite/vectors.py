@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 import apsw
@@ -14,7 +15,7 @@ from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import CacheSize, SpaceSize, StoredChunk
 from openclaw_mem_engine.stores.query import CandidateRows, Scored
 from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, products, unit_vector
-from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained, rows
+from openclaw_mem_engine.stores.sqlite.database import Database, decoding, rows
 from openclaw_mem_engine.stores.sqlite.schema import Meta, vector_table
 
 if TYPE_CHECKING:
@@ -68,9 +69,8 @@ class VectorRows:
             resident = self.resident(space, generation)
             with decoding(self._db.path):
                 return resident.nearest(vector, limit, sources)
-        with explained(self._db.path):
-            if not self._has_table(self._db.reader()):
-                return CandidateRows()
+        if not self._has_table():
+            return CandidateRows()
         found: list[Scored] = []
         for source in (None,) if sources is None else sources:
             found.extend(self._near(vector, limit, source))
@@ -84,11 +84,12 @@ class VectorRows:
     def _compared(self, sources: Sequence[Source] | None) -> int:
         """How many rows the vec0 table has, by the table in which sqlite-vec keeps their numbers: counting
         the virtual table itself would read every vector."""
-        if sources is None:
-            return int(self._db.read("SELECT count(*) FROM chunks_vec_rowids")[0][0])
-        sql = """SELECT count(*) FROM chunks_vec_rowids v JOIN chunks c ON c.seq = v.rowid
-            WHERE c.source IN (SELECT value FROM json_each(?))"""
-        return int(self._db.read(sql, (json.dumps(list(sources)),))[0][0])
+        sql, bound = "SELECT count(*) FROM chunks_vec_rowids v", ""
+        if sources is not None:
+            sql += """ JOIN chunks c ON c.seq = v.rowid
+                WHERE c.source IN (SELECT value FROM json_each(?))"""
+            bound = json.dumps(list(sources))
+        return int(self._db.read(sql, (bound,) if bound else ())[0][0])
 
     def _near(self, vector: Vector, limit: int, source: Source | None) -> list[Scored]:
         """The nearest chunks of one source (None: of all). Ties at the border are settled by chunk id, as in
@@ -152,15 +153,14 @@ class VectorRows:
 
     # -- the vec0 table ---------------------------------------------------------------------------------
 
-    @staticmethod
-    def _has_table(connection: apsw.Connection) -> bool:
-        return bool(rows(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'chunks_vec'"))
+    def _has_table(self, connection: apsw.Connection | None = None) -> bool:
+        """Whether there is a vec0 table; as seen by the transaction of ``connection`` when one is given."""
+        sql = "SELECT 1 FROM sqlite_schema WHERE name = 'chunks_vec'"
+        return bool(self._db.read(sql) if connection is None else rows(connection, sql))
 
     def has_rows(self) -> bool:
         """Whether there is a vec0 table that holds something."""
-        with explained(self._db.path):
-            held = self._has_table(self._db.reader())
-        return held and bool(self._db.read("SELECT rowid FROM chunks_vec LIMIT 1"))
+        return self._has_table() and bool(self._db.read("SELECT rowid FROM chunks_vec LIMIT 1"))
 
     def insert(self, connection: apsw.Connection, added: Sequence[tuple[int, str, Vector]]) -> None:
         """Put (seq, source, vector) rows, over those that are there (vec0 has no REPLACE). Without sqlite-vec
@@ -251,9 +251,7 @@ class VectorRows:
         for another chunk of the same text, or by a sync that was killed) but not in the vec0 table."""
         absent = "e.hash IS NULL"
         if primary and self._db.extension:
-            with explained(self._db.path):
-                held = self._has_table(self._db.reader())
-            unplaced = "c.seq NOT IN (SELECT rowid FROM chunks_vec)" if held else "true"
+            unplaced = "c.seq NOT IN (SELECT rowid FROM chunks_vec)" if self._has_table() else "true"
             absent += f" OR (e.embedding IS NOT NULL AND {unplaced})"
         found = self._db.read(
             f"""SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.hash, c.text
@@ -304,8 +302,7 @@ def bad_vectors(connection: apsw.Connection) -> dict[BadVector, list[int]]:
 
 
 def _is_text(name: bytes) -> bool:
-    try:
+    with suppress(TypeError, UnicodeDecodeError):
         str(name, "utf-8")
-    except (TypeError, UnicodeDecodeError):
-        return False
-    return True
+        return True
+    return False
