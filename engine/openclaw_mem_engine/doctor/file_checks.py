@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -41,6 +41,8 @@ _DATABASE = re.compile(r"\.(?:sqlite3?|db|lance|jsonl)(?:-wal|-shm|-journal)?\Z"
 #: What an exported conversation begins with: that of the session hook, and that of a transcript export.
 _EXPORT = re.compile(r"# Session(?:: .*\n\n?- \*\*Session Key\*\*: | \S+\n\n(?:User|Assistant): )")
 _MANY = 0.5
+_STORED = """SELECT id, path, source, start_line, end_line, hash, text FROM chunks
+    WHERE path = ? AND source = ?"""
 #: The most entries below memory/ that are searched for databases.
 _MOST_ENTRIES = 50_000
 
@@ -129,10 +131,8 @@ def check_hashes(disk: Disk, out: Outcome) -> None:
             stale.append(file.path)
     out.detail = f"{counted(looked_at, 'file')} read and compared with the recorded hash"
     if stale:
-        text = (
-            f"{counted_have(len(stale), 'file')} another text than was indexed, though size and time are the "
-            "same: only a sync that reads every file notices."
-        )
+        text = f"{counted_have(len(stale), 'file')} another text than was indexed, though size and time are "
+        text += "the same: only a sync that reads every file notices."
         out.add("stale-hash", "error", text, stale, VERIFY)
     _check_empty(disk, out, stale)
 
@@ -157,7 +157,6 @@ def _check_empty(disk: Disk, out: Outcome, stale: list[str]) -> None:
 def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
     """Cut every file again and compare each chunk with the index, byte for byte."""
     space, wrong, chunks = disk.snap.space(), [], 0
-    stored = _stored(disk.snap)
     for file, state in disk.each("cutting"):
         try:
             made, pieces = chunks_of(disk.settings, file, space, max_input_bytes)
@@ -166,7 +165,8 @@ def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
         if made.hash != state.hash:
             continue  # a finding of the check "hashes", or a transcript that has grown
         wanted = {chunk.chunk_id: chunk for chunk in pieces}
-        held = stored.get((file.path, file.source), {})
+        rows = disk.snap.rows(_STORED, (file.path, file.source))
+        held = {row[0]: StoredChunk(*row) for row in rows}
         chunks += len(wanted)
         for chunk_id in sorted(wanted.keys() | held.keys()):
             mine, theirs = wanted.get(chunk_id), held.get(chunk_id)
@@ -179,16 +179,6 @@ def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
     if wrong:
         text = f"{counted_are(len(wrong), 'chunk')} other than what the notes give."
         out.add("differs-from-notes", "error", text, wrong, REBUILD)
-
-
-def _stored(snap: Snapshot) -> Mapping[tuple[str, str], Mapping[str, StoredChunk]]:
-    found: dict[tuple[str, str], dict[str, StoredChunk]] = {}
-    for row in snap.connection.execute(
-        "SELECT id, path, source, start_line, end_line, hash, text FROM chunks"
-    ):
-        chunk = StoredChunk(*row)
-        found.setdefault((chunk.path, chunk.source), {})[chunk.chunk_id] = chunk
-    return found
 
 
 # -- what is no memory, and what is too much of it ----------------------------------------------------------

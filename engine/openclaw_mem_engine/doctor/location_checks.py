@@ -163,14 +163,11 @@ def _check_room(settings: Settings, out: Outcome) -> None:
 
 def _check_lock(settings: Settings, out: Outcome) -> None:
     path = SyncLock(settings.index_path).path
-    try:
-        mode = path.lstat().st_mode
-    except OSError:
-        return  # made when it is needed
-    if not stat.S_ISREG(mode):
-        text = f"The path of the lock of the index is {kind_of(mode)}, so that no sync can start: {path}."
-        aside = path.with_name(f"{path.name}.aside")
-        out.add("lock-blocked", "error", text, repair=f"mv -- {_quoted([path, aside])}")
+    with suppress(OSError):  # it is made when it is needed
+        if not stat.S_ISREG(mode := path.lstat().st_mode):
+            text = f"The path of the lock of the index is {kind_of(mode)}, so that no sync can start: {path}."
+            aside = path.with_name(f"{path.name}.aside")
+            out.add("lock-blocked", "error", text, repair=f"mv -- {_quoted([path, aside])}")
 
 
 def _size(count: int) -> str:

@@ -40,9 +40,9 @@ def explained(path: Path) -> Iterator[None]:
     except apsw.InterruptError as error:
         raise Cancelled("The search was stopped.") from error
     except apsw.Error as error:
-        # When the disk is full SQLite has rolled back by itself, and the context manager's own rollback
-        # then fails with a second error: the first one is the truth.
-        named = _named(_root(error), path)
+        # On a full disk SQLite has rolled back by itself, and our rollback fails with a second error: the
+        # first one is named.
+        named = _named(error, path)
         named.repair = repair_of(error)
         raise named from error
     except UnicodeDecodeError as error:  # text that SQLite gives unchanged from a damaged page
@@ -59,21 +59,16 @@ def decoding(path: Path) -> Iterator[None]:
 
 
 def repair_of(error: apsw.Error) -> str:
-    """What repairs a derived table that gives this error. A table that cannot even be opened cannot be
-    dropped either: only a new file is without it."""
+    """What repairs a derived table that gives this error: the doctor finds one that cannot even be opened to
+    be damage of the file."""
     if "vtable constructor failed" in str(error):
         return "`openclaw-mem index --force` builds the index anew from your notes."
     return IndexUnavailable.repair
 
 
-def _root(error: apsw.Error) -> apsw.Error:
-    context = error.__context__
-    while isinstance(context, apsw.Error):
-        error, context = context, context.__context__
-    return error
-
-
 def _named(error: apsw.Error, path: Path) -> IndexUnavailable:
+    while isinstance(error.__context__, apsw.Error):
+        error = error.__context__
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
         return IndexLocked(
             f"Another process is writing to the index {path}. Nothing was changed; try again when it is done."
@@ -131,11 +126,11 @@ def load_extension(connection: apsw.Connection) -> str:
 
 
 class Database:
-    """Connections to one SQLite file: a reader for each thread, one writer behind a lock."""
+    """Connections to one SQLite file, made when there is none: a reader for each thread, one writer behind a
+    lock. ``extension`` asks for sqlite-vec; the attribute tells whether it is there, ``extension_error`` why
+    not."""
 
     def __init__(self, path: Path, *, extension: bool) -> None:
-        """Open or create ``path``. ``extension`` asks for sqlite-vec; the attribute tells whether it is
-        there, ``extension_error`` why not."""
         self.path = path
         self.extension = False
         self.extension_error = "" if extension else SWITCHED_OFF
@@ -150,7 +145,7 @@ class Database:
         with explained(path):
             self._writer = self._connect()
             # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
-            # consistency. Each pragma is a call of its own: several in one execute would stop at the first.
+            # consistency.
             self._become_wal(self._writer)
             self._writer.pragma("synchronous", "normal")
             self._writer.pragma("wal_autocheckpoint", 20_000)
@@ -192,8 +187,6 @@ class Database:
         connection.pragma("mmap_size", MMAP_BYTES)
         connection.pragma("cache_size", -32_000)
         if self._wanted:
-            # Without it vectors are compared in this process, with the same answers; status and notes name
-            # the reason.
             self.extension_error = load_extension(connection)
             self.extension = self._wanted = not self.extension_error
         return connection
@@ -217,19 +210,20 @@ class Database:
                 self._readers[threading.get_ident()] = connection
         return connection
 
-    def read(self, sql: str, bound: Bound = ()) -> list[tuple[Any, ...]]:
+    def read(self, sql: str, bound: Bound = ()) -> list[Bound]:
         """All rows of one query, on this thread's connection."""
         with explained(self.path):
             return rows(self.reader(), sql, bound)
 
-    def search(self, sql: str, bound: Bound = ()) -> list[tuple[Any, ...]]:
+    def search(self, sql: str, bound: Bound = ()) -> list[Bound]:
         """The same for a query that ``interrupt`` stops."""
-        connection, thread = self.reader(), threading.get_ident()
+        thread = threading.get_ident()
+        connection = self.reader()
         with self._guard:
             self._searching.add(thread)
         try:
             with explained(self.path):
-                return connection.execute(sql, bound).fetchall()
+                return rows(connection, sql, bound)
         finally:
             with self._guard:
                 self._searching.discard(thread)

@@ -6,12 +6,10 @@ Notes are not touched, and nothing is embedded: what is missing afterwards is ma
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Collection, Iterator
 from contextlib import closing
-from itertools import groupby, islice
-from operator import itemgetter
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +21,7 @@ from openclaw_mem_engine.stores.scoring import unit_vector
 from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.files import aside_path, remove, set_aside
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
+from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
@@ -30,14 +29,14 @@ if TYPE_CHECKING:
 #: Reading ends after so many seconds, with the rows found by then: a failing disk reads slowly.
 SALVAGE_S = 60.0
 
-_HASH = re.compile(r"[0-9a-f]{64}")
 _LAST_ROW = 2**62
 _TOGETHER = 1_000
 #: What reading a damaged page may raise: SQLite's errors, bytes that are no text, impossible lengths.
 _DAMAGE = (apsw.Error, UnicodeDecodeError, MemoryError)
 # Not "rowid > ?": SQLite begins to search on that row's page, which may be damaged.
-_SQL = """SELECT rowid, provider, model, provider_key, hash, dims, embedding FROM embedding_cache
-    WHERE rowid >= ? + 1 AND rowid <= ? ORDER BY rowid"""
+_SQL = f"""SELECT rowid, provider, model, provider_key, hash, dims, embedding FROM embedding_cache
+    WHERE rowid >= ? + 1 AND rowid <= ? AND {AS_WRITTEN}
+    AND length(hash) = 64 AND hash NOT GLOB '*[^0-9a-f]*' ORDER BY rowid"""
 
 
 def repair(path: Path, codes: Collection[str], *, extension: bool = True) -> list[str]:
@@ -82,11 +81,8 @@ def repair(path: Path, codes: Collection[str], *, extension: bool = True) -> lis
 def replace_damaged(index: Path) -> tuple[Path, int]:
     """Move a damaged index to ``NAME.damaged``, and replace it by a new one that holds the embeddings
     which can still be read. Returns where the damaged one is now, and how many embeddings were saved. The
-    caller holds the sync lock; may take ``SALVAGE_S`` seconds. Raises IndexUnavailable.
-
-    The embeddings are saved first, into a file of its own: a process that is killed meanwhile leaves a file
-    that is removed like that of a killed rebuild, and the damaged index where it is.
-    """
+    caller holds the sync lock; may take ``SALVAGE_S`` seconds. A process that is killed meanwhile leaves the
+    index where it is, and a file like that of a killed rebuild. Raises IndexUnavailable."""
     fresh = aside_path(index)
     try:
         saved = save_embeddings(index, fresh)
@@ -98,25 +94,20 @@ def replace_damaged(index: Path) -> tuple[Path, int]:
 
 
 def save_embeddings(damaged: Path, index: Path, seconds: float = SALVAGE_S) -> int:
-    """Copy the embeddings that can still be read in a damaged index into another one, which is made when it
-    is not there; how many. 0 when nothing of the damaged one can be read. The caller holds the sync lock.
-
-    Only whole vectors are taken: of unit length, for the hash of a text. Raises IndexUnavailable when the
-    other index cannot be written.
-    """
+    """Copy the whole embeddings that can still be read in a damaged index into another one, which is made
+    when it is not there; how many. Raises IndexUnavailable when the other index cannot be written."""
     saved = 0
-    until = time.monotonic() + seconds
+    found = _whole_rows(damaged, time.monotonic() + seconds)
     with closing(SqliteIndex(index)) as store:
-        found = _whole_rows(damaged, until)
-        while batch := sorted(islice(found, _TOGETHER), key=itemgetter(0)):
-            for space, of_space in groupby(batch, key=itemgetter(0)):
-                vectors = {text_hash: vector for _, text_hash, vector in of_space}
-                store.cache_vectors(vectors, space)
-                saved += len(vectors)
+        while batch := list(islice(found, _TOGETHER)):
+            for asked in {space for space, _, _ in batch}:
+                store.cache_vectors({key: vector for space, key, vector in batch if space == asked}, asked)
+            saved += len(batch)
     return saved
 
 
 def _whole_rows(damaged: Path, until: float) -> Iterator[tuple[Space, str, Vector | None]]:
+    """Space, text hash and vector (None: the text has none) of the rows that are as we write them."""
     try:
         # For writing, although nothing is written: what is still in the log is not read without.
         connection = apsw.Connection(str(damaged), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -125,10 +116,10 @@ def _whole_rows(damaged: Path, until: float) -> Iterator[tuple[Space, str, Vecto
     except apsw.Error:
         return
     try:
-        for _, *values in _readable(connection, 0, _LAST_ROW, until):
-            row = _checked(*values)
-            if row is not None:
-                yield row
+        for _, provider, model, key, text_hash, dims, blob in _readable(connection, 0, _LAST_ROW, until):
+            vector = unit_vector(blob, dims)
+            if blob is None or vector is not None:
+                yield Space(provider, model, key), text_hash, vector
     finally:
         connection.close()
 
@@ -167,18 +158,3 @@ def _is_readable(connection: apsw.Connection, after: int, last: int) -> bool:
     except _DAMAGE:
         return False
     return True
-
-
-def _checked(
-    provider: object, model: object, key: object, text_hash: object, dims: object, embedding: object
-) -> tuple[Space, str, Vector | None] | None:
-    """A row as we write it; None when a damaged page made something else of it."""
-    if not (isinstance(provider, str) and isinstance(model, str) and isinstance(key, str)):
-        return None
-    if not isinstance(text_hash, str) or _HASH.fullmatch(text_hash) is None:
-        return None
-    space = Space(provider, model, key)
-    if embedding is None:
-        return (space, text_hash, None) if dims == 0 else None
-    vector = unit_vector(embedding, dims)
-    return None if vector is None else (space, text_hash, vector)

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, TypeVar
 
 import apsw
 
@@ -61,6 +60,7 @@ def vector_table(dims: int) -> str:
     )
 
 
+T = TypeVar("T")
 #: Work that a process could not do and that the next one that can does.
 Behind = Literal["fts_behind", "vectors_behind", "vectors_awaited"]
 
@@ -77,13 +77,13 @@ def generation_of(value: str | None) -> int:
     return int(value)
 
 
-def time_of(value: str) -> float:
-    """A stored time in epoch seconds. Raises ValueError for what is no number, or beyond any calendar."""
-    with suppress(ValueError):
-        moment = float(value)
-        if abs(moment) < _LATEST_S:  # which that of NaN is not
-            return moment
-    raise ValueError(f"{value[:40]!r} is no time")
+def time_of(value: str | None) -> float | None:
+    """A stored time in epoch seconds, None where none is. Raises ValueError for what is no number, or beyond
+    any calendar."""
+    moment = None if value is None else float(value)
+    if moment is not None and not abs(moment) < _LATEST_S:  # nor is that of NaN
+        raise ValueError(f"{moment} is no time")
+    return moment
 
 
 def generation_after(value: str | None) -> int:
@@ -123,19 +123,15 @@ class Meta:
 
     def generation(self) -> int:
         """See ``SearchStore``. Raises IndexDamaged when what is stored is no generation."""
-        with self._readable("generation"):
-            return generation_of(self.all().get("generation"))
+        return self._decoded("generation", "generation", generation_of)
 
     def synced_at(self) -> float | None:
         """See ``IndexContent``. Raises IndexDamaged when what is stored is no time."""
-        value = self.all().get("synced_at")
-        with self._readable("time of the last sync"):
-            return None if value is None else time_of(value)
+        return self._decoded("synced_at", "time of the last sync", time_of)
 
-    @contextmanager
-    def _readable(self, what: str) -> Iterator[None]:
+    def _decoded(self, key: str, what: str, decode: Callable[[str | None], T]) -> T:
         try:
-            yield
+            return decode(self.all().get(key))
         except (TypeError, ValueError) as error:
             raise IndexDamaged(
                 f"The index {self._db.path} is damaged: its {what} cannot be read ({error}). Your notes are "
@@ -159,8 +155,7 @@ class Meta:
 
     def expect(self, connection: apsw.Connection, built_with: Fingerprint | None) -> str:
         """The model that the content was built with, as seen by a transaction; "" for an index that was never
-        begun. Raises IndexChanged when it is another index than ``built_with`` names; None expects nothing.
-        """
+        begun. Raises IndexChanged when it is another index than ``built_with`` names; None names none."""
         found = rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
         known = Fingerprint.from_json(found[0][0]) if found else None
         if built_with is not None and built_with != known:

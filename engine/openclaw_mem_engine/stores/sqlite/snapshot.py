@@ -52,8 +52,7 @@ class Snapshot:
 
     def __init__(self, path: Path, cancel: CancelToken | None = None, *, extension: bool = True) -> None:
         with explained(path):
-            # Not SQLITE_OPEN_READONLY, which could neither read the log of a process that was killed nor
-            # take its own companions away again.
+            # Not READONLY, which could neither read the log of a killed process nor remove its companions.
             self.connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             self.connection.set_busy_timeout(BUSY_TIMEOUT_MS)
@@ -87,7 +86,6 @@ class Snapshot:
         return rows(self.connection, sql, bound)
 
     def number(self, sql: str) -> int:
-        """The one number that a query gives."""
         return int(self.rows(sql)[0][0])
 
     def fingerprint(self) -> Fingerprint | None:

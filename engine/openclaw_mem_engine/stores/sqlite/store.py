@@ -26,7 +26,7 @@ from openclaw_mem_engine.stores.sqlite.database import explained, rows
 from openclaw_mem_engine.stores.sqlite.files import aside_path, check_room, remove, sweep
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
 from openclaw_mem_engine.stores.sqlite.schema import generation_after
-from openclaw_mem_engine.stores.sqlite.vectors import bad_vectors, differing
+from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, bad_vectors, differing
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
@@ -38,8 +38,6 @@ _FEW_DOUBTFUL = 50
 
 class SqliteIndex(SqliteReader, IndexStore):
     """``IndexStore`` over one SQLite file (see there for the contract)."""
-
-    # -- writing ----------------------------------------------------------------------------------------
 
     @contextmanager
     def _changing(self) -> Iterator[apsw.Connection]:
@@ -191,12 +189,8 @@ class SqliteIndex(SqliteReader, IndexStore):
         with self._attached(source) as connection:
             # Not what only a damaged page can hold: it would stay in the cache for good.
             connection.execute(
-                """INSERT OR IGNORE INTO embedding_cache SELECT * FROM other.embedding_cache
-                WHERE typeof(provider) = 'text' AND typeof(model) = 'text' AND typeof(hash) = 'text'
-                    AND typeof(provider_key) = 'text' AND typeof(updated_at) = 'real'
-                    AND typeof(dims) = 'integer' AND typeof(embedding) IN ('blob', 'null')
-                    AND coalesce(length(embedding), 0) = 4 * dims
-                    AND (provider, model, provider_key) IS NOT (?, ?, ?)""",
+                f"""INSERT OR IGNORE INTO embedding_cache SELECT * FROM other.embedding_cache
+                WHERE {AS_WRITTEN} AND (provider, model, provider_key) IS NOT (?, ?, ?)""",
                 without or (None, None, None),
             )
 

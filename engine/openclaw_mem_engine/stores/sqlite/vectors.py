@@ -29,6 +29,10 @@ CACHED = """chunks c CROSS JOIN embedding_cache e ON e.hash = c.hash
 EMBEDDED = f"{CACHED} AND e.embedding IS NOT NULL"
 #: The names of a space as they are in the file: those on a damaged page may be no text at all.
 NAMES = "CAST(provider AS BLOB), CAST(model AS BLOB), CAST(provider_key AS BLOB)"
+#: Holds for rows of the cache with values of the kinds and lengths that we write.
+AS_WRITTEN = """typeof(provider) = 'text' AND typeof(model) = 'text' AND typeof(provider_key) = 'text'
+    AND typeof(hash) = 'text' AND typeof(updated_at) = 'real' AND typeof(dims) = 'integer'
+    AND typeof(embedding) IN ('blob', 'null') AND coalesce(length(embedding), 0) = 4 * dims"""
 #: What may be wrong with a row of the cache.
 BadVector = Literal["cache-length", "cache-values", "cache-dims", "cache-names"]
 #: The largest k that sqlite-vec takes; longer lists are computed in memory.
