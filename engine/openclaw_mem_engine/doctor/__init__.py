@@ -94,9 +94,8 @@ def repair(
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
 ) -> tuple[list[str], DoctorReport | None]:
-    """``fix``, then ``examine`` as ``report`` was made; both are written into the event log. What was done,
-    in words, and the new report: None when that examination was stopped, for what was done stays. Raises what
-    ``fix`` raises."""
+    """``fix``, then ``examine`` as ``report`` was made; both go into the event log. What was done, in words,
+    and the new report: None when that examination was stopped. Raises what ``fix`` raises."""
     started = time.perf_counter()
     done = fix(settings, report, cancel, killed=journal.killed)
     repaired = time.perf_counter()

@@ -81,8 +81,7 @@ class Fingerprint:
 
 class FileState(NamedTuple):
     """What the index knows of a file. ``checked_ns``: when its content was last compared with ``hash``.
-    ``refusal``: why it holds no text for us, "" when it does; such a file is kept without chunks, so that it
-    is not read again."""
+    ``refusal``: why it holds no text, "" when it does; it is kept without chunks, and not read again."""
 
     path: str
     source: Source

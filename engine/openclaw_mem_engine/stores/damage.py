@@ -1,5 +1,4 @@
-"""Searches over an index that may be damaged: each kind of list fails by itself, and the damage is
-recorded."""
+"""Searches over an index that may be damaged: each kind of list fails by itself."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ and the embedding cache behind them. Each takes a snapshot and an outcome to wri
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import zip_longest
@@ -42,13 +42,11 @@ _WORD = re.compile(r"[A-Za-z0-9]{2,}")
 def diagnose(
     snap: Snapshot, *, deep: bool = False, in_use: Sequence[Space] = ()
 ) -> dict[str, Callable[[Outcome], None]]:
-    """The checks of an opened index by name, in the order in which they are to be made: each writes detail
-    and findings into an Outcome, none into the index. ``deep`` compares every word and vector, not a sample:
-    minutes instead of seconds. ``in_use`` are the vector spaces of the configured providers.
-
-    A check may raise apsw.Error, TypeError, ValueError, LookupError, AttributeError or ArithmeticError for
-    what a damaged page makes of its rows. Those after "tables-missing" or "newer-schema" have no meaning.
-    """
+    """The checks of an opened index by name, in the order in which they are to be made; each writes into an
+    Outcome, none into the index. ``deep`` compares every word and vector, not a sample: minutes instead of
+    seconds. ``in_use`` are the vector spaces of the configured providers. A check may raise apsw.Error,
+    TypeError, ValueError, LookupError, AttributeError or ArithmeticError for what a damaged page makes of its
+    rows. Those after "tables-missing" or "newer-schema" have no meaning."""
     return {
         "integrity": partial(check_integrity, snap),
         "tables": partial(check_tables, snap),
@@ -174,20 +172,19 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
     looked_at = sorted(wanted & held) if deep else _sample(sorted(wanted & held))
     if others := differing(snap.connection, space, looked_at):
         text = f"{counted_are(len(others), 'vector')} another in the vec0 table than in the cache."
-        some = _locations(snap, list(others))
-        out.add("vectors-differ", "error", text, some, f"{FIX} && {INDEX}")
+        out.add("vectors-differ", "error", text, _locations(snap, others), f"{FIX} && {INDEX}")
     out.detail += f", {len(held):,} rows of {dims} dimensions, {len(looked_at):,} compared"
 
 
 def _check_awaited(snap: Snapshot, out: Outcome, without: set[int]) -> None:
     if not without:
         return
-    text = f"{counted_have(len(without), 'chunk')} no vector as yet: keywords alone find them"
+    text = f"{counted_have(len(without), 'chunk')} no vector as yet: keywords alone find them."
+    some = _locations(snap, without)
     if snap.meta.get("vectors_awaited") == "yes":
-        out.add("vectors-awaited", "warning", f"{text}.", _locations(snap, without), INDEX)
+        out.add("vectors-awaited", "warning", text, some, INDEX)
     else:
-        text = f"{text}. The index has forgotten that: no sync would make them."
-        some = _locations(snap, without)
+        text += " The index has forgotten that: no sync would make them."
         out.add("vectors-forgotten", "error", text, some, f"{FIX} && {INDEX}")
 
 
@@ -266,18 +263,16 @@ def check_recall(snap: Snapshot, out: Outcome) -> None:
 
 def _sample(numbers: list[int], most: int = _SAMPLE) -> list[int]:
     """At most so many, evenly spread, always the same ones."""
-    if len(numbers) <= most:
-        return numbers
+    most = min(most, len(numbers))
     return [numbers[i * len(numbers) // most] for i in range(most)]
 
 
-def _locations(snap: Snapshot, seqs: set[int] | list[int]) -> Iterator[str]:
+def _locations(snap: Snapshot, seqs: Iterable[int]) -> Iterator[str]:
+    sql = "SELECT path, start_line, end_line FROM chunks WHERE seq = ?"
     for seq in sorted(seqs):
-        for path, first, last in snap.rows(
-            "SELECT path, start_line, end_line FROM chunks WHERE seq = ?", (seq,)
-        ):
+        for path, first, last in snap.rows(sql, (seq,)):
             yield f"{path}:{first}-{last}"
 
 
-def _numbers(numbers: set[int] | list[int]) -> Iterator[str]:
+def _numbers(numbers: Iterable[int]) -> Iterator[str]:
     return (f"row {number}" for number in sorted(numbers))

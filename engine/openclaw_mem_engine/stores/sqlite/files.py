@@ -61,8 +61,7 @@ def set_aside(index: Path) -> Path:
 
 def sweep(index: Path, *, of_all: bool = False) -> int:
     """Remove files of killed rebuilds: those of processes that are gone, or ``of_all``, for a caller that
-    holds the sync lock (a number may have been given to another process since). Returns how many were
-    removed."""
+    holds the sync lock (another process may have got the number since). Returns how many were removed."""
     gone = 0
     for left, owner in leftovers(index).items():
         # Windows does not tell; there the file system refuses to remove an open file.
@@ -106,8 +105,8 @@ def check_room(index: Path, size: int) -> None:
 
 
 def index_is_there(path: Path) -> bool:
-    """Whether the file exists. Raises IndexUnavailable when this user may not read its folder: that is
-    not the same as "no index yet", which would be answered by making one."""
+    """Whether the file exists. Raises IndexUnavailable when this user may not read its folder: that is not
+    the same as "no index yet"."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
