@@ -539,7 +539,7 @@ def test_every_finding_and_check_is_plain_data(settings: Settings) -> None:
     import json
 
     alter(settings, "DELETE FROM chunks_fts")
-    told = json.loads(json.dumps(looked(settings).to_dict()))
-    assert told["errors"] == 1 and told["findings"][0]["code"] == "full-text-missing"
-    assert set(told["findings"][0]) == {"code", "severity", "text", "evidence", "repair", "fixable"}
-    assert {check["name"] for check in told["checks"]} > {"integrity", "recall", "files"}
+    data = json.loads(json.dumps(looked(settings).to_dict()))
+    assert data["errors"] == 1 and data["findings"][0]["code"] == "full-text-missing"
+    assert set(data["findings"][0]) == {"code", "severity", "text", "evidence", "repair", "fixable"}
+    assert {check["name"] for check in data["checks"]} > {"integrity", "recall", "files"}

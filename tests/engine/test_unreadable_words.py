@@ -67,8 +67,8 @@ def test_the_note_names_the_command_that_helps(
     with Memory.open(settings) as memory:
         answer = memory.search("heron pond", PLAIN)
         assert [found.kind for found in answer.pool.lists] == ["vector"]
-        told = {note.code: note.text for note in answer.trace.notes}
-        assert f"`{command}`" in told["words-damaged"] and "no-full-text" not in told
+        texts = {note.code: note.text for note in answer.trace.notes}
+        assert f"`{command}`" in texts["words-damaged"] and "no-full-text" not in texts
         assert memory.status().full_text, "this SQLite has full-text search, whatever the file is like"
         assert "words-damaged" in {note.code for note in memory.status().notes}
         type_in(settings, command)
