@@ -223,7 +223,7 @@ class Database:
             self._searching.add(thread)
         try:
             with explained(self.path):
-                return rows(connection, sql, bound)
+                return connection.execute(sql, bound).fetchall()
         finally:
             with self._guard:
                 self._searching.discard(thread)
