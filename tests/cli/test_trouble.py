@@ -15,7 +15,6 @@ import pytest
 
 from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.commands import Call, World, until
 from support.embed_server import Server, hang, running_server
 
@@ -45,9 +44,7 @@ def locked(index: Path) -> Iterator[None]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiting for another writer takes 0.2 s instead of five."""
-    defaults = SqliteIndex.__init__.__kwdefaults__
-    assert defaults is not None
-    monkeypatch.setitem(defaults, "busy_timeout_ms", 200)
+    monkeypatch.setattr("openclaw_mem_engine.stores.sqlite.database.BUSY_TIMEOUT_MS", 200)
 
 
 # the workspace

@@ -1,9 +1,6 @@
-"""Our own tokenising, the same for every store: which words of a query are searched, how CJK text is cut for
-the index, and the keyword extraction of OpenClaw 2026.2 for the profile of that name.
-
-A store receives a :class:`LexicalQuery`, never the user's raw text; the query language of its full-text
-search is made inside the store.
-"""
+"""Our own tokenising, the same for every store: which words of a query are searched (a store receives a
+:class:`LexicalQuery`, never the user's text), how CJK text is cut for the index, and the keyword extraction
+of OpenClaw 2026.2 for the profile of that name."""
 
 from __future__ import annotations
 
@@ -35,13 +32,10 @@ Operator = Literal["or", "and", "keywords"]
 
 @dataclass(frozen=True, slots=True)
 class LexicalQuery:
-    """What to search for, in no store's query language.
-
-    ``terms`` are alternatives (``or``), all required (``and``), or searched one after the other
-    (``keywords``). Each term is a tuple of neighbouring tokens (a phrase); a term of one token that ends in
-    ``*`` is a prefix. ``index`` names the form of the words: as they are (``plain``), or stemmed with CJK
-    bigrams (``stemmed``).
-    """
+    """What to search for, in no store's query language. ``terms`` are alternatives (``or``), all required
+    (``and``), or searched one after the other (``keywords``). Each is a tuple of neighbouring tokens (a
+    phrase); one of a single token that ends in ``*`` is a prefix. ``index`` names the form of the words: as
+    they are (``plain``), or stemmed with CJK bigrams (``stemmed``)."""
 
     terms: tuple[tuple[str, ...], ...]
     operator: Operator
@@ -103,11 +97,9 @@ def composed(text: str) -> str:
 def build_query(
     text: str, form: Literal["or", "and"], index: Literal["stemmed", "plain"]
 ) -> LexicalQuery | None:
-    """The lexical query of a user's text, or None when it holds no word.
-
-    ``or`` leaves out stop words (unless nothing would be left); ``and`` keeps every word, as OpenClaw does.
-    On the stemmed index a CJK run is its bigrams: alternatives in ``or``, one phrase in ``and``.
-    """
+    """The lexical query of a user's text, or None when it holds no word. ``or`` leaves out stop words (unless
+    nothing would be left); ``and`` keeps every word, as OpenClaw does. On the stemmed index a CJK run is its
+    bigrams: alternatives in ``or``, one phrase in ``and``."""
     plain = index == "plain" or text.isascii()
     words = re.findall(_PLAIN_WORD, text) if plain else re.findall(_WORD, composed(text))
     if form == "or":

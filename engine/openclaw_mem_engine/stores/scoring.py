@@ -34,8 +34,7 @@ def idf(total: float, matching: float) -> float:
 
 
 def bm25(weights: Sequence[float], counts: Sequence[int], length: int, mean_length: float) -> float:
-    """BM25 of one text: ``weights`` are the idf of each term, ``counts`` how often it occurs, ``length`` the
-    tokens of the text."""
+    """BM25 of one text of ``length`` tokens: idf of each term and how often it occurs."""
     norm = _K1 * (1 - _B + _B * length / mean_length)
     return sum(w * n * (_K1 + 1) / (n + norm) for w, n in zip(weights, counts, strict=True))
 
@@ -47,13 +46,11 @@ def best_line_scores(
     matching_chunks: Mapping[tuple[str, ...], int],
     total_chunks: int,
 ) -> dict[str, float]:
-    """The highest line BM25 of each text; 0 where no line matches.
-
-    ``terms`` are token tuples (phrases); ``tokens_of`` tokenises a line as the full-text table does.
+    """The highest line BM25 of each text (Robertson and Zaragoza, 2009, FTS5's k1 and b); 0 where no line
+    matches. ``terms`` are token tuples (phrases); ``tokens_of`` tokenises a line as the full-text table does;
     ``matching_chunks`` holds how many chunks of the index match each term. How many *lines* match is not
-    stored: it is estimated as chunks × (matching lines per matching chunk, seen in this pool), and the
-    number of lines alike. Formula: Robertson and Zaragoza (2009) with FTS5's k1 and b.
-    """
+    stored: it is estimated as chunks × (matching lines per matching chunk, seen in this pool), and the number
+    of lines alike."""
     lines = {
         key: [tokens for line in text.split("\n") if (tokens := tokens_of(line))]
         for key, text in texts.items()
@@ -128,10 +125,8 @@ def document_frequencies(
 
 
 def products(matrix: Vector, vector: Vector) -> Vector:
-    """Each row of ``matrix`` times ``vector``.
-
-    Not ``matrix @ vector``: OpenBLAS takes twice as long for this shape, and wakes threads that then spin.
-    """
+    """Each row of ``matrix`` times ``vector``. Not ``matrix @ vector``: OpenBLAS takes twice as long for this
+    shape, and wakes threads that then spin."""
     import numpy as np
 
     found: Vector = np.einsum("ij,j->i", matrix, vector)
