@@ -127,7 +127,7 @@ def main() -> None:
     embedder.embed_query("tea")
     first_index = cpu_s(lambda: embedder.embed_documents(chunks))
     second_index = cpu_s(lambda: embedder.embed_documents(chunks))
-    tokens = sum(map(len, map(embedder.token_ids, chunks)))
+    tokens = sum(map(len, map(embedder._loaded().wordpiece.ids, chunks)))
     warm_lines = min(cpu_s(lambda part=part: embedder.embed_documents(part)) for part in per_query[1:])  # type: ignore[misc]
     per_text = cpu_s(lambda: [embedder.embed_query(query) for query in queries]) / len(queries)
 

@@ -25,7 +25,7 @@ os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.demo import load_queries, write_demo
-from openclaw_mem_engine.health import Health, Status
+from openclaw_mem_engine.health import Status
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.factory import ProviderState
@@ -34,7 +34,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.features.search.lessons import DemoGuide
+from openclaw_mem_tui.features.search.lessons import Guide
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -144,8 +144,6 @@ class SteadyMemory(Memory):
     def status(self) -> Status:
         return replace(super().status(), workspace=SHOWN_WORKSPACE)
 
-
-class SteadyHealth(Health):
     def overview(self) -> Overview:
         shown = Path("/home/ines/.local/share/openclaw-mem/indexes/quillfern/main.sqlite")
         seen = super().overview()
@@ -181,9 +179,7 @@ def demo_memory(
         workspace = root / "demo" / "workspace" if faults else write_demo(root / "demo", TODAY)
         settings = demo_settings(workspace, root / "data")
         settings = replace(settings, sync=replace(settings.sync, watch=watch))
-        memory = kind.open(settings, clock=lambda: NOW, resident=True, faults=faults)
-        memory.health = SteadyHealth(memory._backend, memory._journal)
-        return memory
+        return kind.open(settings, clock=lambda: NOW, resident=True, faults=faults)
 
     return factory
 
@@ -205,8 +201,8 @@ def disturb(root: Path) -> None:
         connection.execute("DELETE FROM chunks_fts WHERE rowid IN (3, 4)")
 
 
-def demo_guide() -> DemoGuide:
-    return DemoGuide(load_queries(0).suggested)
+def demo_guide() -> Guide:
+    return load_queries(0).suggested
 
 
 async def until(pilot: Pilot[int], is_so: Callable[[], object]) -> None:

@@ -8,44 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from openclaw_mem_engine.api import (
-        PROFILES,
-        Answer,
-        Hit,
-        Knobs,
-        Memory,
-        Pool,
-        Status,
-        Trace,
-        load_settings,
-        profile,
-        rank,
-        recompute,
-    )
-
 __version__ = "0.1.0"
 
-__all__ = [
-    "PROFILES",
-    "Answer",
-    "Hit",
-    "Knobs",
-    "Memory",
-    "Pool",
-    "Status",
-    "Trace",
-    "load_settings",
-    "profile",
-    "rank",
-    "recompute",
-]
-
-if not TYPE_CHECKING:  # a type checker that saw this would accept any name
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import *  # noqa: F403
+else:  # a type checker that saw this would accept any name
 
     def __getattr__(name: str) -> Any:
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from openclaw_mem_engine import api
+        from importlib import import_module  # an import of ``api`` from here would ask this function for it
 
-        return getattr(api, name)
+        return getattr(import_module("openclaw_mem_engine.api"), name)

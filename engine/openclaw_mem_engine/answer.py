@@ -88,8 +88,7 @@ class Answer:
     @property
     def hits(self) -> tuple[Hit, ...]:
         """What is returned, best first."""
-        found = []
-        rows = {row.chunk_id: row for row in self.trace.returned}
+        found, rows = [], {row.chunk_id: row for row in self.trace.returned}
         for rank, result in enumerate(self.trace.results, 1):
             best = rows[result.chunk_ids[0]]
             found.append(
@@ -139,7 +138,7 @@ class Answer:
 # -- which words of a text matched: for emphasis, never for deciding anything --------------------------------
 
 _WORD = re.compile(r"[^\W_]+")
-_CJK = re.compile(f"[{CJK}]")
+_CJK = f"[{CJK}]"  # compiled at first use, which takes milliseconds
 _ENDINGS = ("ingly", "edly", "ings", "ing", "ies", "ied", "ed", "es", "ly", "s", "e", "y")
 
 
@@ -156,8 +155,9 @@ class Matches:
         """The words of the lexical lists; those of the query when there is no such list."""
         searched = tuple(dict.fromkeys(word for lst in pool.lists for word in lst.words)) or (pool.query,)
         words = [word for text in searched for word in _WORD.findall(text)]
-        plain = frozenset(stem(word) for word in words if not _CJK.search(word))
-        return cls(plain, tuple(dict.fromkeys(word for word in words if _CJK.search(word))))
+        pieces = [word for word in words if not word.isascii() and re.search(_CJK, word)]
+        stems = frozenset(stem(word) for word in words if word not in pieces)
+        return cls(stems, tuple(dict.fromkeys(pieces)))
 
     def ranges(self, line: str) -> list[tuple[int, int]]:
         """Start and stop of every match in a line, in order, without overlaps."""

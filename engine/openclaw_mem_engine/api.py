@@ -1,11 +1,14 @@
-"""The public surface of the engine: the names that the command line and the workbench import.
+"""The public surface of the engine: the names that the workbench and other programs import.
 
-A name is loaded at first use, so that importing this module costs nothing. To publish a name, add it to both
-lists; ``tests/engine/test_api.py`` compares them.
+A name is loaded at first use, so that importing this module costs nothing.
 """
 
 from __future__ import annotations
 
+import re
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.errors import UsageError as UsageError
     from openclaw_mem_engine.errors import WorkspaceError as WorkspaceError
     from openclaw_mem_engine.explain import trace_markdown as trace_markdown
-    from openclaw_mem_engine.health import Health as Health
     from openclaw_mem_engine.health import Status as Status
     from openclaw_mem_engine.inspection import FILE_STATES as FILE_STATES
     from openclaw_mem_engine.inspection import FileRow as FileRow
@@ -88,51 +90,17 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.tools import present_snippet as present_snippet
     from openclaw_mem_engine.tools import shows_citation as shows_citation
 
-#: Module below ``openclaw_mem_engine`` to the public names that it defines.
-_NAMES = {
-    "answer": "Answer Hit Matches",
-    "cancellation": "CancelToken",
-    "config.load": "load_settings",
-    "config.settings": "Settings Origin",
-    "config.show": "fragment",
-    "errors": "Cancelled ConfigError IndexDamaged IndexLocked IndexUnavailable OpenClawMemError"
-    " PathRefused ProviderError UsageError WorkspaceError",
-    "explain": "trace_markdown",
-    "health": "Health Status",
-    "inspection.file_chunks": "Anatomy AnatomyState Piece",
-    "inspection": "FILE_STATES FileRow FileState Overview",
-    "memory": "Memory",
-    "model": "Excerpt Fallback Freshness Note Progress SkippedFile",
-    "providers.faults": "FAULTS",
-    "providers.records": "DayUsage",
-    "providers.factory": "ProviderState",
-    "providers.prices": "Spent summed",
-    "ranking.kinds": "RankedList",
-    "ranking.knobs": "KNOBS PROFILES KnobSpec KnobValue Knobs parse_settings profile",
-    "ranking.pipeline": "rank",
-    "ranking.pool": "Candidate Pool",
-    "ranking.trace": "Operand Outcome Row Stage Trace recompute",
-    "sanitize": "visible",
-    "state.events": "Event EventKind",
-    "stores.base": "CacheSize Fingerprint",
-    "stores.findings": "INDEX REBUILD VERIFY Check Finding DoctorReport",
-    "sync.plan": "Plan PlannedSpace",
-    "sync.follow": "FollowEvent SyncTrigger",
-    "sync.report": "SyncReport SyncRequest",
-    "tools": "memory_get memory_search present_snippet shows_citation",
-}
-_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-__all__ = sorted(_MODULE_OF)
-
-
-if not TYPE_CHECKING:  # a type checker that saw this would accept any name
+else:  # a type checker that saw this would accept any name
 
     def __getattr__(name: str) -> Any:
-        from importlib import import_module
-
-        if name not in _MODULE_OF:
+        if (module := _modules().get(name)) is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"openclaw_mem_engine.{_MODULE_OF[name]}"), name)
-        globals()[name] = value
+        value = globals()[name] = getattr(import_module(module), name)
         return value
+
+
+@cache
+def _modules() -> dict[str, str]:
+    """Public name to its module, as the imports above say it to type checkers: there is no second list."""
+    source = Path(__file__).read_text(encoding="utf-8")
+    return {name: module for module, name in re.findall(r"^    from (\S+) import (\w+) as ", source, re.M)}

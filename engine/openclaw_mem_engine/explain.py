@@ -1,7 +1,4 @@
-"""A trace in words: the arithmetic of one row, the text of one stage, and a whole answer as Markdown.
-
-Command line, export and workbench take their sentences from here, so that one score is explained in one way.
-"""
+"""A trace in words, for command line, export and workbench: a row, a stage, a whole answer as Markdown."""
 
 from __future__ import annotations
 
@@ -18,11 +15,18 @@ if TYPE_CHECKING:
 
 #: Dropped rows that a report lists; the rest is counted.
 DROPPED_LISTED = 20
+#: Of a hit whose score is below the limit.
+RESCUED = "kept by keyword rescue"
 
 
 def digits_of(knobs: Knobs) -> int:
     """Decimals that tell two scores apart: RRF scores are small."""
     return 4 if knobs.fusion == "rrf" else 3
+
+
+def final_score(row: Row, knobs: Knobs) -> str:
+    """A row's score; empty when it has none."""
+    return "" if row.final is None else f"{row.final:.{digits_of(knobs)}f}"
 
 
 def arithmetic(row: Row, knobs: Knobs) -> str:
@@ -53,21 +57,16 @@ def arithmetic(row: Row, knobs: Knobs) -> str:
 def _term(operand: Operand, knobs: Knobs, digits: int) -> str:
     if not operand.inputs and not operand.value:
         return f"{operand.label} 0 ({operand.note})" if operand.note else f"{operand.label} 0"
-    text = f"{operand.label} {operand.value:.{digits}f}{_origin(operand, knobs)}"
+    made = _made_of(operand.inputs, knobs)
+    text = f"{operand.label} {operand.value:.{digits}f}" + (f" [{made}]" if made else "")
     if operand.weight != 1:
         text += f" × {operand.weight:.2f} = {operand.product:.{digits}f}"
     return text
 
 
-def _origin(operand: Operand, knobs: Knobs) -> str:
-    """How an operand's value was computed from its inputs, in brackets; empty when it is one of them."""
-    made = _made_of(operand.inputs, knobs)
-    return f" [{made}]" if made else ""
-
-
 def _made_of(inputs: Mapping[str, float], knobs: Knobs) -> str:
-    """By what there is among the inputs: rank and constant, rank, a raw score and the largest, or a raw
-    score and both ends of its range."""
+    """How an operand's value was computed from its inputs; empty when it is one of them. There are: rank and
+    constant, rank, a raw score and the largest, or a raw score and both ends of its range."""
     if "k" in inputs:
         return f"1/({inputs['k']:g}+{inputs['rank']:g})"
     if "rank" in inputs:
@@ -127,10 +126,13 @@ def stage_effect(stage: Stage) -> str:
     return f"{stage.changed} {verb}" if stage.changed else ""
 
 
-def truncated_words(hit: Hit) -> str:
-    """``truncated: line 41, the best, is not shown``; of packed chunks the best line of one may be."""
-    known = f"line {hit.best_line}, the best, is" if hit.best_line is not None else "the best line is"
-    return f"truncated: {known} not shown whole"
+def hit_marks(hit: Hit) -> list[str]:
+    """What must be said of a hit beside its score."""
+    marks = [RESCUED] if hit.rescued else []
+    if hit.truncated:
+        line = f"line {hit.best_line}, the best," if hit.best_line is not None else "the best line of a chunk"
+        marks.append(f"truncated: {line} is not shown whole")
+    return marks
 
 
 def trace_markdown(answer: Answer) -> str:
@@ -159,22 +161,19 @@ def _document(answer: Answer) -> Iterator[str]:
     rows = {row.chunk_id: row for row in trace.returned}
     for hit in answer.hits:
         row, where = rows[hit.chunk_id], f"{hit.path}:{hit.start_line}-{hit.end_line}"
-        marks = ", kept by keyword rescue" if hit.rescued else ""
-        marks += f", {truncated_words(hit)}" if hit.truncated else ""
+        marks = "".join(f", {mark}" for mark in hit_marks(hit))
         yield from ("", f"### {hit.rank}. {inline(where)} · {hit.score:.{digits}f}{marks}")
-        yield from ("", plain(arithmetic(row, knobs)))
-        for more in (diversity(row, knobs), other_vectors(row, trace)):
-            if more:
-                yield from ("", plain(more))
+        for text in (arithmetic(row, knobs), diversity(row, knobs), other_vectors(row, trace)):
+            if text:
+                yield from ("", plain(text))
         yield from ("", *fenced(hit.snippet))
     dropped = trace.dropped
     yield from ("", f"## Not returned ({len(dropped)})", "")
     if dropped:
         yield from ("| score | passage | stage | reason |", "| ---: | --- | --- | --- |")
     for row in dropped[:DROPPED_LISTED]:
-        score = "" if row.final is None else f"{row.final:.{digits}f}"
         reason = plain(row.outcome.reason or "")
-        yield f"| {score} | {plain(row.location)} | {row.outcome.stage} | {reason} |"
+        yield f"| {final_score(row, knobs)} | {plain(row.location)} | {row.outcome.stage} | {reason} |"
     if len(dropped) > DROPPED_LISTED:
         yield from ("", f"{len(dropped) - DROPPED_LISTED} more.")
 
@@ -192,17 +191,16 @@ def plain(text: str) -> str:
 def inline(text: str) -> str:
     """A text as inline code; the fence is longer than any run of backticks in it."""
     text = " ".join(text.split())
-    fence = "`" * (longest_run(text) + 1)
+    fence = "`" * (_longest_run(text) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
 def fenced(text: str) -> list[str]:
     """Lines of a code block around a text; the fence is longer than any run of backticks in it."""
-    fence = "`" * max(3, longest_run(text) + 1)
+    fence = "`" * max(3, _longest_run(text) + 1)
     return [f"{fence}text", *text.rstrip("\n").split("\n"), fence]
 
 
-def longest_run(text: str) -> int:
-    """Length of the longest run of backticks."""
+def _longest_run(text: str) -> int:
     return max((len(run) for run in re.findall(r"`+", text)), default=0)

@@ -6,14 +6,12 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import fields
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.answer import Answer, configured_knobs
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.health import Health, Status
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.providers.factory import ProviderSet, ProviderState
 from openclaw_mem_engine.providers.faults import check_faults
@@ -29,13 +27,18 @@ from openclaw_mem_engine.retrieval import (
     open_backend,
 )
 from openclaw_mem_engine.sync.events import Journal
-from openclaw_mem_engine.sync.follow import Follower, FollowEvent, FollowSync
-from openclaw_mem_engine.sync.plan import Plan
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.health import Status
+    from openclaw_mem_engine.inspection import Overview
+    from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.providers.records import DayUsage
+    from openclaw_mem_engine.state.events import Event
     from openclaw_mem_engine.stores.base import CacheSize
+    from openclaw_mem_engine.stores.findings import DoctorReport
+    from openclaw_mem_engine.sync.follow import FollowEvent, FollowSync
+    from openclaw_mem_engine.sync.plan import Plan
 
 
 class Memory:
@@ -52,8 +55,6 @@ class Memory:
         self._journal = journal
         self._compare = compare
         self.settings = backend.settings
-        #: The state of the index: its files, their chunks, the doctor, the event log.
-        self.health = Health(backend, journal)
         #: The configured ranking: a profile with the configuration's own values over it.
         self.knobs = knobs
 
@@ -75,7 +76,7 @@ class Memory:
         check_faults(faults)
         knobs = configured_knobs(settings)
         lineup = ProviderSet(settings, faults=faults, clock=clock)
-        journal = Journal.of(settings, clock, kept=not faults)
+        journal = Journal(settings, clock, kept=not faults)
         context = BackendContext(
             settings, lineup.embedders, journal, clock, lambda: lineup.notes, resident, faults
         )
@@ -86,9 +87,7 @@ class Memory:
     def __enter__(self) -> Memory:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def sync(
@@ -117,12 +116,13 @@ class Memory:
         disk, by the configured interval, and again after a failure. Blocks all that time. ``on_event`` is
         called in this thread; what it raises ends this call. ``sync`` replaces the plain ``Memory.sync``.
         Raises UsageError for a memory with faults."""
+        from openclaw_mem_engine.sync.follow import Follower
+
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: follow it without them.")
-        plain: FollowSync = lambda _trigger, progress: self.sync(progress=progress, cancel=stop)  # noqa: E731
-        Follower(self.settings, on_event, stop, sync or plain, self.freshness, self._journal.watched).run(
-            at_start=at_start
-        )
+        sync = sync or (lambda _trigger, progress: self.sync(progress=progress, cancel=stop))
+        follower = Follower(self.settings, on_event, stop, sync, self.freshness, self._journal.watched)
+        follower.run(at_start=at_start)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -184,6 +184,8 @@ class Memory:
 
     def status(self) -> Status:
         """Sizes, capabilities, freshness and everything that is not as it should be."""
+        from openclaw_mem_engine.health import Status
+
         found = self._backend.status()
         chain = self._chain(found)
         sizes = {field.name: getattr(found, field.name) for field in fields(found)}
@@ -200,6 +202,36 @@ class Memory:
             chain=chain,
             usage=tuple(self.usage()),
         )
+
+    def overview(self) -> Overview:
+        """What the index was made with, and each file compared with the disk: one stat a file. Raises
+        WorkspaceError."""
+        return self._backend.files()
+
+    def anatomy(self, path: str) -> Anatomy:
+        """One file and how it is cut into chunks. Raises UsageError for a path that is no memory,
+        WorkspaceError."""
+        return self._backend.chunks(path)
+
+    def events(self, limit: int) -> list[Event]:
+        """The ``limit`` latest events of this agent's memory of this workspace, newest first."""
+        settings = self.settings
+        return self._journal.log.read(limit, agent=settings.agent, workspace=str(settings.workspace))
+
+    def examine(
+        self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
+    ) -> DoctorReport:
+        """Run every check of the doctor (see ``doctor.examine``). Sends and changes nothing. Raises
+        Cancelled."""
+        return self._backend.examine(progress, cancel, deep=deep)
+
+    def repair(
+        self, report: DoctorReport, progress: Progress | None = None, cancel: CancelToken | None = None
+    ) -> tuple[list[str], DoctorReport | None]:
+        """Repair what a report calls fixable: what was done, in words, and the report afterwards, None when
+        that examination was stopped. Raises SyncBusy, and Cancelled when it was stopped before anything was
+        done."""
+        return self._backend.repair(report, progress, cancel)
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -237,7 +269,7 @@ class Memory:
 
     def usage(self, days: int = 30) -> list[DayUsage]:
         """Requests and tokens by day and provider, newest first."""
-        return self._lineup.usage(days)
+        return self._lineup.records.usage(days)
 
     def cache_sizes(self) -> list[CacheSize]:
         """The embedding cache, space by space."""

@@ -19,7 +19,7 @@ def as_json(noun: Any, **renamed: str) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
+    if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     return value.to_dict() if hasattr(value, "to_dict") else value
 
@@ -38,11 +38,9 @@ class ChunkSpan:
 
 
 class MemoryFile(NamedTuple):
-    """A file that counts as memory. ``path`` is relative to the workspace, with ``/``.
-
-    ``inode`` and ``device`` together tell whether two paths are one file. ``ctime_ns`` is when the file or
-    what is said of it (its time, its permissions) last changed, which cannot be set back; 0 where the system
-    does not tell. A named tuple, because every rescan makes one for every file.
+    """A file that counts as memory. ``path`` is relative to the workspace, with ``/``. ``inode`` and
+    ``device`` together tell whether two paths are one file. ``ctime_ns`` is when content, times or
+    permissions last changed, which cannot be set back; 0 where the system does not tell.
     """
 
     path: str
@@ -57,10 +55,9 @@ class MemoryFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SkippedFile:
-    """A file or folder that was met while listing or reading and does not take part, and why. ``by_rule``:
-    nothing is wrong with it, it is just no memory (a hidden folder). ``transient``: it cannot be read now and
-    may be readable later (permissions, a failing disk, a network drive that is away), so what is known of it
-    is not forgotten; of a folder that goes for all below it."""
+    """A file or folder that is excluded, and why. ``by_rule``: it is no memory (a hidden folder).
+    ``transient``: it cannot be read now and may be readable later (permissions, a failing disk), so what is
+    known of it is not forgotten; of a folder that goes for all below it."""
 
     path: str
     reason: str
@@ -161,8 +158,7 @@ class Fallback:
     """Something else answered than what is configured: ``origin`` could not, because of ``reason``.
 
     ``served`` is what answered instead: "keywords", "nothing" (no full-text search either), or the label of
-    the fallback's vectors. Times are epoch seconds: ``since`` when it fails, ``next_retry`` when it is asked
-    again (None: not by itself).
+    the fallback's vectors. Epoch seconds: ``since`` when it fails, ``next_retry`` (None: not by itself).
     """
 
     origin: str

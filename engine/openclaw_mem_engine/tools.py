@@ -9,7 +9,7 @@ from openclaw_mem_engine.errors import OpenClawMemError, UsageError
 from openclaw_mem_engine.ranking.pool import OVERFETCH
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.answer import Answer, Hit
+    from openclaw_mem_engine.answer import Hit
     from openclaw_mem_engine.memory import Memory
 
 CitationMode = Literal["auto", "on", "off"]
@@ -45,8 +45,8 @@ def memory_search(
 ) -> dict[str, Any]:
     """The ``memory_search`` tool: ``{query, maxResults?, minScore?}`` to the documented answer.
 
-    A failure to search is an answer too (``disabled``, ``error``, ``action``): an agent must be able to say
-    that its memory could not be looked at. Raises UsageError for a missing query.
+    A failure to search is an answer too (``disabled``, ``error``, ``action``). Raises UsageError without
+    a query.
     """
     query = arguments.get("query")
     if not isinstance(query, str) or not query.strip():
@@ -63,43 +63,33 @@ def memory_search(
         return unavailable(str(error))
     mode = memory.settings.citations
     cite = shows_citation(mode, session_key)
+    pool = answer.pool
     reply: dict[str, Any] = {
         "results": [_result(hit, cite) for hit in answer.hits],
-        "provider": answer.pool.provider,
+        "provider": pool.provider,
     }
-    if answer.pool.model:
-        reply["model"] = answer.pool.model
-    if answer.pool.fallback is not None:
-        reply["fallback"] = {"from": answer.pool.fallback.origin, "reason": answer.pool.fallback.reason}
+    if pool.model:
+        reply["model"] = pool.model
+    if pool.fallback is not None:
+        reply["fallback"] = {"from": pool.fallback.origin, "reason": pool.fallback.reason}
+    kinds = {found.kind for found in pool.lists}
     reply["citations"] = mode
-    reply["mode"] = _mode(answer)
+    reply["mode"] = "fts-only" if "vector" not in kinds else "hybrid" if "lexical" in kinds else "vector-only"
     if answer.warnings:
         reply["warning"] = " ".join(answer.warnings)
     return reply
 
 
-def _mode(answer: Answer) -> str:
-    kinds = {found.kind for found in answer.pool.lists}
-    if "vector" not in kinds:
-        return "fts-only"
-    return "hybrid" if "lexical" in kinds else "vector-only"
-
-
 def _result(hit: Hit, cite: bool) -> dict[str, Any]:
-    result: dict[str, Any] = {
-        **hit.to_dict(),
-        "snippet": present_snippet(hit.snippet, hit.path, hit.start_line, hit.end_line, cite),
-    }
-    if cite:
-        result["citation"] = citation(hit.path, hit.start_line, hit.end_line)
-    return result
+    location = (hit.path, hit.start_line, hit.end_line)
+    result = {**hit.to_dict(), "snippet": present_snippet(hit.snippet, *location, cite)}
+    return result | ({"citation": citation(*location)} if cite else {})
 
 
 def unavailable(error: str) -> dict[str, Any]:
     """The answer of a search that could not be made; quota trouble gets its own advice."""
     reason = error.strip() or "memory search unavailable"
-    quota = any(word in reason.lower() for word in ("quota", "429"))
-    if quota:
+    if any(word in reason.lower() for word in ("quota", "429")):
         warning = "Memory search is unavailable: the embedding provider's quota is used up."
         action = "Top up the provider or choose another one, then retry memory_search."
     else:

@@ -22,9 +22,9 @@ def test_stats_count_what_is_needed(call: Call, world: World) -> None:
     call("index")
     (world.workspace / "memory/2026-02-25.md").unlink()
     call("index")
-    told = call("cache", "stats", "--json").json
-    assert (told["entries"], told["live"], told["maxEntries"]) == (4, 3, 50_000)
-    (space,) = told["spaces"]
+    cache = call("cache", "stats", "--json").json
+    assert (cache["entries"], cache["live"], cache["maxEntries"]) == (4, 3, 50_000)
+    (space,) = cache["spaces"]
     assert (space["provider"], space["entries"], space["live"]) == ("static", 4, 3)
     assert space["bytes"] == 4 * 256 * 4
     assert 0 < space["oldest"] <= space["newest"]
@@ -47,8 +47,8 @@ def test_prune_forgets_the_idle_and_spares_the_needed(call: Call, world: World) 
         (world.workspace / note).unlink()
     call("index")
     assert call("cache", "prune").out.startswith("0 embeddings forgotten; 4 stay, 2 of them")
-    told = call("cache", "prune", "--max", "3", "--json").json
-    assert (told["removed"], told["entries"], told["live"], told["spared"]) == (1, 3, 2, 0)
+    cache = call("cache", "prune", "--max", "3", "--json").json
+    assert (cache["removed"], cache["entries"], cache["live"], cache["spared"]) == (1, 3, 2, 0)
     said = call("cache", "prune", "--max", "0")
     assert said.code == 0
     assert said.out.startswith("1 embedding forgotten; 2 stay, 2 of them needed by passages.")
@@ -58,7 +58,7 @@ def test_prune_forgets_the_idle_and_spares_the_needed(call: Call, world: World) 
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["cache", "prune", "--max", "many"], "--max cannot be 'many'"),
         (["cache", "prune", "--max", "-1"], "--max cannot be '-1'"),
@@ -66,7 +66,7 @@ def test_prune_forgets_the_idle_and_spares_the_needed(call: Call, world: World) 
         (["cache", "burn"], "invalid choice"),
     ],
 )
-def test_wrong_usage(call: Call, argv: list[str], told: str) -> None:
+def test_wrong_usage(call: Call, argv: list[str], message: str) -> None:
     said = call(*argv)
     assert (said.code, said.out) == (2, "")
-    assert told in said.err
+    assert message in said.err

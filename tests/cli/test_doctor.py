@@ -46,10 +46,10 @@ def test_damage_leaves_with_6_and_its_repair(call: Call, world: World) -> None:
     assert "error full-text-missing: 1 chunk is invisible to keyword search" in said.out
     assert "repair: openclaw-mem doctor --fix" in said.out
     assert "1 error, 0 warnings, 0 notices" in said.out and "repairs 1 of them" in said.out
-    told = call("doctor", "--json")
-    assert told.code == 6
-    assert [finding["code"] for finding in told.json["findings"]] == ["full-text-missing"]
-    assert told.json["errors"] == 1 and told.json["fixed"] == []
+    report = call("doctor", "--json")
+    assert report.code == 6
+    assert [finding["code"] for finding in report.json["findings"]] == ["full-text-missing"]
+    assert report.json["errors"] == 1 and report.json["fixed"] == []
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
@@ -199,8 +199,8 @@ def test_looking_leaves_the_records_of_a_provider_as_they_are(
     records.close()
     path.chmod(0o644)
     for _ in range(2):
-        told = {finding["code"] for finding in call("doctor", "--json").json["findings"]}
-        assert "permissions" in told
+        codes = {finding["code"] for finding in call("doctor", "--json").json["findings"]}
+        assert "permissions" in codes
     assert call("doctor", "--fix", "--json").json["fixed"][0].startswith("permissions of ")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 

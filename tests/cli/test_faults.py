@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,9 +32,9 @@ def test_every_fault_is_shown_and_nothing_of_it_stays(demo_call: Call, name: str
 
 
 def test_several_faults_and_json(demo_call: Call) -> None:
-    told = demo_call("demo", "--fault", "no-fts5, zero-vector", "--fault", "embeddings-401", "--json").json
-    assert told["faults"] == ["embeddings-401", "zero-vector", "no-fts5"]
-    assert told["lessons"][0]["runs"][0]["answer"]["fallback"]["from"] == "static"
+    found = demo_call("demo", "--fault", "no-fts5, zero-vector", "--fault", "embeddings-401", "--json").json
+    assert found["faults"] == ["embeddings-401", "zero-vector", "no-fts5"]
+    assert found["lessons"][0]["runs"][0]["answer"]["fallback"]["from"] == "static"
     answer = demo_call("demo", "--fault", "embeddings-429", "--query", "GRN-40417", "--json").json
     assert answer["faults"] == ["embeddings-429"]
     assert answer["results"]
@@ -41,14 +42,14 @@ def test_several_faults_and_json(demo_call: Call) -> None:
 
 
 def test_a_demo_that_was_never_indexed_shows_a_fault_on_a_good_index(bare: Call) -> None:
-    told = bare("demo", "--fault", "zero-vector", "--query", "GRN-40417", "--json").json
-    assert told["results"]
-    assert "no-embedding" in [note["code"] for note in told["notes"]]
+    found = bare("demo", "--fault", "zero-vector", "--query", "GRN-40417", "--json").json
+    assert found["results"]
+    assert "no-embedding" in [note["code"] for note in found["notes"]]
     assert bare("demo", "--query", "GRN-40417", "--json").json["notes"] == []
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["demo", "--fault", "nope"], f"use one of: {', '.join(FAULTS)}."),
         (["demo", "--fault", "no-fts5,\x1b[31m"], "There is no fault"),
@@ -57,10 +58,10 @@ def test_a_demo_that_was_never_indexed_shows_a_fault_on_a_good_index(bare: Call)
         (["search", "x", "--fault", "no-fts5"], "unrecognized arguments"),
     ],
 )
-def test_wrong_usage(bare: Call, world: World, argv: list[str], told: str) -> None:
+def test_wrong_usage(bare: Call, world: World, argv: list[str], message: str) -> None:
     said = bare(*argv)
     assert (said.code, said.out) == (2, "")
-    assert told in said.err
+    assert message in said.err
     assert "\x1b" not in said.err
     assert not world.data.exists()
 
@@ -78,14 +79,14 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     seen: list[dict[str, Any]] = []
 
-    def run(memory_factory: Any, **options: Any) -> int:
+    def workbench(memory_factory: Any, **options: Any) -> Any:
         with memory_factory(frozenset()) as memory:
             memory.sync()
         with memory_factory(options["faults"]) as memory:
             seen.append({"settings": memory.settings, "answer": memory.search("router"), **options})
-        return 0
+        return SimpleNamespace(run=lambda: 0)
 
-    monkeypatch.setattr(openclaw_mem_tui.app, "run", run)
+    monkeypatch.setattr(openclaw_mem_tui.app, "Workbench", workbench)
     for module in (demo, tui):
         monkeypatch.setattr(module, "is_terminal", lambda stream: True)
     return seen
@@ -104,6 +105,6 @@ def test_so_does_the_demo(bare: Call, world: World, opened: list[dict[str, Any]]
     assert bare("demo", "--fault", "embeddings-401", "--query", "vpn").code == 0
     (options,) = opened
     assert options["initial_query"] == "vpn"
-    assert len(options["demo"].lessons) == 12
+    assert len(options["demo"]) == 12
     assert options["answer"].pool.fallback.origin == "static"
     assert len(world.indexes) == 1

@@ -6,9 +6,9 @@ from support.commands import Call, World
 
 
 def test_before_the_first_index_every_file_is_new(call: Call, world: World) -> None:
-    told = call("files", "--json")
-    assert told.code == 0 and told.json["state"] == "empty"
-    assert {row["standing"] for row in told.json["files"]} == {"new"}
+    shown = call("files", "--json")
+    assert shown.code == 0 and shown.json["state"] == "empty"
+    assert {row["standing"] for row in shown.json["files"]} == {"new"}
     assert world.indexes == [] and not world.data.exists(), "looking makes nothing"
 
 
@@ -32,9 +32,9 @@ def test_chunks_tell_lines_sizes_and_what_is_shared(call: Call, world: World) ->
     long = "".join(f"On day {day} the tank held {day * 7} litres.\n" for day in range(150))
     (world.workspace / "memory" / "tank.md").write_text(long + "\tend \x1b[2J\n")
     call("index")
-    told = call("chunks", "memory/tank.md", "--json").json
-    assert told["state"] == "indexed" and told["stored"] == len(told["chunks"]) > 2
-    assert told["chunks"][1]["sharedLines"] > 0 and told["chunks"][0]["startLine"] == 1
+    anatomy = call("chunks", "memory/tank.md", "--json").json
+    assert anatomy["state"] == "indexed" and anatomy["stored"] == len(anatomy["chunks"]) > 2
+    assert anatomy["chunks"][1]["sharedLines"] > 0 and anatomy["chunks"][0]["startLine"] == 1
     said = call("chunks", "memory/tank.md:20", "--text")
     assert said.code == 0 and "as indexed" in said.out and "tokens overlap" in said.out
     assert "#1 #2" in said.out and "    end ^[[2J" in said.out and "\x1b" not in said.out

@@ -1,4 +1,4 @@
-"""What is left out is told when it becomes so and when it is so no longer, and never counted as indexed."""
+"""What is left out is reported when it becomes so and when it no longer is, and never counted as indexed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _large(world: World) -> None:
     world.write("memory/large.md", "a" * 11_000_000)
 
 
-def _told(running: Running) -> str:
+def _line(running: Running) -> str:
     """The next line, without its time of day."""
     return running.text()[10:]
 
@@ -47,8 +47,8 @@ def test_index_counts_what_it_refused_by_itself(call: Call, world: World) -> Non
     assert "  MEMORY.md: binary: NUL at byte 3 (its old text was removed)\n" in second
     world.write("MEMORY.md", b"xyz\0")
     (world.workspace / "memory" / "2026-02-20.md").unlink()
-    told = call("index", "--json").json
-    assert (told["changed"], told["refused"], told["removed"]) == (
+    report = call("index", "--json").json
+    assert (report["changed"], report["refused"], report["removed"]) == (
         [],
         ["MEMORY.md"],
         ["memory/2026-02-20.md"],
@@ -70,16 +70,16 @@ def test_a_search_says_it_in_the_same_counts(call: Call, world: World) -> None:
 
 def test_watch_says_left_out_and_not_indexed(world: World) -> None:
     with watch(world) as running:
-        assert "watching" in _told(running) and "indexed" in _told(running)
+        assert "watching" in _line(running) and "indexed" in _line(running)
         world.write("memory/nul.md", NUL)
-        assert _told(running).startswith("left out memory/nul.md: binary: NUL at byte 3 · 4 files, 4 chunks")
+        assert _line(running).startswith("left out memory/nul.md: binary: NUL at byte 3 · 4 files, 4 chunks")
         world.write("MEMORY.md", NUL)
-        told = "left out MEMORY.md: binary: NUL at byte 3 (its old text was removed) · 3 files, 3 chunks"
-        assert _told(running).startswith(told)
+        line = "left out MEMORY.md: binary: NUL at byte 3 (its old text was removed) · 3 files, 3 chunks"
+        assert _line(running).startswith(line)
         world.write("MEMORY.md", "# Facts again\n")
-        assert re.match(r"indexed MEMORY\.md · .* · 1 left out · ", _told(running))
+        assert re.match(r"indexed MEMORY\.md · .* · 1 left out · ", _line(running))
         (world.workspace / "memory" / "nul.md").unlink()
-        assert _told(running).startswith("gone: memory/nul.md · 4 files")
+        assert _line(running).startswith("gone: memory/nul.md · 4 files")
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_watch_tells_what_the_index_never_hears_of(
     world: World, act: Callable[[World], None], path: str, why: str
 ) -> None:
     with watch(world, "--json") as running:
-        running.next(lambda told: told["event"] == "sync")
+        running.next(lambda event: event["event"] == "sync")
         act(world)
-        told = running.next()
-        assert (told["event"], told["changed"], told["refused"], told["removed"]) == ("sync", [], [], [])
-        (left_out,) = told["leftOut"]
+        event = running.next()
+        assert (event["event"], event["changed"], event["refused"], event["removed"]) == ("sync", [], [], [])
+        (left_out,) = event["leftOut"]
         assert (left_out["path"], left_out["textRemoved"]) == (path, False)
         assert why in left_out["reason"]
         Path(world.workspace / path).unlink()
@@ -109,22 +109,22 @@ def test_watch_tells_what_the_index_never_hears_of(
 def test_what_is_left_out_of_old_is_a_count_at_the_start(world: World) -> None:
     _link(world)
     with watch(world, "--json") as running:
-        start = running.next(lambda told: told["event"] == "sync")
+        start = running.next(lambda event: event["event"] == "sync")
         assert (start["leftOut"], start["skippedCount"]) == ([], 1)
         world.write("memory/nul.md", NUL)
-        told = running.next()
-        assert [file["path"] for file in told["leftOut"]] == ["memory/nul.md"]
+        event = running.next()
+        assert [file["path"] for file in event["leftOut"]] == ["memory/nul.md"]
 
 
 def test_a_folder_that_becomes_a_link_takes_with_it_what_was_left_out_in_it(world: World) -> None:
     world.write("memory/projects/nul.md", NUL)
     with watch(world) as running:
-        assert "watching" in _told(running)
-        assert "; left out memory/projects/nul.md: binary" in _told(running)
+        assert "watching" in _line(running)
+        assert "; left out memory/projects/nul.md: binary" in _line(running)
         projects = world.workspace / "memory" / "projects"
         away = world.root / "away"
         projects.rename(away)
         projects.symlink_to(away)
-        told = _told(running)
-        assert "left out memory/projects: is a link to a folder" in told
-        assert "gone: memory/projects/greenhouse.md" in told and "no longer" not in told
+        line = _line(running)
+        assert "left out memory/projects: is a link to a folder" in line
+        assert "gone: memory/projects/greenhouse.md" in line and "no longer" not in line

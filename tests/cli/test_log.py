@@ -43,9 +43,9 @@ def test_what_happened_oldest_first(call: Call, world: World) -> None:
     assert "4 files new or changed, 0 gone" in lines[0] and " s)" in lines[0]
     assert "1 file new or changed" in lines[1]
     assert "0 errors, 0 warnings." in lines[3]
-    told = call("log", "--json").json["events"]
-    assert [event["id"] for event in told] == [1, 2, 3, 4]
-    assert set(told[0]) == {
+    events = call("log", "--json").json["events"]
+    assert [event["id"] for event in events] == [1, 2, 3, 4]
+    assert set(events[0]) == {
         "id", "at", "kind", "text", "seconds", "counts", "reason", "agent", "workspace",
     }  # fmt: skip
     assert [event["id"] for event in call("log", "--limit", "2", "--json").json["events"]] == [3, 4]
@@ -78,7 +78,7 @@ def test_only_this_workspace_and_agent_unless_all_are_asked_for(call: Call, bare
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["--kind", "nope\x1b"], "--kind cannot be 'nope^[': use one of: sync, rebuild, "),
         (["--since", "soon"], "--since cannot be 'soon'"),
@@ -87,9 +87,9 @@ def test_only_this_workspace_and_agent_unless_all_are_asked_for(call: Call, bare
         (["--limit", "0"], "--limit cannot be '0'"),
     ],
 )
-def test_wrong_usage(call: Call, world: World, options: list[str], told: str) -> None:
+def test_wrong_usage(call: Call, world: World, options: list[str], message: str) -> None:
     said = call("log", *options)
-    assert (said.code, said.out) == (2, "") and told in said.err
+    assert (said.code, said.out) == (2, "") and message in said.err
     assert "\x1b" not in said.err and not world.data.exists()
 
 

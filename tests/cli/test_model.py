@@ -38,9 +38,14 @@ def test_status_tells_about_the_default_model_and_makes_nothing(call: Call, worl
     assert "https://huggingface.co/ggml-org/embeddinggemma-300M-GGUF/resolve/main/" in said.out
     assert "not there yet" in said.out
     assert "Gemma terms" in said.out
-    told = call("model", "status", "--json").json
-    assert (told["model"], told["present"], told["size"], told["partial"]) == (DEFAULT_MODEL, False, None, 0)
-    assert told["install"].startswith("pip install ")
+    facts = call("model", "status", "--json").json
+    assert (facts["model"], facts["present"], facts["size"], facts["partial"]) == (
+        DEFAULT_MODEL,
+        False,
+        None,
+        0,
+    )
+    assert facts["install"].startswith("pip install ")
     assert not world.data.exists()
 
 
@@ -55,8 +60,8 @@ def test_status_of_a_path(call: Call, world: World) -> None:
     (world.root / "mine.gguf").write_bytes(b"GGUF" + bytes(2_500_000))
     said = call("model", "--model", "mine.gguf")
     assert f"{world.root / 'mine.gguf'} (2.5 MB)" in said.out
-    told = call("model", "--model", "mine.gguf", "--json").json
-    assert (told["present"], told["size"], told["url"]) == (True, 2_500_004, None)
+    facts = call("model", "--model", "mine.gguf", "--json").json
+    assert (facts["present"], facts["size"], facts["url"]) == (True, 2_500_004, None)
     assert "There is no such file" in call("model", "--model", "other.gguf").out
 
 
@@ -117,7 +122,7 @@ def test_a_stopped_download_goes_on_where_it_was(world: World, hub: Hub) -> None
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["model", "download", "--model", "mine.gguf", "--yes"], "is a path"),
         (["model", "download", "--model", "hf:broken", "--yes"], "is not the address of a model"),
@@ -130,10 +135,10 @@ def test_a_stopped_download_goes_on_where_it_was(world: World, hub: Hub) -> None
         (["model", "remove"], "invalid choice"),
     ],
 )
-def test_wrong_usage(call: Call, world: World, argv: list[str], told: str) -> None:
+def test_wrong_usage(call: Call, world: World, argv: list[str], message: str) -> None:
     said = call(*argv)
     assert (said.code, said.out) == (2, "")
-    assert told in said.err
+    assert message in said.err
     assert "hunter2" not in said.err
     assert not world.data.exists()
 

@@ -27,9 +27,9 @@ def test_a_dry_run_leaves_nothing_behind(call: Call, world: World) -> None:
         assert row.startswith("static-minilm-256-int8  4 texts  ")
         assert "stays on this machine" in row
         assert "free" in row
-        told = call("index", "--dry-run", "--json", *force).json
-        assert (told["files"], told["chunks"], told["rebuild"]) == (4, 4, "")
-        (space,) = told["embed"]
+        plan = call("index", "--dry-run", "--json", *force).json
+        assert (plan["files"], plan["chunks"], plan["rebuild"]) == (4, 4, "")
+        (space,) = plan["embed"]
         assert (space["provider"], space["texts"], space["cached"], space["usd"]) == ("static", 4, 0, 0.0)
     assert not world.data.exists()
 
@@ -44,8 +44,8 @@ def test_a_dry_run_asks_nobody(bare: Call, world: World) -> None:
         sent = len(server.requests)
         world.write("memory/new.md", "# New\n\nThe zeppelin landed.\n")
         before = {path: path.read_bytes() for path in world.indexes}
-        told = bare("index", "--dry-run", "--json").json
-        assert (told["files"], [space["texts"] for space in told["embed"]]) == (1, [1, 1])
+        plan = bare("index", "--dry-run", "--json").json
+        assert (plan["files"], [space["texts"] for space in plan["embed"]]) == (1, [1, 1])
         assert len(server.requests) == sent
         assert {path: path.read_bytes() for path in world.indexes} == before
 

@@ -53,16 +53,16 @@ def test_the_chain_of_an_untouched_machine(call: Call, world: World) -> None:
 def test_json_holds_chain_usage_and_probes(bare: Call, world: World, server: Server) -> None:
     configure(world, server.base_url, fallback="static")
     assert bare("index").code == 0
-    told = bare("providers", "--json").json
-    assert list(told) == ["requestedProvider", "chain", "fallback", "usageDays", "usage", "probes"]
-    links = {link["name"]: link for link in told["chain"]}
+    found = bare("providers", "--json").json
+    assert list(found) == ["requestedProvider", "chain", "fallback", "usageDays", "usage", "probes"]
+    links = {link["name"]: link for link in found["chain"]}
     assert (links["openai"]["role"], links["openai"]["state"]) == ("primary", "serving")
     assert (links["openai"]["vectors"], links["openai"]["chunks"]) == (4, 4)
     assert links["openai"]["keyOrigin"].endswith("agents.defaults.memorySearch.remote.apiKey")
     assert (links["static"]["role"], links["static"]["vectors"]) == ("fallback", 4)
-    (used,) = told["usage"]
+    (used,) = found["usage"]
     assert (used["provider"], used["model"], used["texts"], used["tokens"]) == ("openai", "m", 4, 7)
-    assert (used["estimated"], told["probes"], told["fallback"]) == (False, [], None)
+    assert (used["estimated"], found["probes"], found["fallback"]) == (False, [], None)
 
 
 def test_without_probe_nothing_is_asked(bare: Call, world: World, server: Server) -> None:
@@ -98,9 +98,9 @@ def test_a_probed_primary_that_fails_is_exit_7_with_since_and_retry(bare: Call, 
     later = bare("providers")
     assert later.code == 0  # nothing was asked, nothing went wrong
     assert "next retry" in later.out
-    told = bare("providers", "--probe", "--json")
-    assert told.code == 7
-    errors = {probe["name"]: probe["error"] for probe in told.json["probes"]}
+    found = bare("providers", "--probe", "--json")
+    assert found.code == 7
+    errors = {probe["name"]: probe["error"] for probe in found.json["probes"]}
     assert "no answer" in errors["openai"]
     assert errors["static"] is None
     assert bare("providers", "--probe", "static").code == 0

@@ -190,7 +190,7 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["search"], "A query is required"),
         (["search", "  "], "A query is required"),
@@ -212,13 +212,13 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
         (["search", "x", "--agent", "../x"], "--agent is '../x'"),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_2(bare: Call, world: World, argv: list[str], told: str) -> None:
+def test_wrong_usage_is_one_line_and_exit_2(bare: Call, world: World, argv: list[str], message: str) -> None:
     (world.home / ".openclaw").mkdir()
     (world.home / ".openclaw" / "workspace").symlink_to(world.workspace)
     said = bare(*argv)
     assert said.code == 2
     assert said.out == ""
-    assert told in said.err
+    assert message in said.err
     assert len(said.err.splitlines()) == 1
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -67,6 +69,17 @@ def test_one_shot_commands_load_nothing_heavy(world: World, argv: list[str]) -> 
     (world.home / ".openclaw").mkdir()
     (world.home / ".openclaw" / "openclaw.json").write_text('{"agents": {"defaults": {}}}')
     assert not HEAVY & loaded(world, "--workspace", str(world.workspace), *argv)
+
+
+def test_a_search_with_nothing_to_sync_loads_no_lock(world: World) -> None:
+    for path in world.workspace.rglob("*.md"):
+        os.utime(path, (1e9, 1e9))
+    search = "--workspace", str(world.workspace), "search", "router"
+    assert "filelock" in loaded(world, *search), "it makes the index"
+    # A file that was touched within two seconds of its last check is read again, which is work.
+    time.sleep(2.1)
+    loaded(world, *search)
+    assert "filelock" not in loaded(world, *search)
 
 
 def test_the_state_of_a_model_loads_no_network(world: World) -> None:

@@ -8,8 +8,9 @@ import subprocess
 
 import pytest
 
-from openclaw_mem_engine.cli.progress import ByteProgress, ProgressLine, duration, progress_text
+from openclaw_mem_engine.cli.progress import ByteProgress, ProgressLine, progress_text
 from openclaw_mem_engine.cli.terminal import crop, one_line
+from openclaw_mem_engine.cli.text_format import duration
 from openclaw_mem_engine.sanitize import visible
 from support.commands import ARGV, Call, World
 from support.terminals import on_a_terminal
@@ -247,8 +248,8 @@ def test_progress_is_silent_in_a_pipe(world: World) -> None:
 
 
 def test_durations_and_columns() -> None:
-    told = [duration(s) for s in (0.04, 12, 200, 9000, 300_000)]
-    assert told == ["0.0 s", "12 s", "3 min", "2 h", "3 days"]
+    words = [duration(s) for s in (0.04, 12, 200, 9000, 300_000)]
+    assert words == ["0.0 s", "12 s", "3 min", "2 h", "3 days"]
     assert progress_text(3, 0, "x", 1.0) == "3 files  3.0/s  x"
     assert crop("abcdef", 4) == "abc…"
     assert crop("abcd", 4) == "abcd"

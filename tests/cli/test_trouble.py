@@ -15,7 +15,6 @@ import pytest
 
 from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.commands import Call, World, until
 from support.embed_server import Server, hang, running_server
 
@@ -45,9 +44,7 @@ def locked(index: Path) -> Iterator[None]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiting for another writer takes 0.2 s instead of five."""
-    defaults = SqliteIndex.__init__.__kwdefaults__
-    assert defaults is not None
-    monkeypatch.setitem(defaults, "busy_timeout_ms", 200)
+    monkeypatch.setattr("openclaw_mem_engine.stores.sqlite.database.BUSY_TIMEOUT_MS", 200)
 
 
 # the workspace
@@ -233,10 +230,10 @@ def test_a_stopped_index_goes_on_where_it_was(
     _, err = process.communicate(timeout=20)  # the provider hangs for longer
     if number == signal.SIGINT:
         assert process.returncode == 130
-        told = err.decode().splitlines()
+        lines = err.decode().splitlines()
         assert "Traceback" not in err.decode()
-        assert all(line.startswith("openclaw-mem: ") for line in told)
-        assert told[-1].startswith("openclaw-mem: ")
+        assert all(line.startswith("openclaw-mem: ") for line in lines)
+        assert lines[-1].startswith("openclaw-mem: ")
     server.forever = None
     done = world.run("index", "--json", *options)
     assert done.returncode == 0, done.stderr
@@ -300,6 +297,6 @@ def test_a_full_stdout_is_said_and_ends_it(world: World, argv: list[str]) -> Non
             timeout=60,
         )
     assert done.returncode == 1
-    told = "openclaw-mem: The output could not be written (No space left on device). Free some space"
-    assert done.stderr.decode().startswith(told)
+    message = "openclaw-mem: The output could not be written (No space left on device). Free some space"
+    assert done.stderr.decode().startswith(message)
     assert len(done.stderr.splitlines()) == 1

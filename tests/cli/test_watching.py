@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and permissions
 
 
 def synced(path: str, kind: str = "changed") -> Callable[[dict[str, Any]], bool]:
-    return lambda told: told["event"] == "sync" and path in told[kind]
+    return lambda event: event["event"] == "sync" and path in event[kind]
 
 
 def test_it_tells_what_it_did(world: World, call: Call) -> None:
@@ -34,14 +34,14 @@ def test_it_tells_what_it_did(world: World, call: Call) -> None:
         assert (start["event"], start["reason"], start["files"]) == ("sync", "start", 4)
         assert start["changedCount"] == 4
         world.write("memory/new/zeppelin.md", "# Zeppelin\n\nIt lands at noon.\n")
-        told = running.next(synced("memory/new/zeppelin.md"))
-        assert told["reason"] == "changes"
-        assert abs(told["time"] - time.time()) < PATIENCE_S
+        event = running.next(synced("memory/new/zeppelin.md"))
+        assert event["reason"] == "changes"
+        assert abs(event["time"] - time.time()) < PATIENCE_S
         assert call("search", "zeppelin", "--no-sync", "--format", "files").out == "memory/new/zeppelin.md\n"
         (world.workspace / "memory" / "new").rename(world.workspace / "memory" / "renamed")
-        told = running.next(synced("memory/renamed/zeppelin.md"))
-        assert told["removed"] == ["memory/new/zeppelin.md"]
-        assert told["embedded"] == 0
+        event = running.next(synced("memory/renamed/zeppelin.md"))
+        assert event["removed"] == ["memory/new/zeppelin.md"]
+        assert event["embedded"] == 0
 
 
 def test_for_people(world: World) -> None:
@@ -57,7 +57,7 @@ def test_for_people(world: World) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_cleanly(world: World, number: signal.Signals) -> None:
     with watch(world, "--json") as running:
-        running.next(lambda told: told["event"] == "sync")
+        running.next(lambda event: event["event"] == "sync")
         began = time.monotonic()
         running.process.send_signal(number)
         assert running.next()["event"] == "stopped"
@@ -81,13 +81,13 @@ def test_a_reader_that_goes_away_is_no_error(world: World) -> None:
 
 def test_a_failed_sync_is_told_and_not_the_end(world: World) -> None:
     with watch(world, "--json") as running:
-        running.next(lambda told: told["event"] == "sync")
+        running.next(lambda event: event["event"] == "sync")
         world.workspace.rename(world.root / "elsewhere")
-        failed = running.next(lambda told: told["event"] == "failed")
+        failed = running.next(lambda event: event["event"] == "failed")
         assert "does not exist" in failed["text"]
         assert failed["retrySeconds"] == 5
         (world.root / "elsewhere").rename(world.workspace)
-        running.next(lambda told: told["event"] == "sync" and told["files"] == 4)
+        running.next(lambda event: event["event"] == "sync" and event["files"] == 4)
         world.write("memory/new.md", "zeppelin")
         running.next(synced("memory/new.md"))
 
@@ -95,12 +95,12 @@ def test_a_failed_sync_is_told_and_not_the_end(world: World) -> None:
 def test_another_process_at_work_is_waited_for_and_told(world: World, call: Call) -> None:
     call("index")
     with watch(world, "--json") as running:
-        running.next(lambda told: told["event"] == "sync")
+        running.next(lambda event: event["event"] == "sync")
         kinds = [event["kind"] for event in call("log", "--json").json["events"]]
         assert "watch" in kinds
         with SyncLock(world.indexes[0], "rebuilding").holding():
             world.write("memory/new.md", "zeppelin")
-            waiting = running.next(lambda told: told["event"] == "waiting")
+            waiting = running.next(lambda event: event["event"] == "waiting")
             assert f"process {os.getpid()}, rebuilding since" in waiting["text"]
         running.next(synced("memory/new.md"))
 
@@ -108,10 +108,10 @@ def test_another_process_at_work_is_waited_for_and_told(world: World, call: Call
 def test_what_ended_the_waiting_is_told_also_when_nothing_was_left_to_do(world: World, call: Call) -> None:
     call("index")
     with watch(world, "--json") as running:
-        running.next(lambda told: told["event"] == "sync")
+        running.next(lambda event: event["event"] == "sync")
         with SyncLock(world.indexes[0]).holding():
             new = world.write("memory/new.md", "zeppelin")
-            running.next(lambda told: told["event"] == "waiting")
+            running.next(lambda event: event["event"] == "waiting")
             new.unlink()
         ended = running.next()
         assert (ended["event"], ended["changed"], ended["files"]) == ("sync", [], 4)
@@ -119,7 +119,7 @@ def test_what_ended_the_waiting_is_told_also_when_nothing_was_left_to_do(world: 
 
 def test_an_index_that_is_taken_away_is_made_anew(world: World, call: Call) -> None:
     with watch(world, "--json") as running:
-        running.next(lambda told: told["event"] == "sync")
+        running.next(lambda event: event["event"] == "sync")
         for path in world.indexes[0].parent.iterdir():
             path.unlink()
         world.write("memory/new.md", "zeppelin")
@@ -153,7 +153,7 @@ def test_the_clock_is_a_reason_too(world: World) -> None:
     )
     running = Running(process)
     try:
-        running.next(lambda told: told["event"] == "sync")
+        running.next(lambda event: event["event"] == "sync")
         world.write("memory/new.md", "zeppelin")
         assert running.next(synced("memory/new.md"))["reason"] == "interval"
     finally:
@@ -170,13 +170,13 @@ def test_the_tail_of_a_conversation_that_has_ended_is_indexed(world: World) -> N
     talk.write_text(line % "Where does it moor?")
     quick = f'sources = ["memory", "sessions"]\n{QUICK}session_quiet_s = 3\n'
     with watch(world, "--json", settings=quick) as running:
-        assert running.next(lambda told: told["event"] == "sync")["changedCount"] == 5
+        assert running.next(lambda event: event["event"] == "sync")["changedCount"] == 5
         with talk.open("a") as file:
             file.write(line % "The zeppelin moors at the mast.")
         written = time.time()
-        told = running.next(synced("sessions/one.jsonl"))
-        assert (told["reason"], told["changed"]) == ("changes", ["sessions/one.jsonl"])
-        assert told["time"] - written >= 3
+        event = running.next(synced("sessions/one.jsonl"))
+        assert (event["reason"], event["changed"]) == ("changes", ["sessions/one.jsonl"])
+        assert event["time"] - written >= 3
 
 
 def test_a_mistyped_workspace_is_an_error_at_once(world: World) -> None:
@@ -238,7 +238,7 @@ def test_a_stop_in_the_middle_keeps_the_index_whole(world: World, call: Call) ->
     for number in range(400):
         world.write(f"memory/many/{number}.md", f"# {number}\n\n" + f"word{number} text. " * 200)
     with watch(world, "--json") as running:
-        running.next(lambda told: told["event"] == "watching")
+        running.next(lambda event: event["event"] == "watching")
         time.sleep(0.3)
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(PATIENCE_S) == 0

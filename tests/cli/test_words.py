@@ -36,13 +36,13 @@ def test_retries() -> None:
 
 
 def test_a_fallback_names_both_sides_on_one_line() -> None:
-    told = fallback_words(Fallback("openai", "a\x1b[31m reason", "static x\n\x1b[2J", NOW, None), NOW)
-    assert told.startswith("vectors of static x ^[[2J answer instead of openai, since ")
+    words = fallback_words(Fallback("openai", "a\x1b[31m reason", "static x\n\x1b[2J", NOW, None), NOW)
+    assert words.startswith("vectors of static x ^[[2J answer instead of openai, since ")
     assert fallback_words(Fallback("openai", ""), NOW) == ("keywords answer instead of openai")
 
 
 @pytest.mark.parametrize(
-    ("usd", "told"),
+    ("usd", "words"),
     [
         (None, "unknown"),
         (0.0, "free"),
@@ -51,8 +51,8 @@ def test_a_fallback_names_both_sides_on_one_line() -> None:
         (12.3, "about $12.30"),
     ],
 )
-def test_dollars(usd: float | None, told: str) -> None:
-    assert dollars(usd) == told
+def test_dollars(usd: float | None, words: str) -> None:
+    assert dollars(usd) == words
 
 
 def test_sizes_counts_and_places() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,12 +20,12 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
 
     seen: Opened = []
 
-    def run(memory_factory: Any, **options: Any) -> int:
+    def workbench(memory_factory: Any, **options: Any) -> Any:
         with memory_factory(options["faults"]) as memory:
             seen.append({"settings": memory.settings, **options})
-        return 0
+        return SimpleNamespace(run=lambda: 0)
 
-    monkeypatch.setattr(openclaw_mem_tui.app, "run", run)
+    monkeypatch.setattr(openclaw_mem_tui.app, "Workbench", workbench)
     for module in (demo, tui):
         monkeypatch.setattr(module, "is_terminal", lambda stream: True)
     return seen
@@ -36,7 +37,7 @@ def test_demo_opens_the_lessons_on_its_own_workspace(bare: Call, world: World, o
     assert options["settings"].workspace == world.data / "demo" / "workspace"
     assert options["settings"].provider.provider == "static"
     assert options["settings"].openclaw.sessions_dir.is_dir()
-    assert len(options["demo"].lessons) == 12
+    assert len(options["demo"]) == 12
     assert options["initial_query"] == ""
 
 

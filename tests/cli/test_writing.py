@@ -68,17 +68,17 @@ def names(folder: Path) -> set[Path]:
 def test_a_data_folder_that_may_not_be_entered(plain: tuple[Call, World], closed: str) -> None:
     call, world = plain
     (world.root / closed).chmod(0)
-    told = (
+    refusal = (
         "cannot be used (Permission denied). Check its permissions and its folder's, or set OPENCLAW_MEM_HOME"
     )
     for argv in (["status"], ["search", "router"], ["index"], ["providers"]):
         said = call(*argv)
         assert (said.code, said.out) == (6, "")
-        assert told in said.err
+        assert refusal in said.err
     said = call("doctor", "--json")
     assert said.code == 6
     found = finding(said, "no-access")
-    assert found["text"].startswith(f"{world.root / closed} {told}")
+    assert found["text"].startswith(f"{world.root / closed} {refusal}")
     assert said.json["errors"] == 1
     subprocess.run(shlex.split(found["repair"]), check=True)
     assert call("search", "router").code == 0

@@ -129,7 +129,7 @@ def test_providers_are_only_shown_when_they_are_asked(memory: Memory) -> None:
 
 
 def test_the_event_log_does_not_depend_on_the_backend(memory: Memory) -> None:
-    kinds = [event.kind for event in memory.health.events(10)]
+    kinds = [event.kind for event in memory.events(10)]
     assert kinds == (["sync"] if memory.capabilities.sync else [])
     memory._journal.watched("Watching.")
-    assert memory.health.events(1)[0].kind == "watch"
+    assert memory.events(1)[0].kind == "watch"

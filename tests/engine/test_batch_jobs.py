@@ -92,7 +92,7 @@ class World:
 
     def notes(self) -> list[str]:
         notes = self.embedder.take_notes()
-        assert KEY not in str(notes) and self.embedder.notes == ()
+        assert KEY not in str(notes) and self.embedder.take_notes() == ()
         return [f"{note.code}: {note.text}" for note in notes]
 
 
@@ -241,12 +241,12 @@ def test_a_part_has_at_least_one_text_and_at_most_fifty_thousand(
 
 
 def test_progress_reaches_the_end(records: ProviderRecords) -> None:
-    told: list[tuple[int, int, str]] = []
+    steps: list[tuple[int, int, str]] = []
     with running_batch_server() as server:
         world = World(server, records)
-        world.embedder.embed_documents(TEXTS, None, lambda *step: told.append(step))
-    assert told[-1][:2] == (40, 40)
-    assert "batch jobs at openai" in told[0][2]
+        world.embedder.embed_documents(TEXTS, None, lambda *step: steps.append(step))
+    assert steps[-1][:2] == (40, 40)
+    assert "batch jobs at openai" in steps[0][2]
 
 
 # -- faults --------------------------------------------------------------------------------------------
@@ -450,7 +450,6 @@ def test_without_waiting_the_next_process_picks_the_answers_up(
         first = World(server, records, provider, batch=settings(wait=False))
         assert first.embed() == [None] * 40
         assert first.kept == {}
-        assert len(first.embedder.waiting) == 40
         [note] = first.notes()
         assert f"40 texts wait in a batch job of {provider}; run `openclaw-mem index` later" in note
         assert plain_requests(server) == 0
@@ -604,94 +603,17 @@ def test_answers_are_kept_before_the_job_is_forgotten(records: ProviderRecords) 
         assert len(server.jobs) == 1
 
 
-class Entered(threading.Event):
-    """A cancel token that nobody sets; it tells that it was looked at, that is that a call is under way."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.looked_at = threading.Event()
-
-    def is_set(self) -> bool:
-        self.looked_at.set()
-        return False
-
-
-def started(world: World, texts: Sequence[str] = TEXTS) -> tuple[threading.Thread, Entered, list[Any]]:
-    """A call in a thread of its own, which has come so far that it waits for a job or for its turn."""
-    token, done = Entered(), list[Any]()
-    thread = threading.Thread(
-        target=lambda: done.append(world.embedder.embed_documents(texts, token)), daemon=True
-    )
-    thread.start()
-    assert token.looked_at.wait(30)
-    return thread, token, done
-
-
-def ended(calls: Sequence[tuple[threading.Thread, Entered, list[Any]]]) -> list[list[Any]]:
-    for thread, _, _ in calls:
-        thread.join(30)
-        assert not thread.is_alive()
-    return [done[0] for _, _, done in calls]
-
-
-@pytest.mark.parametrize("is_stored", [True, False])
-def test_several_threads_share_one_job(is_stored: bool, records: ProviderRecords) -> None:
-    with running_batch_server(["in_progress"] * 100_000) as server:
-        if is_stored:
-            World(server, records, batch=settings(wait=False)).embed()
-        world = World(server, records)
-        calls = [started(world) for _ in range(4)]
-        server.states.clear()
-        for vectors in ended(calls):
-            assert_all(vectors)
-        assert len(server.jobs) == 1 and plain_requests(server) == 0
-    assert [(usage.requests, usage.texts) for usage in world.usage] == [(1, 40)]
-    assert records.jobs(world.embedder.key) == []
-
-
-def test_a_job_that_another_thread_has_used_up_meanwhile_is_not_paid_again(
-    records: ProviderRecords, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running_batch_server([]) as server:
-        World(server, records, batch=settings(wait=False)).embed()
-        world = World(server, records)
-        look, others = world.jobs.known, list[Any]()
-
-        def known(keys: Any) -> set[str]:
-            """Between what is found out here and what is done with it, another thread is quicker."""
-            found = look(keys)
-            if not others:
-                others.append(None)
-                others[0] = started(world)
-                ended(others)
-            return found
-
-        monkeypatch.setattr(world.jobs, "known", known)
-        assert_all(world.embed())
-        assert sorted(world.kept) == list(range(40))
-        assert len(server.jobs) == 1 and plain_requests(server) == 0
-
-
-def test_what_a_failed_job_left_is_requested_once_for_all_threads(records: ProviderRecords) -> None:
-    with running_batch_server(["in_progress"] * 100_000, end="failed", has_output=False) as server:
-        world = World(server, records)
-        calls = [started(world) for _ in range(3)]
-        server.states.clear()
-        for vectors in ended(calls):
-            assert_all(vectors)
-        assert len(server.jobs) == 1
-        sent = [text for seen in server.seen if "/embeddings" in seen.path for text in seen.body["input"]]
-        assert sorted(sent) == sorted(TEXTS)
-
-
 @pytest.mark.alone
-@pytest.mark.parametrize("hang", ["POST /v1/files", "GET /v1/batches"])
 def test_who_waits_for_another_thread_can_be_cancelled_and_others_need_not_wait(
-    hang: str, records: ProviderRecords
+    records: ProviderRecords,
 ) -> None:
-    with running_batch_server(hang=hang) as server:
+    with running_batch_server(hang="GET /v1/batches") as server:
         world = World(server, records, minimum=32)
-        started(world)
+        threading.Thread(target=world.embedder.embed_documents, args=(TEXTS,), daemon=True).start()
+        limit = time.monotonic() + 30
+        while not records.jobs(world.embedder.key):
+            assert time.monotonic() < limit
+            time.sleep(0.01)
         assert_all(world.embed(["something else"]), ["something else"])
         cancel = threading.Event()
         threading.Timer(0.3, cancel.set).start()

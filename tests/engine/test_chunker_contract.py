@@ -74,7 +74,7 @@ def test_chunkers_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_chunker_means_a_rebuild(tmp_path: Path) -> None:
     settings = indexed(tmp_path)
     with Memory.open(settings) as memory:
-        present = memory.health.overview().present
+        present = memory.overview().present
         assert present is not None and present.chunker == DEFAULT_CHUNKER
         other = replace(present, chunker=LineEach.name)
         assert needs_rebuild(present, other) and "chunker" in other.differences(present)[0]

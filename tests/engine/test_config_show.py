@@ -245,7 +245,7 @@ class TestFragment:
         text = fragment(knobs)
         body = "\n".join(line for line in text.splitlines() if not line.startswith("//"))
         assert isinstance(json5.loads(body), dict) if body else True
-        told = sum(1 for line in text.splitlines() if line.startswith("// ") and " = " in line)
+        commented = sum(1 for line in text.splitlines() if line.startswith("// ") and " = " in line)
         leaves = sum(1 for line in body.splitlines() if line.endswith(",") and ": " in line)
         extra = ("vector_weight" in knobs) != ("text_weight" in knobs)
-        assert len(knobs) <= told + leaves <= len(knobs) + extra
+        assert len(knobs) <= commented + leaves <= len(knobs) + extra

@@ -32,24 +32,24 @@ def run(script: str, *options: str) -> Any:
 
 
 def test_kills_at_random_points_leave_a_whole_index_and_lose_nothing() -> None:
-    told = run("crash.py", "--kills", "30")
-    assert (told["inconsistent"], told["lost"], told["died"]) == ([], [], [])
-    assert told["reader"]["errors"] == []
-    assert told["kills"] == sum(told["phases"].values()) == 30
-    assert told["phases"]["rebuilding"] > 0
-    assert told["phases"]["syncing"] > 0
-    assert told["acknowledged"] > 0
-    assert told["reader"]["searches"] > 30
+    result = run("crash.py", "--kills", "30")
+    assert (result["inconsistent"], result["lost"], result["died"]) == ([], [], [])
+    assert result["reader"]["errors"] == []
+    assert result["kills"] == sum(result["phases"].values()) == 30
+    assert result["phases"]["rebuilding"] > 0
+    assert result["phases"]["syncing"] > 0
+    assert result["acknowledged"] > 0
+    assert result["reader"]["searches"] > 30
 
 
 def test_kills_while_nobody_else_has_the_index_open() -> None:
-    told = run("crash.py", "--kills", "10", "--alone")
-    assert (told["inconsistent"], told["lost"], told["died"]) == ([], [], [])
-    assert told["reader"]["searches"] == 0
+    result = run("crash.py", "--kills", "10", "--alone")
+    assert (result["inconsistent"], result["lost"], result["died"]) == ([], [], [])
+    assert result["reader"]["searches"] == 0
 
 
 def test_four_readers_and_a_writer_never_meet_a_lock() -> None:
-    told = run("concurrency.py", "--seconds", "5")
-    assert told["wrong"] == []
-    assert [one["errors"] for one in told["processes"]] == [[]] * 5
-    assert all(one["calls"] > 3 for one in told["processes"])
+    result = run("concurrency.py", "--seconds", "5")
+    assert result["wrong"] == []
+    assert [one["errors"] for one in result["processes"]] == [[]] * 5
+    assert all(one["calls"] > 3 for one in result["processes"])

@@ -59,14 +59,14 @@ def test_a_zeroed_vector_costs_the_vectors_and_no_more(settings: Settings, mode:
     zero_first_vector(settings)
     with Memory.open(settings) as memory:
         answer = memory.search("heron pond", DOCUMENTED.set({"mode": mode}))
-        (told,) = [note for note in answer.trace.notes if note.code == "vectors-damaged"]
-        assert (told.level, FIX in told.text) == ("warning", True)
+        (found,) = [note for note in answer.trace.notes if note.code == "vectors-damaged"]
+        assert (found.level, FIX in found.text) == ("warning", True)
         assert [found.kind for found in answer.pool.lists] == ["lexical"]
         assert answer.pool.fallback is not None
         assert (answer.pool.fallback.origin, answer.pool.fallback.served) == ("static", "keywords")
         if mode != "vector":
             assert answer.hits[0].path == "memory/animals/heron.md"
-        (event,) = [event for event in memory.health.events(5) if event.kind == "fallback"]
+        (event,) = [event for event in memory.events(5) if event.kind == "fallback"]
         assert "cannot all be read" in event.reason
     mended(settings)
 
@@ -99,7 +99,7 @@ def test_without_any_leg_the_damage_is_told(settings: Settings) -> None:
     with Memory.open(settings) as memory:
         with pytest.raises(IndexDamaged):
             memory.search("heron pond")
-        (event,) = [event for event in memory.health.events(5) if event.kind == "search-failed"]
+        (event,) = [event for event in memory.events(5) if event.kind == "search-failed"]
         assert "is damaged" in event.reason
 
 
@@ -213,8 +213,8 @@ def test_true_scores_that_cannot_be_read_do_not_cost_the_vector_leg(tmp_path: Pa
     with Memory.open(settings) as memory:
         answer = memory.search("herons flying over a pond 7712", WORKBENCH)
         assert [found.kind for found in answer.pool.lists] == ["vector", "lexical"]
-        (told,) = answer.warnings
-        assert told.startswith("Vectors in part: ")
+        (warning,) = answer.warnings
+        assert warning.startswith("Vectors in part: ")
         assert (answer.pool.fallback, answer.hits[0].path) == (None, "memory/budget.md")
 
 

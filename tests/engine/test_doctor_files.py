@@ -197,10 +197,10 @@ def test_the_cut_is_that_of_the_agent() -> None:
             continue
         cut = bootstrap_cut(text, limit)
         assert cut is not None
-        told = cut.given("MEMORY.md")
-        assert len(told) == given["chars"]
+        shown = cut.given("MEMORY.md")
+        assert len(shown) == given["chars"]
         if "tail" in given and not given["tail"].endswith("…"):
-            assert told == given["tail"]
+            assert shown == given["tail"]
         assert case["warnings"][0].startswith(f"workspace bootstrap file MEMORY.md is {cut.units} chars")
 
 

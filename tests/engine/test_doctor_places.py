@@ -102,8 +102,8 @@ def test_looking_does_not_close_them(settings: Settings) -> None:
     for _ in range(2):
         report = looked(settings)
         assert named(report, "permissions").evidence == (f"{path} (-rw-r--r--)",)
-        told = next(check.detail for check in report.checks if check.name == "provider records")
-        assert told.endswith("1 line of usage")
+        detail = next(check.detail for check in report.checks if check.name == "provider records")
+        assert detail.endswith("1 line of usage")
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
     fix(settings, report)
     assert looked(settings).findings == ()
@@ -211,7 +211,7 @@ def test_whole_files_beside_the_index_are_told_by_their_size(beside: Path, setti
 def test_files_beside_the_index_that_cannot_be_used_are_told(
     kind: str, beside: Path, settings: Settings
 ) -> None:
-    spoil, told, repair = SPOILT[kind]
+    spoil, wanted, repair = SPOILT[kind]
     spoil(beside)
     if beside.is_file():
         beside.chmod(0o600)
@@ -219,7 +219,7 @@ def test_files_beside_the_index_that_cannot_be_used_are_told(
     report = looked(settings)
     found = named(report, code_of(beside))
     assert (found.severity, found.fixable) == ("warning", False)
-    assert told in found.text and str(beside) in found.text
+    assert wanted in found.text and str(beside) in found.text
     assert found.repair.startswith(repair) and bool(found.repair) is bool(repair)
     assert not next(check for check in report.checks if "cannot be used" in check.detail).ok
     fix(settings, report)
@@ -232,8 +232,8 @@ def test_files_beside_the_index_that_cannot_be_used_are_told(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
-@pytest.mark.parametrize(("mode", "told"), [(0o400, "may not be written to"), (0, "cannot be used")])
-def test_an_event_log_that_is_out_of_reach_is_told(mode: int, told: str) -> None:
+@pytest.mark.parametrize(("mode", "wanted"), [(0o400, "may not be written to"), (0, "cannot be used")])
+def test_an_event_log_that_is_out_of_reach_is_told(mode: int, wanted: str) -> None:
     folder = Path(tempfile.mkdtemp())
     root = os.geteuid() == 0  # who may do anything: somebody else does it
     if root:
@@ -244,7 +244,7 @@ def test_an_event_log_that_is_out_of_reach_is_told(mode: int, told: str) -> None
         path = settings.data_dir / EVENTS_FILE
         path.chmod(mode)
         found = named(looked(settings), "events-file")
-        assert told in found.text and (found.severity, found.repair) == ("warning", "")
+        assert wanted in found.text and (found.severity, found.repair) == ("warning", "")
         path.chmod(0o600)
         assert looked(settings).findings == ()
     finally:

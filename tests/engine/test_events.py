@@ -86,7 +86,7 @@ def child(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 def test_reading_makes_no_file(log: EventLog, path: Path) -> None:
     assert log.read() == []
-    assert log.last_state("x", well="well") is None
+    assert log.last_state("x", well="well") == (None, None)
     assert log.note is None and not path.parent.exists()
 
 
@@ -198,18 +198,17 @@ def test_how_a_topic_stands_and_since_when(log: EventLog, clock: Clock) -> None:
     began = clock.now
     for state in ("down", "worse", "well"):
         log.add("fallback", "x", topic="t", state=state, agent="a")
-        stood = log.last_state("t", well="well", agent="a")
-        assert stood is not None and stood.state == state
-        assert stood.since == (None if state == "well" else began)
+        since = None if state == "well" else began
+        assert log.last_state("t", well="well", agent="a") == (state, since)
         clock.forward(5)
-    assert log.last_state("t", well="well", agent="b") is None
+    assert log.last_state("t", well="well", agent="b") == (None, None)
 
 
 # -- trouble with the file ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "reason"),
     [
         (lambda path: path.write_bytes(b"no database" * 500), "is damaged"),
         (lambda path: sql(path, "PRAGMA user_version = 99"), "newer version"),
@@ -218,7 +217,7 @@ def test_how_a_topic_stands_and_since_when(log: EventLog, clock: Clock) -> None:
     ids=["no database", "newer", "no table"],
 )
 def test_a_file_that_cannot_be_used_stops_nothing(
-    log: EventLog, path: Path, spoil: Callable[[Path], None], told: str
+    log: EventLog, path: Path, spoil: Callable[[Path], None], reason: str
 ) -> None:
     log.add("sync", "before")
     log.close()
@@ -226,10 +225,10 @@ def test_a_file_that_cannot_be_used_stops_nothing(
     before = path.read_bytes()
     fresh = EventLog(path)
     fresh.read()
-    assert fresh.last_state("x", well="well") is None
+    assert fresh.last_state("x", well="well") == (None, None)
     fresh.add("sync", "after")
     assert "after" in [event.text for event in fresh.read()]
-    assert fresh.note is not None and told in fresh.note.text and fresh.note.level == "info"
+    assert fresh.note is not None and reason in fresh.note.text and fresh.note.level == "info"
     assert path.read_bytes() == before
     fresh.close()
 
@@ -240,7 +239,7 @@ def test_an_event_that_nobody_wrote_hides_no_other(log: EventLog, path: Path, ch
     sql(path, f"UPDATE events SET {change}")
     log.add("sync", "two")
     assert [event.text for event in log.read()] == ["two"]
-    assert log.last_state("t", well="well") is not None
+    assert log.last_state("t", well="well")[0] is not None
     assert log.note is None
 
 
@@ -291,11 +290,11 @@ def test_what_was_acknowledged_survives_a_kill(path: Path) -> None:
     for turn in range(5):
         with child(WRITE, path, 100_000, f"turn {turn}") as process:
             assert process.stdout is not None
-            told = [process.stdout.readline() for _ in range(20 + 13 * turn)]
+            printed = [process.stdout.readline() for _ in range(20 + 13 * turn)]
             process.send_signal(signal.SIGKILL)
-            told += process.stdout.readlines()
+            printed += process.stdout.readlines()
             process.wait(10)
-        acknowledged = int([line for line in told if line.endswith("\n")][-1])
+        acknowledged = int([line for line in printed if line.endswith("\n")][-1])
         log = EventLog(path)
         assert len(log.read(10**6, agent=f"turn {turn}")) >= min(acknowledged + 1, KEEP_EVENTS)
         assert log.note is None
@@ -310,7 +309,7 @@ def world(tmp_path: Path) -> World:
     return make_world(tmp_path)
 
 
-def told(world: World) -> list[Event]:
+def events_of(world: World) -> list[Event]:
     """What is in the log of a world, oldest first."""
     log = EventLog(world.folder / "data" / EVENTS_FILE)
     try:
@@ -336,7 +335,7 @@ def test_a_sync_that_did_something_is_written_down_and_no_other(world: World) ->
         memory.search("bicycle")
         memory.status()
         memory.freshness()
-    (event,) = told(world)
+    (event,) = events_of(world)
     assert (event.kind, event.agent, event.workspace) == ("sync", "main", str(world.workspace))
     assert event.text == "4 files new or changed, 0 gone; 4 texts embedded."
     assert event.counts["changed"] == event.counts["files"] == 4 and event.counts["removed"] == 0
@@ -345,7 +344,7 @@ def test_a_sync_that_did_something_is_written_down_and_no_other(world: World) ->
     (world.workspace / "MEMORY.md").unlink()
     with world.memory() as memory:
         memory.sync()
-    assert told(world)[-1].text.startswith("1 file new or changed, 1 gone")
+    assert events_of(world)[-1].text.startswith("1 file new or changed, 1 gone")
 
 
 def test_a_rebuild_says_why(world: World) -> None:
@@ -357,9 +356,9 @@ def test_a_rebuild_says_why(world: World) -> None:
     changed = replace(settings, chunking=replace(settings.chunking, tokens=100, overlap=20))
     with Memory.open(changed, clock=world.clock) as memory:
         memory.sync()
-    kinds = [event.kind for event in told(world)]
+    kinds = [event.kind for event in events_of(world)]
     assert kinds == ["sync", "rebuild", "rebuild"]
-    asked, needed = told(world)[1:]
+    asked, needed = events_of(world)[1:]
     assert asked.text == "Index rebuilt with 4 files." and asked.reason == ""
     assert "Settings changed" in needed.reason
 
@@ -381,7 +380,7 @@ def test_a_sync_that_fails_or_is_stopped(world: World) -> None:
         world.clock.forward(601)
         with pytest.raises(WorkspaceError):
             memory.sync()
-    events = told(world)
+    events = events_of(world)
     assert [event.kind for event in events] == ["sync", "sync", "rebuild", "sync", "sync"]
     assert events[0].text == "The sync was stopped: what was done before stays."
     assert events[0].reason == "Indexing was stopped; what was finished before is in the index."
@@ -409,14 +408,14 @@ def test_a_joined_sync_is_written_down_once(world: World) -> None:
             go.set()
             first.join(20)
             second.join(20)
-    assert [event.kind for event in told(world)] == ["sync"]
+    assert [event.kind for event in events_of(world)] == ["sync"]
 
 
 def test_a_sync_that_leaves_the_work_to_another_is_no_failure(world: World) -> None:
     with world.memory() as memory:
         with SyncLock(memory.settings.index_path).holding(), pytest.raises(SyncBusy):
             memory.sync(SyncRequest(wait_s=0))
-        assert told(world) == []
+        assert events_of(world) == []
 
 
 def test_a_fallback_and_the_recovery_are_told_once_over_all_processes(world: World) -> None:
@@ -430,7 +429,7 @@ def test_a_fallback_and_the_recovery_are_told_once_over_all_processes(world: Wor
             memory.search("something else")
         with world.memory() as memory:
             memory.search("bicycle")
-        assert [event.kind for event in told(world)] == ["sync", "fallback"]
+        assert [event.kind for event in events_of(world)] == ["sync", "fallback"]
         # Another provider for one call is no recovery of this one.
         use(world, server, name="none")
         with world.memory() as memory:
@@ -442,7 +441,7 @@ def test_a_fallback_and_the_recovery_are_told_once_over_all_processes(world: Wor
             with world.memory() as memory:
                 memory.search("bicycle")
                 memory.search("bicycle")
-    fallback, recovered = told(world)[1:]
+    fallback, recovered = events_of(world)[1:]
     assert fallback.text == "Keywords answer instead of openai."
     assert "401" in fallback.reason and SECRET not in fallback.reason
     assert (recovered.kind, recovered.text) == ("recovered", "openai answers again.")
@@ -464,9 +463,9 @@ def test_another_fallback_is_news_and_the_outage_counts_from_its_begin(world: Wo
         world.clock.forward(3600)
         with world.memory() as memory:
             memory.search("bicycle")
-    assert [event.kind for event in told(world)] == ["sync", "fallback", "fallback", "recovered"]
-    assert told(world)[1].text.startswith("Vectors of static")
-    assert told(world)[-1].seconds == 3700
+    assert [event.kind for event in events_of(world)] == ["sync", "fallback", "fallback", "recovered"]
+    assert events_of(world)[1].text.startswith("Vectors of static")
+    assert events_of(world)[-1].seconds == 3700
 
 
 def test_a_sync_without_its_vectors_says_so_once(world: World) -> None:
@@ -476,7 +475,7 @@ def test_a_sync_without_its_vectors_says_so_once(world: World) -> None:
         for _ in range(3):
             with world.memory() as memory:
                 memory.sync()
-    (event,) = told(world)
+    (event,) = events_of(world)
     assert event.text == "4 files new or changed, 0 gone; vectors are missing."
     assert "Embedding failed" in event.reason
 
@@ -491,13 +490,13 @@ def test_a_search_that_fails_is_told_without_its_query(world: World) -> None:
         stop.set()
         with pytest.raises(Cancelled):
             memory.search("bicycle", cancel=stop)
-        assert [event.kind for event in told(world)] == ["sync"]
+        assert [event.kind for event in events_of(world)] == ["sync"]
         sql(memory.settings.index_path, "DROP TABLE chunks")
         for _ in range(3):
             with pytest.raises(IndexUnavailable):
                 memory.search("a very private question about a bicycle")
-    event = told(world)[-1]
-    assert [event.kind for event in told(world)] == ["sync", "search-failed"]
+    event = events_of(world)[-1]
+    assert [event.kind for event in events_of(world)] == ["sync", "search-failed"]
     assert event.text == "A search failed." and event.reason and "private" not in event.reason
 
 
@@ -508,7 +507,7 @@ def test_an_index_that_cannot_be_opened(world: World) -> None:
     for _ in range(2):
         with pytest.raises(IndexDamaged):
             world.memory()
-    (event,) = told(world)
+    (event,) = events_of(world)
     assert event.kind == "search-failed" and "could not be opened" in event.text
 
 
@@ -519,7 +518,7 @@ def test_faults_on_purpose_are_not_written_down(world: World) -> None:
         answer = memory.search("bicycle")
         assert answer.pool.fallback is not None
         assert "event-log" not in [note.code for note in memory.notes]
-    assert [event.kind for event in told(world)] == ["sync"]
+    assert [event.kind for event in events_of(world)] == ["sync"]
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(world: World) -> None:

@@ -45,7 +45,7 @@ def world(tmp_path: Path) -> World:
     return made
 
 
-def told(world: World) -> list[Event]:
+def events_of(world: World) -> list[Event]:
     """All events but the sync that the world began with, oldest first."""
     log = EventLog(world.folder / "data" / EVENTS_FILE)
     try:
@@ -84,7 +84,7 @@ def test_the_next_sync_tells_once_that_one_was_killed(world: World, what: str, k
     for _ in range(2):
         with world.memory() as memory:
             memory.sync()
-    (event,) = told(world)
+    (event,) = events_of(world)
     assert event.kind == kind
     assert event.text.startswith(f"{named} of process {number} that began {began}")
     assert event.text.endswith(" was killed; what it had finished is in the index.")
@@ -95,7 +95,7 @@ def test_who_prunes_the_cache_tells_too(world: World) -> None:
     with world.memory() as memory:
         memory.prune_cache(0)
         memory.sync()
-    (event,) = told(world)
+    (event,) = events_of(world)
     assert event.text.startswith(f"A sync of process {number} ")
 
 
@@ -103,14 +103,14 @@ def test_tidying_up_that_was_killed_is_no_news(world: World) -> None:
     killed_owner(world, "tidying up")
     with world.memory() as memory:
         memory.sync()
-    assert told(world) == []
+    assert events_of(world) == []
 
 
 def test_who_sweeps_what_a_killed_rebuild_left_tells_of_it(world: World) -> None:
     left = leave_a_rebuild(world)
     number = killed_owner(world, "indexing")  # as when other settings make a rebuild of a plain sync
     world.memory().close()
-    (event,) = told(world)
+    (event,) = events_of(world)
     assert (event.kind, left.exists()) == ("rebuild", False)
     assert f"A rebuild of process {number} " in event.text and "the index is as it was" in event.text
 
@@ -119,10 +119,10 @@ def test_left_overs_of_nobody_knows_whom(world: World) -> None:
     leave_a_rebuild(world)
     with SyncLock(world.settings().index_path).holding():
         world.memory().close()
-        assert told(world) == [], "somebody is at work on it"
+        assert events_of(world) == [], "somebody is at work on it"
     world.memory().close()
     world.memory().close()
-    (event,) = told(world)
+    (event,) = events_of(world)
     assert event.text == "A rebuild was killed; the index is as it was."
 
 
@@ -149,7 +149,7 @@ def test_a_stop_after_the_new_index_was_in_place_is_no_stopped_rebuild(world: Wo
             with pytest.raises(Cancelled):
                 memory.sync(cancel=Swapped())
             assert store.fingerprint() != before, "the rebuild itself was done"
-    event = told(world)[-1]
+    event = events_of(world)[-1]
     assert event.kind == "rebuild"
     assert event.text == "The index was rebuilt; what followed was stopped: what was done before stays."
 
@@ -167,7 +167,7 @@ def test_a_rebuild_that_the_provider_made_a_plain_sync_is_told_as_one(world: Wor
                 memory.sync(
                     SyncRequest(force=True), lambda _done, _total, label: stop.set() if label else None, stop
                 )
-    event = told(world)[-1]
+    event = events_of(world)[-1]
     assert (event.kind, event.text) == ("sync", "The sync was stopped: what was done before stays.")
 
 
@@ -178,5 +178,5 @@ def test_a_sync_that_is_stopped_at_once_is_told(world: World) -> None:
     world.write({"memory/new.md": "# New\n"})
     with world.memory() as memory, pytest.raises(KeyboardInterrupt):
         memory.sync(progress=at_once)
-    (event,) = told(world)
+    (event,) = events_of(world)
     assert event.text == "The sync was stopped: what was done before stays."

@@ -16,7 +16,7 @@ from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.inspection import FileRow, Overview
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.sync.report import SyncRequest
-from openclaw_mem_engine.workspace.transcript_listing import source_of
+from openclaw_mem_engine.workspace.rules import source_of
 from support.damage import indexed
 from support.memories import open_memory, write_notes
 from support.transcripts import append, messages, with_sessions
@@ -40,7 +40,7 @@ def rows(overview: Overview) -> dict[str, FileRow]:
 
 
 def test_a_fresh_index_is_indexed_through_and_through(memory: Memory) -> None:
-    seen = memory.health.overview()
+    seen = memory.overview()
     assert {row.state for row in seen.files} == {"indexed"}
     assert sum(row.chunks for row in seen.files) == seen.counts.chunks == seen.spaces[0].vectors
     assert seen.number("indexed") == seen.counts.files == len(NOTES)
@@ -57,8 +57,8 @@ def test_every_way_in_which_a_file_can_stand(memory: Memory) -> None:
     (root / "memory" / "2026-02-20.md").unlink()
     (root / "memory" / "new.md").write_text("A new note.\n")
     (root / "memory" / "link.md").symlink_to(root / "MEMORY.md")
-    seen = memory.health.overview()
-    told = rows(seen)
+    seen = memory.overview()
+    files = rows(seen)
     assert [row.state for row in seen.files] == [
         "changed",
         "new",
@@ -67,22 +67,22 @@ def test_every_way_in_which_a_file_can_stand(memory: Memory) -> None:
         "left-out",
         "indexed",
     ]
-    assert told["MEMORY.md"].state == "changed" and told["MEMORY.md"].delta == len("It has a fan.\n")
-    assert told["memory/new.md"].indexed_size is None and told["memory/new.md"].chunks == 0
-    assert told["memory/2026-02-20.md"].chunks == 1, "a file that is gone is still found until the next sync"
-    assert "NUL" in told["memory/picture.md"].why and "link" in told["memory/link.md"].why
+    assert files["MEMORY.md"].state == "changed" and files["MEMORY.md"].delta == len("It has a fan.\n")
+    assert files["memory/new.md"].indexed_size is None and files["memory/new.md"].chunks == 0
+    assert files["memory/2026-02-20.md"].chunks == 1, "a file that is gone is still found until the next sync"
+    assert "NUL" in files["memory/picture.md"].why and "link" in files["memory/link.md"].why
     assert seen.freshness.state == "stale" and seen.freshness.changed_count == 3
     memory.sync()
-    assert memory.health.overview().number("changed", "new", "gone") == 0
+    assert memory.overview().number("changed", "new", "gone") == 0
 
 
 def test_other_settings_are_told(tmp_path: Path) -> None:
     settings = indexed(tmp_path, NOTES)
     with open_memory(settings.workspace, settings.data_dir.parent, provider="none") as other:
-        assert other.health.overview().differences == (), "keywords alone are served by any index"
+        assert other.overview().differences == (), "keywords alone are served by any index"
     finer = replace(settings, chunking=replace(settings.chunking, tokens=200))
     with Memory.open(finer) as other:
-        assert any("200" in told for told in other.health.overview().differences)
+        assert any("200" in text for text in other.overview().differences)
 
 
 # -- chunks -------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_other_settings_are_told(tmp_path: Path) -> None:
 
 def test_pieces_are_what_the_index_holds_and_cover_the_text(memory: Memory) -> None:
     for path in NOTES:
-        seen = memory.health.anatomy(path)
+        seen = memory.anatomy(path)
         assert seen.state == "indexed" and seen.stored == len(seen.pieces)
         assert "\n".join(line.text for line in seen.lines) == NOTES[path]
         covered = {at for piece in seen.pieces for at in range(piece.first, piece.last + 1)}
@@ -99,7 +99,7 @@ def test_pieces_are_what_the_index_holds_and_cover_the_text(memory: Memory) -> N
             text = "\n".join(line.text for line in seen.lines[piece.first : piece.last + 1])
             assert (piece.text, piece.keyword, piece.embedded, piece.partial) == (text, True, True, False)
             assert piece.units == len(text) and piece.tokens == -(-len(text) // 4)
-    many = memory.health.anatomy("memory/long.md").pieces
+    many = memory.anatomy("memory/long.md").pieces
     assert len(many) > 3 and many[0].shared == 0
     for before, piece in pairwise(many):
         assert piece.shared == before.last - piece.first + 1 > 0
@@ -110,7 +110,7 @@ def test_parts_of_a_long_line_are_told_as_such(tmp_path: Path) -> None:
     root = write_notes(tmp_path / "ws", {"MEMORY.md": f"short\n{words}\n\nend\n"})
     with open_memory(root, tmp_path / "home") as memory:
         memory.sync()
-        seen = memory.health.anatomy("MEMORY.md")
+        seen = memory.anatomy("MEMORY.md")
         assert seen.state == "indexed" and sum(piece.partial for piece in seen.pieces) > 3
         assert {piece.start_line for piece in seen.pieces if piece.partial} <= {1, 2}
 
@@ -119,25 +119,25 @@ def test_equal_parts_of_one_line_are_one_chunk_and_no_difference(tmp_path: Path)
     root = write_notes(tmp_path / "ws", {"MEMORY.md": "x" * 9_600 + "\n"})
     with open_memory(root, tmp_path / "home") as memory:
         memory.sync()
-        seen = memory.health.anatomy("MEMORY.md")
+        seen = memory.anatomy("MEMORY.md")
         assert seen.stored < len(seen.pieces) and seen.state == "indexed"
 
 
 def test_what_is_not_indexed_is_shown_as_it_would_be(memory: Memory) -> None:
     root = memory.settings.workspace
     (root / "memory" / "new.md").write_text("A new note.\n")
-    new = memory.health.anatomy("memory/new.md")
+    new = memory.anatomy("memory/new.md")
     assert (new.state, new.stored, len(new.pieces)) == ("new", 0, 1)
     assert not new.pieces[0].embedded and not new.pieces[0].keyword
     (root / "MEMORY.md").write_text("Other text.\n")
-    changed = memory.health.anatomy("MEMORY.md")
+    changed = memory.anatomy("MEMORY.md")
     assert changed.state == "changed" and changed.pieces[0].text == "Other text.\n"
     assert changed.stored == 1
 
 
 def test_of_a_file_that_is_gone_the_chunks_are_put_together(memory: Memory) -> None:
     (memory.settings.workspace / "memory" / "long.md").unlink()
-    seen = memory.health.anatomy("memory/long.md")
+    seen = memory.anatomy("memory/long.md")
     assert seen.state == "gone" and seen.stored == len(seen.pieces) > 3
     assert "\n".join(line.text for line in seen.lines) == NOTES["memory/long.md"]
     assert [line.number for line in seen.lines] == list(range(1, 201))
@@ -148,11 +148,11 @@ def test_of_a_file_that_is_gone_the_chunks_are_put_together(memory: Memory) -> N
 def test_a_file_that_cannot_be_read_says_why(memory: Memory) -> None:
     note = memory.settings.workspace / "MEMORY.md"
     note.write_bytes(b"\xff\xfe bad")
-    seen = memory.health.anatomy("MEMORY.md")
+    seen = memory.anatomy("MEMORY.md")
     assert seen.state == "refused" and "UTF-8" in seen.why and seen.stored == 1
     note.unlink()
     note.symlink_to("/etc/hostname")
-    seen = memory.health.anatomy("MEMORY.md")
+    seen = memory.anatomy("MEMORY.md")
     assert seen.state == "refused" and "link" in seen.why
     assert all("ARM" in piece.text for piece in seen.pieces), "nothing of the link's target"
 
@@ -161,13 +161,13 @@ def test_a_file_that_cannot_be_read_says_why(memory: Memory) -> None:
 def test_what_is_no_memory_is_refused(memory: Memory, path: str) -> None:
     (memory.settings.workspace / "notes.txt").write_text("no memory")
     with pytest.raises(UsageError, match="neither in the index nor a memory file"):
-        memory.health.anatomy(path)
+        memory.anatomy(path)
 
 
 def test_an_empty_file_has_no_pieces(memory: Memory) -> None:
     (memory.settings.workspace / "memory" / "empty.md").write_text("")
     memory.sync()
-    seen = memory.health.anatomy("memory/empty.md")
+    seen = memory.anatomy("memory/empty.md")
     assert seen.state == "indexed" and seen.pieces == () and seen.lines == ()
 
 
@@ -178,7 +178,7 @@ def test_transcripts_keep_the_lines_of_their_messages(tmp_path: Path) -> None:
     settings = with_sessions(write_notes(tmp_path / "ws", NOTES), tmp_path / "home", sessions)
     with Memory.open(settings) as memory:
         memory.sync()
-        seen = memory.health.anatomy("sessions/one.jsonl")
+        seen = memory.anatomy("sessions/one.jsonl")
         assert seen.source == "sessions" and seen.state == "indexed" and len(seen.pieces) > 1
         assert seen.lines[0].number == 2 and seen.lines[0].text.startswith("User: what was said at place 0")
         for piece in seen.pieces:
@@ -201,18 +201,18 @@ def test_a_transcript_that_has_grown_too_little_is_shown_as_it_is_indexed(tmp_pa
     )
 
     def standings(memory: Memory) -> tuple[str, str]:
-        seen = memory.health.anatomy("sessions/one.jsonl")
-        return rows(memory.health.overview())["sessions/one.jsonl"].state, seen.state
+        seen = memory.anatomy("sessions/one.jsonl")
+        return rows(memory.overview())["sessions/one.jsonl"].state, seen.state
 
     with Memory.open(settings) as memory:
         memory.sync()
-        before = memory.health.anatomy("sessions/one.jsonl")
+        before = memory.anatomy("sessions/one.jsonl")
         append(talk, messages("And one", "thing more"))
         assert standings(memory) == ("indexed", "indexed")
-        assert memory.health.anatomy("sessions/one.jsonl") == before
+        assert memory.anatomy("sessions/one.jsonl") == before
         append(talk, messages("is too much."))
         assert standings(memory) == ("changed", "changed")
-        assert memory.health.anatomy("sessions/one.jsonl").lines[-1].text == "User: is too much."
+        assert memory.anatomy("sessions/one.jsonl").lines[-1].text == "User: is too much."
         memory.sync()
         assert standings(memory) == ("indexed", "indexed")
 
@@ -227,10 +227,10 @@ def test_left_out_transcripts_are_told_as_transcripts(tmp_path: Path) -> None:
     (settings.workspace / "memory" / "link.md").symlink_to(settings.workspace / "MEMORY.md")
     with Memory.open(settings) as memory:
         memory.sync()
-        told = {row.path: row.source for row in memory.health.overview().files if row.state == "left-out"}
-        assert told == {"sessions/link.jsonl": "sessions", "memory/link.md": "memory"}
-        for path, source in told.items():
-            seen = memory.health.anatomy(path)
+        sources = {row.path: row.source for row in memory.overview().files if row.state == "left-out"}
+        assert sources == {"sessions/link.jsonl": "sessions", "memory/link.md": "memory"}
+        for path, source in sources.items():
+            seen = memory.anatomy(path)
             assert (seen.state, seen.source) == ("refused", source)
 
 
@@ -264,12 +264,12 @@ def test_a_file_that_cannot_be_read_now_is_not_called_indexed(tmp_path: Path) ->
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "scandir", failing)
-            told = rows(memory.health.overview())
+            files = rows(memory.overview())
         for path in ("memory/deep/a.md", "memory/deep/b.md"):
-            row = told[path]
+            row = files[path]
             assert (row.state, row.chunks) == ("left-out", 1) and "Input/output" in row.why
-        assert told["MEMORY.md"].state == "indexed"
-        assert rows(memory.health.overview())["memory/deep/a.md"].state == "indexed"
+        assert files["MEMORY.md"].state == "indexed"
+        assert rows(memory.overview())["memory/deep/a.md"].state == "indexed"
 
 
 def test_what_waits_of_a_transcript_is_told(tmp_path: Path) -> None:
@@ -281,17 +281,17 @@ def test_what_waits_of_a_transcript_is_told(tmp_path: Path) -> None:
         memory.sync()
         more = messages("And the owl?")
         append(sessions / "one.jsonl", more)
-        row = rows(memory.health.overview())["sessions/one.jsonl"]
+        row = rows(memory.overview())["sessions/one.jsonl"]
         assert (row.state, row.delta) == ("indexed", len(more))
         memory.sync(SyncRequest(tails=True))
-        assert rows(memory.health.overview())["sessions/one.jsonl"].delta == 0
+        assert rows(memory.overview())["sessions/one.jsonl"].delta == 0
 
 
 def test_overlap_of_parts_of_a_line_is_what_their_texts_repeat(tmp_path: Path) -> None:
     words = " ".join(str(number) for number in range(4_000))
     with open_memory(write_notes(tmp_path / "ws", {"MEMORY.md": f"{words}\n"}), tmp_path / "home") as memory:
         memory.sync()
-        pieces = memory.health.anatomy("MEMORY.md").pieces
+        pieces = memory.anatomy("MEMORY.md").pieces
         assert len(pieces) > 3 and all(piece.partial for piece in pieces)
         for before, piece in pairwise(pieces):
             repeated = piece.text[: piece.shared_units]
@@ -308,13 +308,13 @@ def test_mending_is_written_down_and_searches_see_it(memory: Memory) -> None:
     with apsw.Connection(str(memory.settings.index_path)) as connection:
         connection.execute("DELETE FROM chunks_fts")
         connection.execute("DELETE FROM chunks_fts_stemmed")
-    report = memory.health.examine()
+    report = memory.examine()
     assert report.errors and report.fixable
     assert not [row for row in memory.search("pump").pool.lists if row.kind == "lexical" and row.rows]
-    done, after = memory.health.repair(report)
+    done, after = memory.repair(report)
     assert done and after is not None and not after.errors
     assert memory.search("pump").pool.first("lexical").rows  # type: ignore[union-attr]
-    kinds = [event.kind for event in memory.health.events(10)]
+    kinds = [event.kind for event in memory.events(10)]
     assert kinds == ["doctor", "doctor", "sync"]
 
 
@@ -328,10 +328,10 @@ def test_what_was_mended_is_told_although_the_look_after_it_was_stopped(memory: 
     def stop_at_the_look(_done: int, _total: int, _label: str) -> None:
         stop.set()
 
-    done, after = memory.health.repair(memory.health.examine(), stop_at_the_look, stop)
+    done, after = memory.repair(memory.examine(), stop_at_the_look, stop)
     assert after is None and len(done) == 1
-    assert memory.health.events(1)[0].text == f"Repaired: {done[0]}."
-    report = memory.health.examine()
+    assert memory.events(1)[0].text == f"Repaired: {done[0]}."
+    report = memory.examine()
     assert not report.errors
-    assert memory.health.repair(report, stop_at_the_look, stop) == ([], None)
-    assert [event.kind for event in memory.health.events(10)] == ["doctor", "sync"], "of nothing, nothing"
+    assert memory.repair(report, stop_at_the_look, stop) == ([], None)
+    assert [event.kind for event in memory.events(10)] == ["doctor", "sync"], "of nothing, nothing"

@@ -338,12 +338,15 @@ HOLD_THE_LOCK = """
 """
 
 
-def test_a_locked_index_is_readable_and_says_so_to_writers(store: SqliteIndex, path: Path) -> None:
+def test_a_locked_index_is_readable_and_says_so_to_writers(
+    store: SqliteIndex, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openclaw_mem_engine.stores.sqlite.database.BUSY_TIMEOUT_MS", 50)
     process = child(HOLD_THE_LOCK, path)
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     try:
-        impatient = SqliteIndex(path, busy_timeout_ms=50)
+        impatient = SqliteIndex(path)
         assert found(impatient, "alpha") == {"alpha old"}
         assert len(impatient.vector(V[0], 5)) == 3
         start = time.perf_counter()

@@ -1,8 +1,7 @@
-"""Model files and addresses: frames on the wire, headers of GGUF files, names, prompts, digests."""
+"""Model files and addresses: messages between processes, headers of GGUF files, names, prompts, digests."""
 
 from __future__ import annotations
 
-import io
 import struct
 from contextlib import suppress
 from pathlib import Path
@@ -12,14 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import ConfigError
+from openclaw_mem_engine.providers.local import packed, unpacked
 from openclaw_mem_engine.providers.local.embedder import LocalEmbedder
-from openclaw_mem_engine.providers.local.frames import (
-    BadFrame,
-    packed,
-    read_first_frame,
-    read_frame,
-    write_all,
-)
 from openclaw_mem_engine.providers.local.model_file import (
     DEFAULT_MODEL,
     NotGGUF,
@@ -34,34 +27,19 @@ from openclaw_mem_engine.providers.local.native import lists_of
 from support import local_models
 
 
-@given(st.dictionaries(st.text(), st.integers() | st.text()), st.binary(max_size=300), st.integers(1, 7))
-def test_frames_survive_pipes_that_give_little_at_a_time(
-    header: dict[str, object], payload: bytes, step: int
-) -> None:
-    wire = io.BytesIO()
-    write_all(lambda data: wire.write(data[:step]), packed(header, payload) + packed({}, b"next"))
-    wire.seek(0)
-
-    def read(size: int) -> bytes:
-        return wire.read(min(size, step))
-
-    assert read_frame(read) == (header, payload)
-    assert read_frame(read) == ({}, b"next")
-    assert read_frame(read) is None
+@given(st.dictionaries(st.text(), st.integers() | st.text()), st.binary(max_size=300))
+def test_a_message_arrives_as_it_was_sent(header: dict[str, object], payload: bytes) -> None:
+    assert unpacked(packed(header, payload)) == (header, payload)
 
 
 @given(st.binary(max_size=400))
-def test_any_bytes_are_a_frame_or_a_bad_frame(data: bytes) -> None:
-    for reader in (read_frame, read_first_frame):
-        with suppress(BadFrame):
-            reader(io.BytesIO(data).read)
+def test_any_bytes_are_a_message_or_an_error(data: bytes) -> None:
+    with suppress(ValueError):
+        assert isinstance(unpacked(data).header, dict)
 
 
-def test_noise_before_the_first_frame_is_handed_over() -> None:
-    wire = io.BytesIO(b"\xff\xffOC hello\n" + packed({"a": 1}))
-    assert read_first_frame(wire.read) == (b"\xff\xffOC hello\n", ({"a": 1}, b""))
-    with pytest.raises(BadFrame, match="too long"):
-        packed({"a": "x" * (1 << 21)})
+def test_a_path_that_is_not_utf8_arrives() -> None:
+    assert unpacked(packed({"path": "/x/\udcff\n.gguf"})).header == {"path": "/x/\udcff\n.gguf"}
 
 
 def test_the_header_of_a_model(tmp_path: Path) -> None:
@@ -160,7 +138,7 @@ def test_prompts_follow_the_family(tmp_path: Path) -> None:
         "qwen3-chat.gguf",
         "gemma-3.gguf",
     ):
-        assert prompts_for(name, "bert").name == "none"
+        assert prompts_for(name, "bert") == ("", "")
     with_prompt = local_models.bert(tmp_path / "embeddinggemma-copy.gguf")
     without = tmp_path / "plain.gguf"
     without.write_bytes(with_prompt.read_bytes())

@@ -20,24 +20,24 @@ from openclaw_mem_engine.providers.local.embedder import LocalEmbedder
 from support import local_models
 
 #: A child that speaks the protocol and gives every text the vector (length, 1). What it does besides is put
-#: in place of {begin} (before anything is sent) and {each} (with ``frame`` before every answer).
+#: in place of {begin} (before anything is sent) and {each} (with ``request`` before every answer).
 CHILD = """
 import os, struct, sys, time
-from io import FileIO
-from openclaw_mem_engine.providers.local.frames import packed, read_frame, write_all
-source, out = FileIO(0, "rb", closefd=False), FileIO(1, "wb", closefd=False)
+from multiprocessing.connection import Connection
+from openclaw_mem_engine.providers.local import packed, unpacked
+socket = Connection(0)
 def send(header, payload=b""):
-    write_all(out.write, packed(header, payload))
+    socket.send_bytes(packed(header, payload))
 {begin}
-while (frame := read_frame(source.read)) is not None:
-    op, number = frame.header["op"], frame.header.get("id", 0)
+while True:
+    request = unpacked(socket.recv_bytes()).header
+    op, number, texts = request["op"], request["id"], request.get("texts", [])
     {each}
     if op == "load":
-        send({{"op": "ready", "dims": 2, "window": 512, "pooling": "mean", "version": "0"}})
+        send({{"op": "ready", "id": number, "dims": 2}})
     elif op == "embed":
-        sizes = frame.header["sizes"]
-        rows = b"".join(struct.pack("<ff", size, 1.0) for size in sizes)
-        send({{"op": "done", "id": number, "none": [], "cut": 0, "cpu": 1.5}}, rows)
+        rows = b"".join(struct.pack("<ff", len(text), 1.0) for text in texts)
+        send({{"op": "done", "id": number, "none": [], "cut": 0}}, rows)
 """
 
 
@@ -85,13 +85,12 @@ def test_a_child_that_behaves(embedder_with: Maker) -> None:
     vector = embedder.embed_query("abcd")
     assert vector is not None
     np.testing.assert_allclose(vector, np.array([4, 1]) / np.sqrt(17), rtol=1e-6)
-    assert embedder.cpu_s == 1.5
 
 
-def test_prints_before_the_first_frame_and_on_stderr_do_no_harm(embedder_with: Maker) -> None:
+def test_what_a_child_prints_does_no_harm(embedder_with: Maker) -> None:
     embedder = embedder_with(
         begin='print("welcome to this Python", flush=True); print("\\x1b[31mwarning", file=sys.stderr)',
-        each='print("x" * 200_000, file=sys.stderr, flush=True)',
+        each='print("between messages", flush=True); print("x" * 200_000, file=sys.stderr, flush=True)',
     )
     assert all(vector is not None for vector in embedder.embed_documents(["abcd"] * 100))
 
@@ -101,17 +100,16 @@ def test_prints_before_the_first_frame_and_on_stderr_do_no_harm(embedder_with: M
     [
         ('print("I am no model", flush=True); time.sleep(30)', ""),
         ('print("y" * 100_000, flush=True); time.sleep(30)', ""),
-        ("", "op == 'embed' and (print('printed between frames', flush=True), time.sleep(0.2))"),
-        ("", "op == 'embed' and (write_all(out.write, packed({'op': 'part'}, b'x' * 99)[:-5]), os._exit(0))"),
-        ("", "op == 'embed' and write_all(out.write, b'\\xffOCM' + b'\\xff' * 8)"),
-        ("", "op == 'embed' and write_all(out.write, b'\\xffOCM' + struct.pack('<II', 4, 0) + b'[[[[')"),
-        ("", "op == 'embed' and write_all(out.write, b'\\xffOCM' + struct.pack('<II', 2, 0) + b'[]')"),
+        ("", "op == 'embed' and (os.write(0, struct.pack('!i', 99) + b'part'), os._exit(0))"),
+        ("", "op == 'embed' and os.write(0, struct.pack('!i', 1 << 30))"),
+        ("", "op == 'embed' and os.write(0, b'\\xff' * 12)"),
+        ("", "op == 'embed' and socket.send_bytes(b'[' * 4)"),
+        ("", "op == 'embed' and socket.send_bytes(b'[' * 100_000)"),
+        ("", "op == 'embed' and socket.send_bytes(b'[]')"),
     ],
-    ids=["greeting", "flood", "between", "cut-off", "too-long", "no-json", "no-object"],
+    ids=["greeting", "flood", "cut-off", "too-long", "far-too-long", "no-json", "deep", "no-object"],
 )
-def test_garbage_on_stdout_is_an_error_and_the_child_is_ended(
-    embedder_with: Maker, begin: str, each: str
-) -> None:
+def test_garbage_is_an_error_and_the_child_is_ended(embedder_with: Maker, begin: str, each: str) -> None:
     embedder = embedder_with(begin, each, timeout_s=2.0)
     for _ in range(2):
         with pytest.raises(RequestFailed, match=r"unreadable|in time"):
@@ -122,14 +120,14 @@ def test_garbage_on_stdout_is_an_error_and_the_child_is_ended(
 @pytest.mark.parametrize(
     ("op", "header", "payload"),
     [
-        ("embed", "'op': 'done', 'none': [7], 'cut': 0, 'cpu': 0", ""),
-        ("embed", "'op': 'done', 'none': [0, 0], 'cut': 0, 'cpu': 0", ""),
-        ("embed", "'op': 'done', 'none': [], 'cut': 0, 'cpu': 0", "123"),
-        ("embed", "'op': 'done', 'none': [], 'cut': 0, 'cpu': 0", "12345678abcd"),
-        ("embed", "'op': 'done', 'none': [0], 'cut': 0, 'cpu': 0", "12345678"),
-        ("embed", "'op': 'done', 'none': [[0]], 'cut': 0, 'cpu': 0", ""),
+        ("embed", "'op': 'done', 'none': [7], 'cut': 0", ""),
+        ("embed", "'op': 'done', 'none': [0, 0], 'cut': 0", ""),
+        ("embed", "'op': 'done', 'none': [], 'cut': 0", "123"),
+        ("embed", "'op': 'done', 'none': [], 'cut': 0", "12345678abcd"),
+        ("embed", "'op': 'done', 'none': [0], 'cut': 0", "12345678"),
+        ("embed", "'op': 'done', 'none': [[0]], 'cut': 0", ""),
         ("embed", "'op': 'done', 'none': 3", ""),
-        ("embed", "'op': 'done', 'none': [], 'cut': 0, 'cpu': 0", ""),
+        ("embed", "'op': 'done', 'none': [], 'cut': 0", ""),
         ("embed", "'op': 'what'", ""),
         ("load", "'op': 'ready', 'dims': 0, 'window': 1", ""),
         ("load", "'op': 'ready', 'dims': 'many', 'window': 1", ""),
@@ -169,9 +167,7 @@ def test_a_child_that_reads_nothing_cannot_block_us(embedder_with: Maker) -> Non
 
 
 def test_close_does_not_wait_for_a_request_that_hangs(embedder_with: Maker) -> None:
-    embedder = embedder_with(
-        each="op == 'embed' and frame.payload == b'hang' and time.sleep(60)", timeout_s=30.0
-    )
+    embedder = embedder_with(each="texts == ['hang'] and time.sleep(60)", timeout_s=30.0)
     embedder.embed_query("abcd")
     failed: list[str] = []
 
@@ -216,7 +212,7 @@ def test_cancel_while_the_model_loads_ends_the_child(embedder_with: Maker) -> No
 
 
 @pytest.mark.alone
-def test_somebody_who_waits_for_a_turn_can_cancel_and_times_out(embedder_with: Maker) -> None:
+def test_a_thread_that_waits_for_a_turn_can_cancel_and_times_out(embedder_with: Maker) -> None:
     embedder = embedder_with(each="op == 'embed' and time.sleep(2)", timeout_s=5.0)
     first = threading.Thread(target=embedder.embed_documents, args=(["abcd"],))
     first.start()
@@ -251,7 +247,7 @@ def test_what_a_dying_child_said_is_quoted_without_secrets_and_control_character
 
 def test_a_child_that_fails_at_a_text_says_so_and_lives(embedder_with: Maker) -> None:
     each = (
-        "\n    if op == 'embed' and frame.payload == b'bad': "
+        "\n    if texts == ['bad']: "
         "send({'op': 'error', 'id': number, 'kind': 'failed', 'text': 'no\\x07 room'}); continue"
     )
     embedder = embedder_with(each=each)
@@ -269,14 +265,14 @@ def test_a_command_that_cannot_be_started(tiny: Path) -> None:
         embedder.embed_query("abcd")
 
 
-def test_what_is_missing_is_told_without_starting_anything(
+def test_what_is_missing_is_said_without_starting_anything(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def why(model: str, **options: Any) -> str:
         embedder = LocalEmbedder(model, folder=tmp_path, **options)
-        told = embedder.why_not()
+        problem = embedder.why_not()
         assert embedder.pid is None
-        return told or ""
+        return problem or ""
 
     child = {"command": ["/no/such/program"]}
     assert why(str(tiny), **child) == ""
@@ -291,7 +287,7 @@ def test_what_is_missing_is_told_without_starting_anything(
     assert "pip install" in why(str(tiny))
 
 
-def test_a_file_that_could_not_be_loaded_is_told_for_a_while(embedder_with: Maker) -> None:
+def test_a_file_that_could_not_be_loaded_is_remembered_for_a_while(embedder_with: Maker) -> None:
     begin = "send({'op': 'error', 'id': 0, 'kind': 'model', 'text': 'unknown architecture'}); sys.exit()"
     embedder = embedder_with(begin=begin)
     assert embedder.why_not() is None

@@ -92,9 +92,9 @@ def test_what_auto_chooses_says_that_text_leaves(world: World) -> None:
         "api.openai.com",
         "env OPENAI_API_KEY",
     )
-    told = whys(settings)
-    assert told["voyage"] == told["static"] == "not needed: openai comes first"
-    assert told["gemini"] == "no key: set GEMINI_API_KEY"
+    reasons = whys(settings)
+    assert reasons["voyage"] == reasons["static"] == "not needed: openai comes first"
+    assert reasons["gemini"] == "no key: set GEMINI_API_KEY"
     assert link(settings, "voyage").key_origin == "env VOYAGE_API_KEY"
     assert (link(settings, "voyage").model, link(settings, "voyage").host) == ("", "")
 
@@ -151,11 +151,11 @@ class TestNamed:
         world.own('[provider]\nname = "openai"\nfallback = "static"')
         settings = world.load()
         assert roles(settings) == {"openai": "primary", "static": "fallback"}
-        told = whys(settings)
+        reasons = whys(settings)
         named = f"named by {world.own_file}: provider.name"
-        assert told["openai"] == f"{named}; no key: set OPENAI_API_KEY"
-        assert told["static"] == "used when openai fails; built in, English"
-        assert told["gemini"] == told["none"] == "not chosen: openai is named"
+        assert reasons["openai"] == f"{named}; no key: set OPENAI_API_KEY"
+        assert reasons["static"] == "used when openai fails; built in, English"
+        assert reasons["gemini"] == reasons["none"] == "not chosen: openai is named"
         assert primary_spec(settings).api_key == ""
         assert fallback_spec(settings) == EmbedderSpec("static")
 
@@ -287,9 +287,9 @@ def test_no_key_is_ever_told(world: World, place: str, provider: str) -> None:
     world.own('[provider]\nfallback = "mistral"\nalso = ["voyage", "openai:large"]')
     settings = world.load(provider=provider)
     specs = (primary_spec(settings), fallback_spec(settings), *also_specs(settings))
-    told = repr((choices(settings), specs))
-    assert not [key for key in KEYS.values() if key in told or key[6:] in told]
-    assert "secret" not in told.lower()
+    shown = repr((choices(settings), specs))
+    assert not [key for key in KEYS.values() if key in shown or key[6:] in shown]
+    assert "secret" not in shown.lower()
 
 
 def recorded(label: str) -> dict[str, Any]:

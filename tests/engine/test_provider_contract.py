@@ -32,7 +32,6 @@ from openclaw_mem_engine.providers.registry import (
     make_embedder,
     names,
     provider_named,
-    register,
 )
 from openclaw_mem_engine.providers.remote.openai_client import OpenAIChat
 from support import embed_server as faulty
@@ -71,8 +70,7 @@ class TinyProvider:
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_PROVIDERS", dict(registry._PROVIDERS))
-    register("tiny", TinyProvider())
+    monkeypatch.setitem(registry._PROVIDERS, "tiny", TinyProvider())
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_the_names_are_in_a_fixed_order() -> None:
     ]
     assert set(FAULTS) == PROVIDER_FAULTS | STORE_FAULTS
     assert not PROVIDER_FAULTS & STORE_FAULTS
-    assert all(told and "\n" not in told and not told.endswith(".") for told in FAULTS.values())
+    assert all(text and "\n" not in text and not text.endswith(".") for text in FAULTS.values())
 
 
 def test_names_are_checked() -> None:
@@ -88,7 +88,7 @@ def test_names_are_checked() -> None:
 
 @pytest.mark.alone
 @pytest.mark.parametrize(
-    ("fault", "status", "told"),
+    ("fault", "status", "message"),
     [
         (
             "embeddings-401",
@@ -107,29 +107,29 @@ def test_names_are_checked() -> None:
         ),
     ],
 )
-def test_a_refusal_in_the_words_of_the_real_one(fault: str, status: int | None, told: str) -> None:
+def test_a_refusal_in_the_words_of_the_real_one(fault: str, status: int | None, message: str) -> None:
     embedder = FaultyEmbedder(Remote(), {fault})
     started = time.monotonic()
     with pytest.raises(RequestFailed) as caught:
         embedder.embed_query("router")
-    assert time.monotonic() - started < 2, "a timeout is told, not waited for"
-    assert str(caught.value).startswith(told)
+    assert time.monotonic() - started < 2, "a timeout is reported, not waited for"
+    assert str(caught.value).startswith(message)
     assert str(caught.value).endswith(ON_PURPOSE)
     assert caught.value.status == status
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "message"),
     [
         ("embeddings-401", "static embeddings failed: 401 Incorrect API key provided"),
         ("embeddings-429", "static embeddings failed: 429 Rate limit reached"),
         ("embeddings-timeout", "static embeddings failed: no answer, waited 60 s"),
     ],
 )
-def test_a_provider_without_a_host(fault: str, told: str) -> None:
+def test_a_provider_without_a_host(fault: str, message: str) -> None:
     with pytest.raises(RequestFailed) as caught:
         FaultyEmbedder(StaticEmbedder(), {fault}).embed_documents(["a"])
-    assert str(caught.value) == f"{told} {ON_PURPOSE}"
+    assert str(caught.value) == f"{message} {ON_PURPOSE}"
 
 
 @pytest.mark.parametrize(

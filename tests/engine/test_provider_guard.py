@@ -114,14 +114,14 @@ def provider() -> Provider:
 
 
 def guarded(
-    provider: Embedder, records: ProviderRecords, clock: Clock, *, key_tag: str = "", luck: float = 0.0
+    provider: Embedder, records: ProviderRecords, *, key_tag: str = "", luck: float = 0.0
 ) -> GuardedEmbedder:
-    return GuardedEmbedder(provider, records, key_tag=key_tag, clock=clock, random=lambda: luck)
+    return GuardedEmbedder(provider, records, key_tag=key_tag, random=lambda: luck)
 
 
 @pytest.fixture
-def guard(provider: Provider, records: ProviderRecords, clock: Clock) -> GuardedEmbedder:
-    return guarded(provider, records, clock)
+def guard(provider: Provider, records: ProviderRecords) -> GuardedEmbedder:
+    return guarded(provider, records)
 
 
 def refused(status: int = 503, retry_after_s: float | None = None, said: str = "overloaded") -> RequestFailed:
@@ -149,7 +149,7 @@ def test_it_is_the_embedder_that_it_guards(provider: Provider, guard: GuardedEmb
     assert guard.why_not() == "no key"
     heard: list[object] = []
     vectors = guard.embed_documents(
-        ["a", " "], None, lambda *told: heard.append(told), lambda *told: heard.append(told)
+        ["a", " "], None, lambda *event: heard.append(event), lambda *event: heard.append(event)
     )
     assert [vector is None for vector in vectors] == [False, True]
     assert len(heard) == 2
@@ -203,7 +203,7 @@ def test_another_run_knows_it_too(
     provider.error = refused()
     unavailable(guard)
     records = ProviderRecords(path, clock)
-    assert unavailable(guarded(provider, records, clock)).since == START
+    assert unavailable(guarded(provider, records)).since == START
     assert provider.asked == 1
     records.close()
 
@@ -230,7 +230,7 @@ def test_many_failures_do_not_overflow(
 
 def test_jitter_spreads_the_retries(provider: Provider, records: ProviderRecords, clock: Clock) -> None:
     provider.error = refused()
-    assert next_retry(unavailable(guarded(provider, records, clock, luck=0.5))) == START + 5.5
+    assert next_retry(unavailable(guarded(provider, records, luck=0.5))) == START + 5.5
 
 
 @pytest.mark.parametrize(
@@ -285,10 +285,10 @@ def test_a_reason_is_short(provider: Provider, guard: GuardedEmbedder) -> None:
 
 def test_another_key_is_another_chance(provider: Provider, records: ProviderRecords, clock: Clock) -> None:
     provider.error = refused(401)
-    old = guarded(provider, records, clock, key_tag=records.key_tag("old key"))
+    old = guarded(provider, records, key_tag=records.key_tag("old key"))
     unavailable(old)
     provider.error = None
-    new = guarded(provider, records, clock, key_tag=records.key_tag("new key"))
+    new = guarded(provider, records, key_tag=records.key_tag("new key"))
     assert new.health == Health(key_tag=records.key_tag("new key"))
     assert new.embed_query("router") is not None
     assert new.health.last_ok == START
@@ -489,7 +489,7 @@ def test_one_outage_is_one_failure(provider: Provider, guard: GuardedEmbedder) -
 
 def test_records_that_cannot_be_written_still_guard(tmp_path: Path, provider: Provider, clock: Clock) -> None:
     records = ProviderRecords(tmp_path, clock)  # a folder
-    guard = guarded(provider, records, clock)
+    guard = guarded(provider, records)
     provider.error = refused()
     unavailable(guard)
     assert unavailable(guard).next_retry == START + 5
@@ -499,8 +499,8 @@ def test_records_that_cannot_be_written_still_guard(tmp_path: Path, provider: Pr
 
 def test_an_injected_fault_stays_out_of_the_file(clock: Clock) -> None:
     records = ProviderRecords(None, clock)
-    guard = guarded(FaultyEmbedder(StaticEmbedder(), {"embeddings-401"}), records, clock)
-    told = "static embeddings failed: 401 Incorrect API key provided (fault injected on purpose)"
-    assert str(unavailable(guard)) == told
+    guard = guarded(FaultyEmbedder(StaticEmbedder(), {"embeddings-401"}), records)
+    message = "static embeddings failed: 401 Incorrect API key provided (fault injected on purpose)"
+    assert str(unavailable(guard)) == message
     error = unavailable(guard)
-    assert (str(error), error.since, error.next_retry) == (told, START, START + 5)
+    assert (str(error), error.since, error.next_retry) == (message, START, START + 5)

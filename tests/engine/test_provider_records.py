@@ -273,7 +273,7 @@ def below_a_file(path: Path) -> str:
 @pytest.mark.parametrize("reads_first", [True, False])
 def test_an_unusable_file_is_left_alone(path: Path, clock: Clock, trouble: object, reads_first: bool) -> None:
     assert callable(trouble)
-    told = trouble(path)
+    advice = trouble(path)
     content = path.read_bytes() if path.is_file() else None
     records = ProviderRecords(path, clock)
     if reads_first:
@@ -282,7 +282,7 @@ def test_an_unusable_file_is_left_alone(path: Path, clock: Clock, trouble: objec
     works_in_memory(records)
     assert records.note is not None
     assert records.note.level == "warning"
-    assert told in records.note.text
+    assert advice in records.note.text
     assert str(path) in records.note.text
     records.close()
     if content is not None:

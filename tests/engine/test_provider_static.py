@@ -35,7 +35,7 @@ def vector(text: str) -> np.ndarray:
 @pytest.mark.goldens
 @pytest.mark.parametrize("case", GOLDENS["vectors"], ids=lambda case: case["text"][:20])
 def test_recorded_tokens_and_vectors(case: dict[str, Any]) -> None:
-    assert EMBEDDER.token_ids(case["text"]) == case["ids"]
+    assert EMBEDDER._loaded().wordpiece.ids(case["text"]) == case["ids"]
     found = vector(case["text"])
     assert found.dtype == np.float32
     assert found.shape == (256,)
@@ -115,13 +115,13 @@ def test_a_batch_gives_the_same_bits_as_each_text_alone(texts: list[str]) -> Non
 def test_any_text_is_embedded_or_refused_without_error(text: str) -> None:
     found = EMBEDDER.embed_query(text)
     assert found is None or bool(np.isfinite(found).all())
-    assert EMBEDDER.token_ids(text) == EMBEDDER.token_ids(text.replace("\n", " "))
+    assert EMBEDDER._loaded().wordpiece.ids(text) == EMBEDDER._loaded().wordpiece.ids(text.replace("\n", " "))
 
 
 def test_long_and_repeated_texts_agree_with_the_plain_sum() -> None:
     text = "The pump restarts every thirty seconds, see E_VALVE_TIMEOUT.\n" * 400
     with np.load(TABLE_FILE, allow_pickle=False) as file:
-        ids = np.array(EMBEDDER.token_ids(text))
+        ids = np.array(EMBEDDER._loaded().wordpiece.ids(text))
         plain = (file["table"][ids].astype(np.float32) * file["scale"][ids, np.newaxis]).sum(axis=0)
     np.testing.assert_allclose(vector(text), plain / np.linalg.norm(plain), atol=1e-4)
 
@@ -226,7 +226,7 @@ def test_threads_share_one_embedder() -> None:
 
 
 def test_wordpiece_cleans_as_bert_does() -> None:
-    ids = EMBEDDER.token_ids
+    ids = EMBEDDER._loaded().wordpiece.ids
     assert ids("Te\x00a\u200d\ufffd") == ids("tea")
     assert ids("a\u00a0b\u2028c\r\td") == ids("a b c d")
     assert ids("ΣΑΣ") == ids("σας".replace("ς", "σ"))
@@ -247,13 +247,6 @@ def test_remembered_words_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = np.frombuffer(wordpiece.pack_lines(["a", "", "ab c z q r"]), dtype=np.uint16).tolist()
     assert lines == [1, LINE_END, LINE_END, 1, 2, 3, 0, 0, 0, LINE_END]
     assert len(wordpiece._words) <= 3
-
-
-def test_wordpiece_refuses_an_unusable_vocabulary() -> None:
-    with pytest.raises(ValueError, match="UNK"):
-        WordPiece(["a"])
-    with pytest.raises(ValueError, match="65535"):
-        WordPiece(["[UNK]"] * 65_535)
 
 
 def test_naming_a_provider_imports_neither_numpy_nor_a_network_library() -> None:

@@ -208,13 +208,13 @@ def test_ranks_are_permutations(pool: Pool, knobs: Knobs) -> None:
 @given(pools(), knob_settings())
 def test_ranking_is_pure(pool: Pool, knobs: Knobs) -> None:
     before = repr((pool.lists, pool.candidates, pool.signals, pool.notes))
-    first, again = (told(rank(pool, knobs)) for _ in range(2))
+    first, again = (explained(rank(pool, knobs)) for _ in range(2))
     assert first == again
     assert repr((pool.lists, pool.candidates, pool.signals, pool.notes)) == before
     json.dumps(first, allow_nan=False)
 
 
-def told(trace: Trace) -> dict[str, object]:
+def explained(trace: Trace) -> dict[str, object]:
     data = trace.to_dict()
     for stage in data["stages"]:  # type: ignore[attr-defined]
         del stage["ms"]
@@ -225,6 +225,6 @@ def told(trace: Trace) -> dict[str, object]:
 @given(pools(), knob_settings(), knob_settings())
 def test_a_pool_serves_any_number_of_rankings(pool: Pool, knobs: Knobs, other: Knobs) -> None:
     """What ranking remembers in the pool must not leak from one knob setting into the next."""
-    alone = told(rank(pool, knobs))
+    alone = explained(rank(pool, knobs))
     rank(pool, other)
-    assert told(rank(pool, knobs)) == alone
+    assert explained(rank(pool, knobs)) == alone

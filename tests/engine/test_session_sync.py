@@ -324,11 +324,11 @@ def test_of_too_much_talk_the_first_part_is_kept(
         append(path, messages(*(f"The beaver number {n} is fed." for n in range(200))))
         report = opened.sync()
         assert (report.changed, report.removed) == (("sessions/big.jsonl",), ())
-        told = "only the first 2,000 bytes of text are searched"
-        assert [(s.path, s.reason) for s in report.skipped] == [("sessions/big.jsonl", told)]
+        cut_text = "only the first 2,000 bytes of text are searched"
+        assert [(s.path, s.reason) for s in report.skipped] == [("sessions/big.jsonl", cut_text)]
         (note,) = report.notes
         assert (note.code, note.level) == ("transcripts-cut", "warning")
-        assert note.text == f"Of long conversations {told}: sessions/big.jsonl."
+        assert note.text == f"Of long conversations {cut_text}: sessions/big.jsonl."
         kept = {chunk.chunk_id for chunk in backend_of(opened).store.chunks_of("sessions/big.jsonl")}
         assert len(before - kept) <= 1, "all but the last chunk stay as they were"
         assert {path for path, _, _ in hits(opened, "otter number")} == {"sessions/big.jsonl"}
@@ -342,7 +342,7 @@ def test_of_too_much_talk_the_first_part_is_kept(
                 age(path)
                 freshness = opened.freshness()
                 assert (freshness.state, freshness.changed) == ("partial", ())
-                assert [(s.path, s.reason) for s in freshness.skipped] == [("sessions/big.jsonl", told)]
+                assert [(s.path, s.reason) for s in freshness.skipped] == [("sessions/big.jsonl", cut_text)]
                 again = opened.sync()
                 assert (again.changed, again.embedded, again.notes) == ((), 0, [])
                 assert backend_of(opened).store.generation() == generation
@@ -350,7 +350,7 @@ def test_of_too_much_talk_the_first_part_is_kept(
         assert hits(opened, "walrus") & {("sessions/big.jsonl", 1, 1)} == set()
     found = looked(limited, deep=True)
     assert {finding.code for finding in found.findings} == {"transcripts-cut"}
-    assert named(found, "transcripts-cut").evidence == (f"sessions/big.jsonl: {told}",)
+    assert named(found, "transcripts-cut").evidence == (f"sessions/big.jsonl: {cut_text}",)
     with Memory.open(replace(limited, max_file_bytes=100_000)) as wider:
         report = wider.sync()
         assert (report.changed, report.skipped, report.notes) == (("sessions/big.jsonl",), [], [])

@@ -41,7 +41,8 @@ class Work:
         self.error: Exception | None = None
         self.note: Note | None = None
 
-    def __call__(self, *given: Any, clock: object, report: SyncReport) -> None:
+    def __call__(self, *given: Any) -> None:
+        report: SyncReport = given[-1]
         self.runs += 1
         report.files = self.runs
         progress: Progress = given[4]

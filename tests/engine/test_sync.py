@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,9 @@ def test_the_time_of_a_sync_is_that_of_the_clock_and_times_of_files_are_those_of
         before = time.time_ns()
         embedders = Embedders(None)
         request = SyncRequest(force=force)
-        update.update(memory.settings, store, embedders, request, clock=lambda at=at: at)  # type: ignore[misc]
+        clock = partial(float, at)
+        never = threading.Event()
+        update.update(memory.settings, store, embedders, request, print, never, clock, SyncReport())
         assert store.synced_at() == at
         assert all(before <= state.checked_ns <= time.time_ns() for state in store.files().values())
     assert memory.freshness().state == "fresh"

@@ -15,7 +15,7 @@ import pytest
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.sqlite.files import aside_path
-from openclaw_mem_engine.sync.lock import Owner, SyncBusy, SyncLock, parse_owner
+from openclaw_mem_engine.sync.lock import Owner, SyncBusy, SyncLock, read_owner
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from support.locks import in_thread, let_go, other_process
 from support.memories import open_memory, write_notes
@@ -49,19 +49,22 @@ def test_only_one_has_it_and_it_comes_back(index: Path, soft: bool) -> None:
 
 
 @WAYS
-def test_another_process_is_named_with_its_age(index: Path, soft: bool) -> None:
+def test_another_process_is_named_with_its_age(
+    index: Path, soft: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with other_process(index, "rebuilding", soft=soft) as process:
-        lock = SyncLock(index, soft=soft, clock=lambda: time.time() + 100)
+        lock, now = SyncLock(index, soft=soft), time.time()
+        monkeypatch.setattr(time, "time", lambda: now + 100)
         owner = lock.owner()
         assert owner is not None
         assert (owner.pid, owner.what) == (process.pid, "rebuilding")
-        told = rf"main\.sqlite up to date \(process {process.pid}, rebuilding since 2 min\)"
-        with pytest.raises(SyncBusy, match=told) as raised, lock.holding():
+        message = rf"main\.sqlite up to date \(process {process.pid}, rebuilding since 2 min\)"
+        with pytest.raises(SyncBusy, match=message) as raised, lock.holding():
             pass
         assert isinstance(raised.value, IndexLocked)
         assert raised.value.owner == owner
-        back = SyncLock(index, soft=soft, clock=lambda: time.time() - 5000)
-        assert "since 0 s" in str(back.busy()), "the clock went back"
+        monkeypatch.setattr(time, "time", lambda: now - 5000)
+        assert "since 0 s" in str(lock.busy()), "the clock went back"
 
 
 @WAYS
@@ -72,12 +75,12 @@ def test_waiting_is_told_ends_with_the_owner_and_can_be_stopped(index: Path, sof
         assert not lock.acquire(wait_s=0.2)
         assert 0.15 < time.monotonic() - start < 2
 
-        def told(owner: Owner | None, waited: float) -> None:
+        def waiting(owner: Owner | None) -> None:
             seen.append(owner)
             stop.set()
 
         with pytest.raises(Cancelled):
-            lock.acquire(30, stop, told)
+            lock.acquire(30, stop, waiting)
         assert seen[0] is not None
         assert seen[0].pid == process.pid
         threading.Timer(0.2, let_go, [process]).start()
@@ -121,10 +124,11 @@ def test_a_process_that_gave_its_lock_back_is_no_dead_one(index: Path, soft: boo
         lock.release()
 
 
-def test_nothing_unprintable_is_told_of_an_owner() -> None:
-    assert parse_owner(Owner(1, "h\x1b[2J", 0.0, "indexing").to_json()) is None
-    assert parse_owner(Owner(1, "host", 0.0, "indexing\n").to_json()) is None
-    assert parse_owner(Owner(1, "host", 0.0, "indexing").to_json()) == Owner(1, "host", 0.0, "indexing")
+def test_nothing_unprintable_is_read_of_an_owner(tmp_path: Path) -> None:
+    record, good = tmp_path / "record", Owner(1, "host", 0.0, "indexing")
+    for owner in (Owner(1, "h\x1b[2J", 0.0, "indexing"), Owner(1, "host", 0.0, "indexing\n"), good):
+        record.write_bytes(owner.to_json())
+        assert read_owner(record) == (good if owner is good else None)
 
 
 @WAYS

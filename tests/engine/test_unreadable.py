@@ -227,9 +227,9 @@ def test_a_rebuild_with_other_settings_names_what_it_loses(settings: Settings, w
         with failing("scandir", "/deep"):
             report = memory.sync(SyncRequest(force=True))
         assert (report.rebuilt, report.files) == (True, 2)
-        (told,) = [note for note in report.notes if note.code == "unreadable-lost"]
-        assert told.level == "warning"
-        assert "memory/deep/b.md, memory/deep/c.md" in told.text and "openclaw-mem index" in told.text
+        (lost,) = [note for note in report.notes if note.code == "unreadable-lost"]
+        assert lost.level == "warning"
+        assert "memory/deep/b.md, memory/deep/c.md" in lost.text and "openclaw-mem index" in lost.text
         assert sorted(memory.sync().changed) == ["memory/deep/b.md", "memory/deep/c.md"]
         assert all_found(memory)
 

@@ -67,8 +67,8 @@ def test_the_note_names_the_command_that_helps(
     with Memory.open(settings) as memory:
         answer = memory.search("heron pond", PLAIN)
         assert [found.kind for found in answer.pool.lists] == ["vector"]
-        told = {note.code: note.text for note in answer.trace.notes}
-        assert f"`{command}`" in told["words-damaged"] and "no-full-text" not in told
+        texts = {note.code: note.text for note in answer.trace.notes}
+        assert f"`{command}`" in texts["words-damaged"] and "no-full-text" not in texts
         assert memory.status().full_text, "this SQLite has full-text search, whatever the file is like"
         assert "words-damaged" in {note.code for note in memory.status().notes}
         type_in(settings, command)
@@ -79,7 +79,7 @@ def test_the_note_names_the_command_that_helps(
 
 def test_the_process_that_mends_searches_what_it_mended(damaged: Memory) -> None:
     assert "words-damaged" in notes_of(damaged)
-    damaged.health.repair(damaged.health.examine())
+    damaged.repair(damaged.examine())
     assert words(damaged, "heron") == ["memory/animals/heron.md"]
     assert damaged.search("heron", PLAIN).warnings == ()
 
@@ -168,9 +168,10 @@ def test_an_open_process_refills_what_a_lesser_one_left_out(path: Path, missing:
         assert finds(whole, 1, "beta") and found(whole, "gamma") == set()
 
 
-def test_a_refill_that_must_wait_is_told_and_made_up_for(path: Path) -> None:
+def test_a_refill_that_must_wait_is_told_and_made_up_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openclaw_mem_engine.stores.sqlite.database.BUSY_TIMEOUT_MS", 20)
     with (
-        closing(SqliteIndex(path, busy_timeout_ms=20)) as whole,
+        closing(SqliteIndex(path)) as whole,
         closing(SqliteIndex(path, full_text=False)) as lesser,
     ):
         put(lesser, "memory/c.md", ["gamma"], [V[2]])
@@ -178,7 +179,7 @@ def test_a_refill_that_must_wait_is_told_and_made_up_for(path: Path) -> None:
             whole.follow()
             assert [note.code for note in whole.notes] == ["rows-behind"]
             assert found(whole, "alpha") == {"alpha"}
-            with closing(SqliteIndex(path, busy_timeout_ms=20)) as third:
+            with closing(SqliteIndex(path)) as third:
                 assert [note.code for note in third.notes] == ["rows-behind"], "opening does not fail either"
         whole.follow()
         assert whole.notes == () and finds(whole, 2, "gamma")

@@ -19,6 +19,7 @@ import pytest
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.sync import watch_targets
 from openclaw_mem_engine.sync.watch import Watcher, system_watch
 from openclaw_mem_engine.sync.watch_targets import WatchTargets, network_target
 from support.memories import settings_for, write_notes
@@ -41,7 +42,9 @@ class Heard:
     def until(self, path: Path, patience_s: float = _PATIENCE_S) -> None:
         """Wait for a group that tells of a path, or of a folder above it."""
         end = time.monotonic() + patience_s
-        while not any(path.is_relative_to(told) for told in self.group(max(0.01, end - time.monotonic()))):
+        while not any(
+            path.is_relative_to(reported) for reported in self.group(max(0.01, end - time.monotonic()))
+        ):
             pass
 
     def nothing(self, seconds: float = 1.0) -> bool:
@@ -375,14 +378,15 @@ def test_a_refusal_that_comes_and_goes_is_told_in_words(tmp_path: Path) -> None:
         )
 
 
-def test_too_many_folders(tmp_path: Path) -> None:
+def test_too_many_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_targets, "MOST_FOLDERS", 20)
     workspace = write_notes(tmp_path / "ws", {f"memory/d{n}/a.md": "one\n" for n in range(30)})
     settings = settings_with(workspace, tmp_path / "home")
-    with watching(Watcher(settings, whole_trees=False, most_folders=20)) as heard:
+    with watching(Watcher(settings, whole_trees=False)) as heard:
         assert "more than 20 folders" in heard.notes.get(timeout=_PATIENCE_S).text
 
 
-def test_a_network_file_system_is_looked_at(tmp_path: Path) -> None:
+def test_a_network_file_system_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = write_notes(tmp_path / "my ws", {"memory/a.md": "one\n"})
     escaped = str(workspace).replace(" ", "\\040")
     mounts = tmp_path / "mountinfo"
@@ -391,9 +395,11 @@ def test_a_network_file_system_is_looked_at(tmp_path: Path) -> None:
         f"28 27 0:50 / {escaped} rw,relatime shared:1 - nfs4 server:/notes rw\n"
     )
     settings = settings_with(workspace, tmp_path / "home")
-    assert network_target(WatchTargets(settings), mounts) == (str(workspace), "nfs4")
-    assert network_target(WatchTargets(settings), tmp_path / "no such file") is None
-    with watching(Watcher(settings, mounts=mounts)) as heard:
+    monkeypatch.setattr(watch_targets, "MOUNTS", tmp_path / "no such file")
+    assert network_target(WatchTargets(settings)) is None
+    monkeypatch.setattr(watch_targets, "MOUNTS", mounts)
+    assert network_target(WatchTargets(settings)) == (str(workspace), "nfs4")
+    with watching(Watcher(settings)) as heard:
         assert "network file system (nfs4)" in heard.notes.get(timeout=_PATIENCE_S).text
 
 
@@ -401,8 +407,7 @@ _LIMITED = """
 import sys, threading
 from pathlib import Path
 from support.memories import settings_for
-from openclaw_mem_engine.sync.watch import Watcher, system_watch
-from openclaw_mem_engine.sync.watch_targets import WatchTargets, network_target
+from openclaw_mem_engine.sync.watch import Watcher
 Path("/proc/sys/user/max_inotify_" + sys.argv[3]).write_text(sys.argv[4])
 stop = threading.Event()
 def noted(note):

@@ -237,12 +237,12 @@ def test_a_hidden_folder_that_the_user_names_is_taken(ws: Path) -> None:
     assert list(reasons(listing)) == ["memory/.vault/.git"]
 
 
-def test_extra_paths_of_every_form(ws: Path, tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def test_extra_paths_of_every_form(ws: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     write(tmp_path, "home/notes/h.md", "outside/o.md", "outside/deep/p.md", "single/s.md", "single/t.md")
     write(ws, "docs/d.md", "docs/d.txt")
     extra = ["docs", "~/notes", str(tmp_path / "outside"), "../single/s.md", "  docs/  "]
-    listing = list_memory(ws, extra, home=str(home))
+    listing = list_memory(ws, extra)
     assert [path for path in paths(listing) if not path.lower().startswith("memory")] == [
         "../home/notes/h.md",
         "../outside/deep/p.md",
@@ -254,8 +254,10 @@ def test_extra_paths_of_every_form(ws: Path, tmp_path: Path) -> None:
     assert all(Path(file.absolute).is_file() for file in listing.files)
 
 
-def test_extra_paths_that_give_nothing_say_why(ws: Path, tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def test_extra_paths_that_give_nothing_say_why(
+    ws: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     write(tmp_path, "home/notes.md", "outside/o.md", "outside/o.txt")
     (tmp_path / "link").symlink_to(tmp_path / "outside")
     (tmp_path / "link.md").symlink_to(tmp_path / "outside" / "o.md")
@@ -273,7 +275,7 @@ def test_extra_paths_that_give_nothing_say_why(ws: Path, tmp_path: Path) -> None
         " ",
         "a\0b",
     ]
-    listing = list_memory(ws, extra, home=str(home))
+    listing = list_memory(ws, extra)
     hint = "name the path that it points to"
     too_wide = "extra path: the whole home folder or disk is not taken as memory; name a folder in it"
     assert paths(listing) == paths(list_memory(ws))

@@ -132,7 +132,7 @@ def test_refusals_of_extra_paths(recorded: Path) -> None:
     assert refusal(recorded, "/etc/passwd.md", ("/",)).kind == "outside"
 
 
-def test_extra_paths_in_every_spelling(recorded: Path) -> None:
+def test_extra_paths_in_every_spelling(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outside = recorded.parent / "outside"
     # A linked way to a real folder is the user's choice.
     (recorded.parent / "way").symlink_to(recorded.parent)
@@ -140,10 +140,10 @@ def test_extra_paths_in_every_spelling(recorded: Path) -> None:
         for asked in ("../outside/secret.md", str(outside / "secret.md")):
             excerpt = get_excerpt(recorded, asked, extra_paths=[extra])
             assert (excerpt.path, excerpt.text) == ("../outside/secret.md", "outside text\n")
-    home = str(recorded.parent)
-    assert get_excerpt(recorded, "../outside/secret.md", extra_paths=["~/outside"], home=home).found
+    monkeypatch.setenv("HOME", str(recorded.parent))
+    assert get_excerpt(recorded, "../outside/secret.md", extra_paths=["~/outside"]).found
     with pytest.raises(PathRefused, match="lies outside"):
-        get_excerpt(recorded, "../outside/secret.md", extra_paths=["~"], home=home)
+        get_excerpt(recorded, "../outside/secret.md", extra_paths=["~"])
 
 
 def test_a_linked_workspace_gives_the_same_paths(recorded: Path) -> None:

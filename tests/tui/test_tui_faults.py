@@ -159,7 +159,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         await switch(pilot, "no-fts5")
         await press(pilot, "escape", "p", "left", "left", "escape")
         view = screen.search.view
-        assert view.baseline is not None and view.baseline.knobs == view.knobs
+        assert view.baseline is not None and view.baseline.trace.knobs == view.knobs
         assert view.knobs != view.defaults and view.baseline.name == HEALTHY_RUN
         await press(pilot, "b")
         assert view.pin is None and "run without it is the baseline" in screen.status_line.text
@@ -167,7 +167,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         assert screen.search.view.baseline is not None and screen.search.view.baseline.name == HEALTHY_RUN
         await press(pilot, "p", "home", "right", "escape")
         view = screen.search.view
-        assert view.answers and view.baseline is not None and view.baseline.knobs == view.knobs
+        assert view.answers and view.baseline is not None and view.baseline.trace.knobs == view.knobs
         assert [command.title for command in app.get_system_commands(app.screen)].count(
             "Stop all simulated faults"
         ) == 1
@@ -183,7 +183,7 @@ async def test_without_a_query_the_first_lesson_is_asked(tmp_path: Path) -> None
         await press(pilot, "slash", "ctrl+u", *["backspace"] * 60, "escape")
         assert not lab(app).search.view.query
         await switch(pilot, "zero-vector")
-        assert lab(app).search.view.query == make.demo_guide().lessons[0].query
+        assert lab(app).search.view.query == make.demo_guide()[0].query
         assert lab(app).search.view.pool_faults == {"zero-vector"}
 
 

@@ -16,7 +16,7 @@ from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_themes import BUILT_IN, ThemeError, load_theme
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.bindings import ACTIONS, keys_markdown, offered
+from openclaw_mem_tui.bindings import ACTIONS, GROUPS, offered
 from openclaw_mem_tui.editor import editor_command
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
@@ -146,11 +146,22 @@ def test_every_action_has_its_method_and_no_key_is_taken_twice() -> None:
         if action.where == "knobs":
             assert hasattr(KnobPanel, f"action_{action.id}"), action.id
         for owner in owners.get(action.where, ()):
-            assert callable(getattr(owner, f"action_{action.id}", None)), action.id
+            method = action.command.removeprefix("screen.").partition("(")[0]
+            assert callable(getattr(owner, f"action_{method}", None)), action.id
     assert {action.where for action in ACTIONS} == {*owners, "knobs"}
     for where in (*screens, "knobs"):
         keys = Counter(key for a in offered(where) for key in a.keys.split(","))
         assert {key for key, times in keys.items() if times > 1} <= {"g"}
+
+
+def keys_markdown() -> str:
+    """The key table of README, generated: one section a group."""
+    parts = []
+    for group in GROUPS:
+        shown = [action for action in ACTIONS if action.group == group and action.shown]
+        rows = [f"| {' '.join(f'`{key}`' for key in a.shown.split())} | {a.help} |" for a in shown]
+        parts.append("\n".join((f"**{group}**", "", "| Key | Does |", "|---|---|", *rows)))
+    return "\n\n".join(parts) + "\n"
 
 
 def test_the_key_table_of_the_readme_is_fresh() -> None:

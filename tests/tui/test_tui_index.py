@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -13,6 +14,7 @@ import pytest
 from lab_world import LARGE, SMALL, first_index, lab, make, settled, until
 from textual.pilot import Pilot
 
+from openclaw_mem_engine.api import FileRow
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
@@ -312,12 +314,12 @@ async def test_hostile_names_and_text_are_inert(tmp_path: Path, size: tuple[int,
 async def test_orders_and_finding_a_file(tmp_path: Path) -> None:
     async with opened(unwatched(tmp_path)) as (pilot, screen):
         await press(pilot, "j", "j")
-        chosen = screen.selected
+        chosen = screen.files.selected
         assert chosen is not None
         orders = []
         for _ in range(5):
             await press(pilot, "o")
-            assert screen.selected is not None and screen.selected.path == chosen.path
+            assert screen.files.selected is not None and screen.files.selected.path == chosen.path
             orders.append(screen.presenter.state.order)
         assert orders == ["path", "size", "chunks", "newest", "state"]
         await press(pilot, "o", "o", "g")
@@ -326,7 +328,7 @@ async def test_orders_and_finding_a_file(tmp_path: Path) -> None:
         await press(pilot, "slash")
         assert isinstance(pilot.app.screen, PickScreen)
         await press(pilot, *"2026-02-1", "enter")
-        assert screen.selected is not None and "2026-02-1" in screen.selected.path
+        assert screen.files.selected is not None and "2026-02-1" in screen.files.selected.path
 
 
 async def test_one_column_shows_the_list_with_the_focus(tmp_path: Path) -> None:
@@ -368,17 +370,17 @@ async def test_screens_lead_to_each_other_and_the_lab_lies_below(tmp_path: Path)
 async def test_thousands_of_files_cost_what_is_seen(tmp_path: Path) -> None:
     """Rows are drawn when they are in sight: never all of them, also when the cursor jumps."""
     from openclaw_mem_tui.render.spans import Line, Span
-    from openclaw_mem_tui.widgets.lists import Table
 
     async with opened(unwatched(tmp_path)) as (pilot, screen):
-        drawn: list[int] = []
+        drawn: list[str] = []
+        rows = [replace(screen.presenter.state.files[0], path=str(number)) for number in range(100_000)]
 
-        def row(place: int, cells: int, chosen: bool) -> Line:
-            drawn.append(place)
-            return (Span(f"{place} {cells} {chosen}"),)
+        def row(file: FileRow, cells: int, chosen: bool) -> Line:
+            drawn.append(file.path)
+            return (Span(f"{file.path} {cells} {chosen}"),)
 
-        table: Table = screen.files
-        table.show_rows(100_000, row)
+        table = screen.files
+        table.show_rows(rows, row)
         await pilot.pause()
         assert 0 < len(drawn) < 200
         await press(pilot, "G")

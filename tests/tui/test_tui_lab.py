@@ -249,7 +249,7 @@ async def test_no_key_asks_for_a_new_layout(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setattr(Widget, "refresh", counting)
         await press(pilot, "b", "escape", "j", "k", "v", "v", "v", "t", "t", "t")
         assert asked == []
-        screen.knob_panel.show(screen.search.view.knobs, screen.search.view.defaults)
+        screen.knob_panel.show_knobs(screen.search.view.knobs, screen.search.view.defaults)
         screen.tune(screen.search.view.knobs.set({"vector_weight": 0.75}))
         await settled(pilot)
         assert asked == []

@@ -142,45 +142,45 @@ def test_waterfall_states_operands_and_final() -> None:
     view = world.view(EVERYTHING, Knobs())
     assert view.trace is not None
     row = next(r for r in view.trace.rows if r.chunk_id == "c0")
-    told = texts(waterfall(view, row, 60))
-    assert "×.70" in told and "#1 .500 ×.30" in told and "12 d ×.758" in told
-    assert f"{recompute(row.operands):.3f}"[1:] in told
-    assert "picked" in told and "baseline (default)" in told
+    drawn = texts(waterfall(view, row, 60))
+    assert "×.70" in drawn and "#1 .500 ×.30" in drawn and "12 d ×.758" in drawn
+    assert f"{recompute(row.operands):.3f}"[1:] in drawn
+    assert "picked" in drawn and "baseline (default)" in drawn
 
 
 def test_waterfall_of_a_dropped_row_says_why() -> None:
     view = world.view()
     assert view.trace is not None
-    told = texts(waterfall(view, view.trace.dropped[-1], 60))
-    assert "not returned: min" in told and told.count("short by") == 1 and "out   " not in told
+    drawn = texts(waterfall(view, view.trace.dropped[-1], 60))
+    assert "not returned: min" in drawn and drawn.count("short by") == 1 and "out   " not in drawn
 
 
 def test_waterfall_keeps_the_order_of_the_lists_and_names_the_neighbour() -> None:
     view = world.view()
     assert view.trace is not None
-    told = [waterfall(view, row, 60) for row in view.trace.returned]
-    for lines in told:
+    drawn = [waterfall(view, row, 60) for row in view.trace.returned]
+    for lines in drawn:
         labels = [line[0].text.strip() for line in lines if line]
         assert labels.index("vec") < labels.index("bm25")
-    assert "ahead of #2 by " in texts(told[0]) and "behind #1 by " in texts(told[1])
+    assert "ahead of #2 by " in texts(drawn[0]) and "behind #1 by " in texts(drawn[1])
 
 
 def test_waterfall_of_rrf_shows_the_formula_and_no_cut() -> None:
     view = world.view(Knobs().set({"fusion": "rrf"}), Knobs())
     assert view.trace is not None
-    told = texts(waterfall(view, view.trace.rows[0], 60))
-    assert "1/(60+1)" in told and "does not apply" in told
+    drawn = texts(waterfall(view, view.trace.rows[0], 60))
+    assert "1/(60+1)" in drawn and "does not apply" in drawn
 
 
 # -- funnel, strip, empty states --------------------------------------------------------------------------
 
 
 def test_funnel_counts_each_stage() -> None:
-    told = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 120))
+    drawn = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 120))
     assert (
-        "vec 3 + bm25 2 → fused 3 → decay" in told
-        and "min .30: 2 (−1)" in told
-        and "baseline default" in told
+        "vec 3 + bm25 2 → fused 3 → decay" in drawn
+        and "min .30: 2 (−1)" in drawn
+        and "baseline default" in drawn
     )
 
 
@@ -209,7 +209,7 @@ FRESH = Freshness("fresh", 1, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("activity", "told"),
+    ("activity", "expected"),
     [
         (Activity(), "Opening the index"),
         (Activity(phase="syncing"), "Reading the notes"),
@@ -222,9 +222,9 @@ FRESH = Freshness("fresh", 1, 1.0)
         (Activity(phase="failed"), "cannot be searched"),
     ],
 )
-def test_landing_always_says_something(activity: Activity, told: str) -> None:
+def test_landing_always_says_something(activity: Activity, expected: str) -> None:
     empty = state.View(Knobs(), Knobs())
-    assert told in texts(funnel.landing(empty, activity, None))
+    assert expected in texts(funnel.landing(empty, activity, None))
 
 
 # -- preview ----------------------------------------------------------------------------------------------
@@ -322,8 +322,8 @@ def test_every_knob_has_a_hint() -> None:
 def test_degraded_service_is_said() -> None:
     note = Note("stale", "Two notes changed since the last sync.", "warning")
     view = world.view(notes=(note, Note("x", "BM25 only.", "info")))
-    told = texts(status.soundness(view, Activity(phase="ready"), 100))
-    assert "! Two notes changed" in told and "i BM25 only." in told
+    drawn = texts(status.soundness(view, Activity(phase="ready"), 100))
+    assert "! Two notes changed" in drawn and "i BM25 only." in drawn
 
 
 def test_a_fallback_is_said() -> None:
@@ -331,8 +331,8 @@ def test_a_fallback_is_said() -> None:
 
     made = replace(world.pool(), fallback=Fallback("openai", "401"))
     view = state.answered(state.asked(state.View(Knobs(), Knobs()), "router vlan"), made)
-    told = texts(status.soundness(view, Activity(), 100))
-    assert "Fallback: BM25 only for openai" in told and "401" in told
+    drawn = texts(status.soundness(view, Activity(), 100))
+    assert "Fallback: BM25 only for openai" in drawn and "401" in drawn
 
 
 def test_status_gives_way_to_what_was_just_said() -> None:

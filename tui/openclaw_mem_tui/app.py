@@ -1,4 +1,4 @@
-"""The application: themes, screens, palette; ``run`` is what the command line calls."""
+"""The application: themes, screens, palette."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.screen import Screen
 
-from openclaw_mem_themes import DEFAULT, ThemeError
+from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
 from openclaw_mem_tui.bindings import NOT_IN_PALETTE, offered
 from openclaw_mem_tui.features import SCREENS
-from openclaw_mem_tui.features.search.lessons import DemoGuide
+from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
-from openclaw_mem_tui.themes import chosen_theme, mixed_variables, our_themes
+from openclaw_mem_tui.themes import mixed_variables, textual_theme
 from openclaw_mem_tui.widgets.dialogs import Palette
 
 
 class Workbench(App[int]):
-    """Terminal workbench of openclaw-mem."""
+    """Terminal workbench of openclaw-mem; ``run`` blocks until the user quits, and returns the exit code."""
 
     TITLE = "openclaw-mem"
     CSS_PATH = ["base.tcss", *(f"features/{entry.name}/styles.tcss" for entry in SCREENS)]  # noqa: RUF012
@@ -36,27 +36,30 @@ class Workbench(App[int]):
         self,
         memory_factory: Factory,
         *,
-        demo: DemoGuide | None = None,
+        demo: Guide | None = None,
         initial_query: str = "",
         theme: str | None = None,
         theme_folder: Path | None = None,
         faults: frozenset[str] = NO_FAULTS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Arguments as for ``run``; ``clock`` gives epoch seconds."""
+        """``memory_factory`` is called in a worker thread after the first frame, with the faults that the
+        memory is to simulate; an ``OpenClawMemError`` that it raises is shown on the screen. ``faults`` are
+        simulated from the start. ``theme`` is a name or a path to a TOML file; ``theme_folder`` holds the
+        user's own themes. ``clock`` gives epoch seconds."""
         super().__init__()
         self.service = Service(memory_factory, clock)
         self.search = SearchPresenter(self.service, demo, faults)
         self.search_screen = SearchScreen(self.search, initial_query)
         self.theme_trouble = ""
-        for own in our_themes():
-            self.register_theme(own)
+        for built_in in BUILT_IN:
+            self.register_theme(textual_theme(load_theme(built_in)))
         self._choose_theme(theme or os.environ.get("TEXTUAL_THEME") or DEFAULT, theme_folder)
 
     def _choose_theme(self, name: str, folder: Path | None) -> None:
         if name not in self.available_themes or (folder and (folder / f"{name}.toml").is_file()):
             try:
-                chosen = chosen_theme(name, folder)
+                chosen = textual_theme(load_theme(name, folder))
             except ThemeError as error:
                 self.theme_trouble, name = str(error), DEFAULT
             else:
@@ -114,29 +117,3 @@ class Workbench(App[int]):
     def action_command_palette(self) -> None:
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
-
-
-def run(
-    memory_factory: Factory,
-    *,
-    demo: DemoGuide | None = None,
-    initial_query: str = "",
-    theme: str | None = None,
-    theme_folder: Path | None = None,
-    faults: frozenset[str] = NO_FAULTS,
-) -> int:
-    """Open the workbench until the user quits; returns the exit code. Blocks.
-
-    ``memory_factory`` is called in a worker thread after the first frame, with the faults that the memory is
-    to simulate; an ``OpenClawMemError`` that it raises is shown on the screen. ``faults`` are simulated from
-    the start. ``theme`` is a name or a path to a TOML file; ``theme_folder`` holds the user's own themes.
-    """
-    app = Workbench(
-        memory_factory,
-        demo=demo,
-        initial_query=initial_query,
-        theme=theme,
-        theme_folder=theme_folder,
-        faults=faults,
-    )
-    return app.run() or 0

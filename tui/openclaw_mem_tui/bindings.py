@@ -1,4 +1,4 @@
-"""Every action, declared once: bindings, footer, help, palette and key table come from here."""
+"""Every action, declared once: bindings, footer, help, palette and the key table of README come from here."""
 
 from __future__ import annotations
 
@@ -32,9 +32,23 @@ class Action(NamedTuple):
         """The Textual action that a key or a click runs."""
         if self.group == "Screens":
             return f"app.show('{self.id.removeprefix('show_')}')"
-        return self.id if self.where == "knobs" else f"screen.{self.id}"
+        return self.id if self.where == "knobs" else f"screen.{_SHARED.get(self.id, self.id)}"
 
 
+#: Actions that several screens share, or that differ by an argument; every key has an id of its own, by which
+#: users rebind it.
+_SHARED = {
+    **dict.fromkeys(("pane_down", "detail_down", "text_down"), "scroll_pane(3)"),
+    **dict.fromkeys(("pane_up", "detail_up", "text_up"), "scroll_pane(-3)"),
+    "verify": "sync_index(True)",
+    "examine_deep": "examine(True)",
+    "next_of_index": "next_list(1)",
+    "previous_of_index": "next_list(-1)",
+    "leave_chunks": "leave",
+}
+_MUCH = "a large step (H and L too)"
+_NEXT_LESSON = "next lesson of the demo"
+_EDIT_CHUNK = "open the file in your editor, at the chunk"
 _TOGGLE = "simulate a fault, or stop; then compare with the baseline"
 _NEXT_LIST = "from the chain to the faults and back"
 _REBUILD = "build a new index, after showing what that takes"
@@ -72,28 +86,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("knobs", "p", "p", "open or close the knob panel", "Knobs", footer="knobs", rank=2),
     Action("less", "left,h", "← →", "a small step", "Knobs", "knobs", footer="step", rank=1),
     Action("more", "right,l", "", "a small step up", "Knobs", "knobs"),
-    Action(
-        "much_less",
-        "shift+left,H",
-        "shift ← →",
-        "a large step (H and L too)",
-        "Knobs",
-        "knobs",
-        footer="large",
-        rank=2,
-    ),
+    Action("much_less", "shift+left,H", "shift ← →", _MUCH, "Knobs", "knobs", "large", 2),
     Action("much_more", "shift+right,L", "", "a large step up", "Knobs", "knobs"),
-    Action(
-        "reset_knob",
-        "u,backspace",
-        "u",
-        "the selected knob as configured",
-        "Knobs",
-        "knobs",
-        footer="reset",
-        rank=3,
-    ),
-    Action("reset_all", "U", "U", "all knobs as configured", "Knobs", footer="", rank=0),
+    Action("reset_knob", "u,backspace", "u", "the selected knob as configured", "Knobs", "knobs", "reset", 3),
+    Action("reset_all", "U", "U", "all knobs as configured", "Knobs"),
     Action("toggle_fault", "space", "space", _TOGGLE, "Providers", "providers", "fault", 1),
     Action("clear_faults", "u", "u", "stop all simulated faults", "Providers", "providers", "clear", 4),
     Action("compare", "enter", "enter", "the last query in the lab", "Providers", "providers", "compare", 3),
@@ -119,33 +115,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("leave_index", "escape", "esc", "stop what runs, else back to the search lab", "Index", "index"),
     Action("text_down", "J", "J", "scroll the text down", "Chunks", "chunks", "scroll", 1),
     Action("text_up", "K", "K", "scroll the text up", "Chunks", "chunks"),
-    Action(
-        "edit_chunk", "e", "e", "open the file in your editor, at the chunk", "Chunks", "chunks", "edit", 2
-    ),
+    Action("edit_chunk", "e", "e", _EDIT_CHUNK, "Chunks", "chunks", "edit", 2),
     Action("leave_chunks", "escape,enter", "esc", "back to the index", "Chunks", "chunks", "back", 3),
     *(
-        Action(
-            f"show_{entry.name}",
-            entry.key,
-            entry.key,
-            entry.help,
-            "Screens",
-            "everywhere",
-            entry.footer,
-            entry.rank,
-        )
-        for entry in SCREENS
+        Action(f"show_{name}", key, key, help, "Screens", "everywhere", footer, rank)
+        for name, key, _, help, footer, rank in SCREENS
     ),
     Action("guide", "g", "g", "the lessons of the demo", "More", footer="lessons", rank=5),
-    Action(
-        "next_lesson",
-        "right_square_bracket",
-        "]",
-        "next lesson of the demo",
-        "More",
-        footer="next lesson",
-        rank=6,
-    ),
+    Action("next_lesson", "right_square_bracket", "]", _NEXT_LESSON, "More", footer="next lesson", rank=6),
     Action("previous_lesson", "left_square_bracket", "[", "previous lesson of the demo", "More"),
     Action("export", "x", "x", "export JSON, Markdown, SVG, configuration", "More", footer="export", rank=11),
     Action("sync", "r", "r", "sync the index, or try to open it again", "More"),
@@ -156,8 +133,8 @@ ACTIONS: tuple[Action, ...] = (
 
 #: Actions that the palette does not offer: they are there under another name, or only move within a screen.
 NOT_IN_PALETTE = frozenset(
-    {"palette", "cancel", "leave", "next_list", "pane_down", "pane_up", "next_of_index", "previous_of_index"}
-    | {"detail_down", "detail_up", "leave_index", "text_down", "text_up", "leave_chunks"}
+    {"palette", "cancel", "leave", "leave_index", "next_list"}
+    | (_SHARED.keys() - {"verify", "examine_deep"})
     | {action.id for action in ACTIONS if action.group == "Hits" and not action.rank}
 )
 
@@ -196,16 +173,3 @@ def bindings(where: str) -> list[Binding]:
         )
         for action in reversed(offered(where))
     ]
-
-
-def keys_markdown() -> str:
-    """The key table of README, generated: one section a group."""
-    parts = []
-    for group in GROUPS:
-        rows = [f"| {_code(a.shown)} | {a.help} |" for a in ACTIONS if a.group == group and a.shown]
-        parts.append("\n".join((f"**{group}**", "", "| Key | Does |", "|---|---|", *rows)))
-    return "\n\n".join(parts) + "\n"
-
-
-def _code(shown: str) -> str:
-    return " ".join(f"`{key}`" for key in shown.split())

@@ -28,10 +28,8 @@ def editor_command(configured: str | None, environ: Mapping[str, str], path: str
     ``configured`` comes first, then ``$VISUAL``, ``$EDITOR``, and ``vi``. Raises ValueError for a setting
     with unbalanced quotes.
     """
-    text = configured or environ.get("VISUAL") or environ.get("EDITOR") or "vi"
-    command = shlex.split(text)
-    if not command:
-        command = ["vi"]
+    text = configured or environ.get("VISUAL") or environ.get("EDITOR") or ""
+    command = shlex.split(text) or ["vi"]
     name = PurePath(command[0]).name.removesuffix(".exe")
     if name in _PLUS_LINE:
         return [*command, f"+{line}", path]

@@ -29,7 +29,7 @@ _CLOSE_TIMEOUT = 2.0
 class Unexpected(OpenClawMemError):
     """An exception that the engine does not declare: a defect, named with its type."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__(f"Unexpected {type(error).__name__}: {error}. This is a defect of openclaw-mem.")
 
 
@@ -37,7 +37,7 @@ async def call(executor: Executor, work: Callable[[], T]) -> T:
     """Run in a thread; an exception that is no OpenClawMemError is raised as ``Unexpected``."""
     try:
         return await asyncio.get_running_loop().run_in_executor(executor, work)
-    except (asyncio.CancelledError, OpenClawMemError):
+    except OpenClawMemError:
         raise
     except Exception as error:
         raise Unexpected(error) from error
@@ -51,10 +51,8 @@ def call_detached(work: Callable[[], T], name: str) -> asyncio.Future[T]:
     def run() -> None:
         try:
             done.set_result(work())
-        except OpenClawMemError as error:
-            done.set_exception(error)
-        except Exception as error:  # noqa: BLE001 - a defect, reported as one
-            done.set_exception(Unexpected(error))
+        except Exception as error:  # noqa: BLE001 - raised where the result is awaited
+            done.set_exception(error if isinstance(error, OpenClawMemError) else Unexpected(error))
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return asyncio.wrap_future(done)

@@ -3,41 +3,27 @@ own."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import ClassVar, Protocol
+from collections.abc import Awaitable, Callable, Iterable
+from typing import ClassVar
 
 from textual import on
-from textual.content import Content
+from textual.app import ComposeResult
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.worker import Worker, WorkerState
 
 from openclaw_mem_tui.bindings import ACTIONS, elsewhere
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
+from openclaw_mem_tui.memory_thread import Unexpected
 from openclaw_mem_tui.render import status
-from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import HelpScreen, Reading
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane
 
 
-class Lab(Protocol):
-    """What a subscreen asks of the search lab below it."""
-
-    def resync(self, job: Job) -> None:
-        """Sync, then answer the last query again."""
-
-    def switch_faults(self, faults: frozenset[str]) -> None:
-        """Simulate these faults, and answer the last query again."""
-
-
-def title_of(text: str) -> str:
-    """A text that is not ours for the frame of a widget, where Textual reads markup."""
-    return Content(text).markup
-
-
 class WorkbenchScreen(Screen[None]):
-    """A subclass sets the class variables and its bindings, and composes a ``Banner``, a ``#top`` and a
-    ``#keys``. ``draw`` is called when the state of the search or the size of the screen changed."""
+    """A subclass sets the class variables and its bindings, and overrides ``body``, ``draw_body`` and
+    ``read_again``. ``draw`` is called when the state of the search or the size of the screen changed."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-short"), (30, "-tall")]  # noqa: RUF012
@@ -53,6 +39,17 @@ class WorkbenchScreen(Screen[None]):
     def __init__(self, search: SearchPresenter) -> None:
         super().__init__()
         self.search = search
+        self._read_for: object = None
+
+    def compose(self) -> ComposeResult:
+        yield Banner()
+        yield Pane(id="top")
+        yield from self.body()
+        yield KeyBar(id="keys")
+
+    def body(self) -> Iterable[Widget]:
+        """What is between the top and the keys."""
+        return ()
 
     def add_actions(self, *groups: object) -> None:
         """The ``action_*`` methods of these objects become actions of this screen: Textual looks them up by
@@ -71,7 +68,21 @@ class WorkbenchScreen(Screen[None]):
     def search_changed(self) -> None:
         """The state of the search or its activity has changed."""
         if self.is_mounted and self.is_current:
+            self.read_again()
             self.draw()
+
+    def read_again(self) -> None:
+        """Begin to read what is drawn, where the search has changed that."""
+
+    def read_for(self, now: object, work: Callable[[], Awaitable[object]]) -> None:
+        """Run ``work`` when ``now`` is another than last time, or the screen is shown again."""
+        if now != self._read_for:
+            self._read_for = now
+            self.run_in(work, "read")
+
+    def on_screen_resume(self) -> None:
+        self._read_for = None
+        self.search_changed()
 
     def on_resize(self) -> None:
         # The breakpoint's classes come with the new layout.
@@ -80,16 +91,21 @@ class WorkbenchScreen(Screen[None]):
     # -- drawing ------------------------------------------------------------------------------------------
 
     def draw(self) -> None:
-        """Draw everything anew: here the banner, the top and the keys."""
+        """Draw everything anew."""
+        if not self.is_mounted:
+            return
         header, (short, long) = self.search.sync.header, self.TITLES
         self.query_one(Banner).show(self.search.view.shown_faults)
         self.query_one("#top", Pane).show(
             lambda cells: [status.top(header, cells, long if cells >= 100 else short)]
         )
         self.draw_keys()
+        self.draw_body()
+
+    def draw_body(self) -> None:
+        """Draw what is between the top and the keys."""
 
     def draw_keys(self) -> None:
-        """The keys at the bottom."""
         self.query_one("#keys", KeyBar).show(self.key_place(), self.idle_keys() | {self.OPENED_BY})
 
     def key_place(self) -> str:
@@ -118,8 +134,7 @@ class WorkbenchScreen(Screen[None]):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         error = event.worker.error
         if event.state is WorkerState.ERROR and error is not None:
-            text = f"Unexpected {type(error).__name__}: {error}. This is a defect of openclaw-mem."
-            self.search.trouble(text)
+            self.search.trouble(str(Unexpected(error)))
 
     # -- actions ------------------------------------------------------------------------------------------
 
@@ -131,11 +146,22 @@ class WorkbenchScreen(Screen[None]):
         self.app.action_command_palette()
 
     def action_help(self) -> None:
-        about = f"{self.HELP or ''} {getattr(self.focused, 'HELP', None) or ''}".strip()
+        of_focused = getattr(self.focused, "about", "") or getattr(self.focused, "HELP", "")
+        about = f"{self.HELP or ''} {of_focused or ''}".strip()
         idle = {action.id for action in ACTIONS if not self.check_action(action.id, ())}
-        self.app.push_screen(
-            HelpScreen(about, self.reading(), elsewhere(self.WHERE) | idle | {self.OPENED_BY})
-        )
+        hidden = elsewhere(self.WHERE) | idle | {self.OPENED_BY}
+        self.app.push_screen(HelpScreen(about, self.reading(), hidden))
+
+    @property
+    def lower_pane(self) -> Pane:
+        """What J and K scroll."""
+        return self.query_one(".pane", Pane)
+
+    def action_scroll_pane(self, lines: int) -> None:
+        self.lower_pane.scroll_relative(y=lines, animate=False)
+
+    def action_leave(self) -> None:
+        self.app.pop_screen()
 
     def action_quit(self) -> None:
         self.app.exit(0)

@@ -83,9 +83,8 @@ class Service:
             probe.cancel()
         async with self._switching:
             faulted, self._faulted = self._faulted, None
-        await self._following.close()
-        await self._syncs.close()
-        await self._examinations.close()
+        for calls in (self._following, self._syncs, self._examinations):
+            await calls.close()
         if faulted is not None:
             await faulted.close()
         await self._healthy.close()

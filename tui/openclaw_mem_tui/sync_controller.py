@@ -40,12 +40,8 @@ class Job:
         """One job that does what both ask for."""
         if other is None:
             return self
-        force, verify, tails = (
-            other.force or self.force,
-            other.verify or self.verify,
-            other.tails or self.tails,
-        )
-        return Job(self.hint, force, verify, tails)
+        force, verify = self.force or other.force, self.verify or other.verify
+        return Job(self.hint, force, verify, self.tails or other.tails)
 
 
 class SyncController(Presenter[Activity]):
@@ -110,14 +106,11 @@ class SyncController(Presenter[Activity]):
             self._again = job.joined(self._again)
             return
         self._idle.clear()
-        outcome, before, following = "", self.state.said, job
+        outcome, before, self._again = "", self.state.said, job
         try:
-            while True:
-                self._again = None
+            while self._again is not None:
+                following, self._again = self._again, None
                 outcome = await self._sync_once(following) or outcome
-                if self._again is None:
-                    break
-                following = self._again
         finally:
             self._idle.set()
             self.update(phase="ready", label="", left=None)
@@ -229,15 +222,10 @@ def _names(paths: frozenset[str], workspace: Path) -> str:
 def _outcome(report: SyncReport) -> str:
     """What a sync did, as a sentence; empty when it did nothing."""
     changed, gone, left_out = report.changed, report.gone, report.left_out
-    match len(changed), len(gone), len(left_out):
-        case 0, 0, 0:
-            return ""
-        case 1, 0, 0:
-            return f"{changed[0]} modified"
-        case 0, 1, 0:
-            return f"{gone[0]} deleted"
-        case 0, 0, 1:
-            return f"excluded: {left_out[0].path}, {left_out[0].reason}"
+    each = [f"{path} modified" for path in changed] + [f"{path} deleted" for path in gone]
+    each += [f"excluded: {skipped.path}, {skipped.reason}" for skipped in left_out]
+    if len(each) < 2:
+        return "".join(each)
     parts = (
         fmt.count(len(changed), "file") + " modified" if changed else "",
         f"{len(gone)} deleted" if gone else "",

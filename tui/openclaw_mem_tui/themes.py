@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
-from openclaw_mem_themes import BUILT_IN, ThemeFile, load_theme
+from openclaw_mem_themes import ThemeFile
 
 
 def textual_theme(file: ThemeFile) -> Theme:
@@ -26,13 +24,15 @@ def textual_theme(file: ThemeFile) -> Theme:
 _SHARED = {"block-cursor-text-style": "bold", "footer-key-foreground": "$accent"}
 
 
-def our_themes() -> list[Theme]:
-    return [textual_theme(load_theme(name)) for name in BUILT_IN]
-
-
-def chosen_theme(name_or_path: str, folder: Path | None) -> Theme:
-    """The user's theme. Raises ThemeError."""
-    return textual_theme(load_theme(name_or_path, folder))
+#: Of the text colour in the mixture.
+_SHARES = {"quiet": 0.72, "faint": 0.55, "frame": 0.22, "cursor": 0.12, "total": 0.85}
+_OF_A_PALETTE = {
+    "quiet": "ansi_default",
+    "faint": "ansi_bright_black",
+    "frame": "ansi_bright_black",
+    "cursor": "ansi_black",
+    "total": "ansi_default",
+}
 
 
 def mixed_variables(variables: dict[str, str]) -> dict[str, str]:
@@ -43,18 +43,6 @@ def mixed_variables(variables: dict[str, str]) -> dict[str, str]:
         ground = Color.parse(variables["background"])
         if text.ansi is not None or ground.ansi is not None:
             raise ColorParseError("a palette colour has no mixture")
-        return {
-            "quiet": ground.blend(text, 0.72).hex6,
-            "faint": ground.blend(text, 0.55).hex6,
-            "frame": ground.blend(text, 0.22).hex6,
-            "cursor": ground.blend(text, 0.12).hex6,
-            "total": ground.blend(text, 0.85).hex6,
-        }
+        return {name: ground.blend(text, share).hex6 for name, share in _SHARES.items()}
     except ColorParseError:
-        return {
-            "quiet": "ansi_default",
-            "faint": "ansi_bright_black",
-            "frame": "ansi_bright_black",
-            "cursor": "ansi_black",
-            "total": "ansi_default",
-        }
+        return _OF_A_PALETTE

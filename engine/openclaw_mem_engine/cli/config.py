@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import settings_of
-from openclaw_mem_engine.cli.terminal import Style, aligned, out, print_json, say, setting_text
+from openclaw_mem_engine.cli.terminal import aligned, dim, say, setting_text, show, table
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.config.show import Row
     from openclaw_mem_engine.ranking.knobs import KnobValue
 
@@ -23,33 +23,32 @@ def run(arguments: Namespace) -> int:
 
     settings = settings_of(arguments)
     knobs = configured_knobs(settings).to_dict()
-    if arguments.json:
-        found = to_dict(settings)
-        for name, value in knobs.items():
-            found["settings"][f"query.{name}"] |= {"value": value, "allowed": _allowed(name)}
-        print_json(found)
-        return 0
+    data = to_dict(settings)
+    for name, value in knobs.items():
+        data["settings"][f"query.{name}"] |= {"value": value, "allowed": _allowed(name)}
     rows = [_with_knob(row, knobs) for row in describe(settings)]
-    style = Style.of(sys.stdout)
-    table = [("setting", "value", "from", "allowed")]
-    table += [(row.key, visible(row.value_text), visible(row.origin.where), row.allowed) for row in rows]
-    head, *lines = aligned(table)
-    out(style.strong(head))
+    show(data, _lines(settings, rows), as_json=arguments.json)
+    if not arguments.json:
+        for note in settings.warnings:
+            say(note.text)
+    return 0
+
+
+def _lines(settings: Settings, rows: Sequence[Row]) -> Iterator[str]:
+    cells = [(row.key, visible(row.value_text), visible(row.origin.where), row.allowed) for row in rows]
+    head, *lines = table([("setting", "value", "from", "allowed"), *cells])
+    yield head
     for row, line in zip(rows, lines, strict=True):
-        out(style.dim(line) if row.origin.kind == "default" else line)
+        yield dim(line) if row.origin.kind == "default" else line
     facts = settings.openclaw
-    out("")
-    for line in aligned(
+    yield ""
+    yield from aligned(
         [
             ("index", visible(str(settings.index_path))),
             ("OpenClaw's file", visible(str(facts.config_file or "none found"))),
             ("OpenClaw's agents", ", ".join(facts.agents) or "none configured"),
         ]
-    ):
-        out(line)
-    for note in settings.warnings:
-        say(note.text)
-    return 0
+    )
 
 
 def _with_knob(row: Row, knobs: Mapping[str, KnobValue]) -> Row:

@@ -12,17 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.cli.faults import banner, faults_of, in_order
-from openclaw_mem_engine.cli.opening import open_memory
-from openclaw_mem_engine.cli.search import bring_up_to_date, show
+from openclaw_mem_engine.cli.opening import faults_of, open_memory
+from openclaw_mem_engine.cli.search import bring_up_to_date, show_answer
 from openclaw_mem_engine.cli.terminal import (
-    Style,
+    indented,
     is_terminal,
+    marked,
     one_line,
     out,
     out_bytes,
     print_json,
     stoppable,
+    strong,
     width,
 )
 from openclaw_mem_engine.cli.text_format import fallback_words
@@ -107,10 +108,12 @@ def demo_settings(workspace: Path, data_dir: Path) -> Settings:
 def _run_lessons(
     settings: Settings, lessons: Sequence[SuggestedQuery], arguments: Namespace, faults: frozenset[str]
 ) -> int:
-    style = Style.of(sys.stdout)
+    from openclaw_mem_engine.providers.faults import FAULTS
+
+    names = [name for name in FAULTS if name in faults]
     if not arguments.json:
-        for line in banner(faults):
-            out(style.mark(line))
+        for name in names:
+            out(marked(f"FAULT ON PURPOSE  {name}: {FAULTS[name]}"))
     # What goes wrong is shown on a good index: everything is in it before anything fails.
     with open_memory(settings) as healthy, stoppable() as token:
         bring_up_to_date(healthy, token)
@@ -119,24 +122,20 @@ def _run_lessons(
         if arguments.query is not None:
             answer = memory.search(arguments.query, cancel=token)
             if arguments.json:
-                print_json(answer.to_dict(explain=True) | ({"faults": in_order(faults)} if faults else {}))
+                print_json(answer.to_dict(explain=True) | ({"faults": names} if names else {}))
             else:
-                show(answer, "table", explain=True)
+                show_answer(answer, "table", explain=True)
             return 0
-        printed = []
-        for number, lesson in enumerate(lessons, 1):
-            runs = _both_runs(memory, lesson, token)
-            if arguments.json:
-                printed.append(_lesson_dict(lesson, runs))
-                continue
+        taught = ((lesson, _both_runs(memory, lesson, token)) for lesson in lessons)
+        if arguments.json:
+            found = [_lesson_dict(lesson, runs) for lesson, runs in taught]
+            print_json({"workspace": str(settings.workspace), "faults": names, "lessons": found})
+            return 0
+        for number, (lesson, runs) in enumerate(taught, 1):
             for line in _lesson_lines(f"{number} of {len(lessons)}", lesson, runs):
                 out(line)
-        if arguments.json:
-            workspace = str(settings.workspace)
-            print_json({"workspace": workspace, "faults": in_order(faults), "lessons": printed})
-        else:
-            out(f"The workspace of these lessons: {settings.workspace}")
-            out("On a terminal, `openclaw-mem demo` opens it in the workbench.")
+    out(f"The workspace of these lessons: {settings.workspace}")
+    out("On a terminal, `openclaw-mem demo` opens it in the workbench.")
     return 0
 
 
@@ -155,36 +154,29 @@ def _lesson_lines(number: str, lesson: SuggestedQuery, runs: Sequence[_Run]) -> 
 
     from openclaw_mem_engine.cli.tables import hit_lines, stage_lines
 
-    style, columns = Style.of(sys.stdout), width()
-    yield style.strong(f"Lesson {number}: {lesson.title}")
+    columns = width()
+    yield strong(f"Lesson {number}: {lesson.title}")
     yield f"query: {lesson.query}"
     yield from wrap(lesson.lesson, min(columns, 100))
-    yield from _trouble(runs[0][1], style)
+    yield from _trouble(runs[0][1])
     for settings, answer in runs:
         yield ""
-        yield style.mark(f"--set {' --set '.join(settings)}")
-        yield from (f"  {line}" for line in stage_lines(answer, style))
-        yield from (f"  {line}" for line in hit_lines(answer, style, columns - 2, _TOP_HITS))
+        yield marked(f"--set {' --set '.join(settings)}")
+        yield from indented(stage_lines(answer))
+        yield from indented(hit_lines(answer, columns - 2, _TOP_HITS))
     yield ""
     yield ""
 
 
-def _trouble(answer: Answer, style: Style) -> Iterator[str]:
+def _trouble(answer: Answer) -> Iterator[str]:
     """What a fault has done to an answer, and which fallback answered."""
     if answer.pool.fallback is not None:
-        words = fallback_words(answer.pool.fallback, answer.pool.now)
-        yield style.mark(f"fallback: {words}")
+        yield marked(f"fallback: {fallback_words(answer.pool.fallback, answer.pool.now)}")
     for note in answer.trace.notes:
         if note.level == "warning" and note.code != "fault":
-            yield style.mark(f"{note.level}: {one_line(note.text)}")
+            yield marked(f"{note.level}: {one_line(note.text)}")
 
 
 def _lesson_dict(lesson: SuggestedQuery, runs: Sequence[_Run]) -> dict[str, Any]:
-    return {
-        "query": lesson.query,
-        "title": lesson.title,
-        "lesson": lesson.lesson,
-        "runs": [
-            {"settings": list(settings), "answer": answer.to_dict(explain=True)} for settings, answer in runs
-        ],
-    }
+    found = [{"settings": list(names), "answer": answer.to_dict(explain=True)} for names, answer in runs]
+    return {"query": lesson.query, "title": lesson.title, "lesson": lesson.lesson, "runs": found}

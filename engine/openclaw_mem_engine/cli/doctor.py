@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from argparse import Namespace
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.api import Cancelled, IndexUnavailable, UsageError
 from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.opening import open_memory, settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine
-from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, print_json, stoppable
+from openclaw_mem_engine.cli.terminal import (
+    aligned,
+    dim,
+    indented,
+    marked,
+    one_line,
+    show,
+    stoppable,
+    strong,
+    table,
+)
 from openclaw_mem_engine.cli.text_format import byte_size, count, moment
+from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
 from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from openclaw_mem_engine.api import CacheSize, DoctorReport, Finding, Settings
+    from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.stores.base import CacheSize
+    from openclaw_mem_engine.stores.findings import DoctorReport
     from openclaw_mem_engine.sync.events import Journal
 
 
@@ -28,13 +39,10 @@ def run(arguments: Namespace) -> int:
     settings = settings_of(arguments)
     from openclaw_mem_engine.sync.events import Journal
 
-    with closing(Journal.of(settings)) as journal:
+    with closing(Journal(settings)) as journal:
         report, done = _examined(settings, journal, deep=arguments.deep, fix=arguments.fix)
-    if arguments.json:
-        print_json({"indexPath": str(settings.index_path)} | report.to_dict() | {"fixed": done})
-    else:
-        for line in report_lines(report, done, Style.of(sys.stdout)):
-            out(line)
+    data = {"indexPath": str(settings.index_path)} | report.to_dict() | {"fixed": done}
+    show(data, _report_lines(report, done), as_json=arguments.json)
     return IndexUnavailable.exit_code if report.errors else 0
 
 
@@ -72,38 +80,30 @@ def _examined(
         lineup.close()
 
 
-def report_lines(report: DoctorReport, done: Sequence[str], style: Style) -> list[str]:
-    """Checks, findings with evidence and repair, and their number, for people."""
-    rows = [
-        ("ok" if check.ok else "see below", one_line(check.name), one_line(check.detail))
-        for check in report.checks
-    ]
-    lines = [style.strong("checks"), *(f"  {line}" for line in aligned(rows))]
+def _report_lines(report: DoctorReport, done: Sequence[str]) -> Iterator[str]:
+    """Checks, findings with evidence and repair, and their number."""
+    yield strong("checks")
+    yield from indented(
+        aligned(
+            [("ok" if c.ok else "see below", one_line(c.name), one_line(c.detail)) for c in report.checks]
+        )
+    )
     if done:
-        lines += ["", style.strong("repaired"), *(f"  {one_line(text)}" for text in done)]
+        yield from ("", strong("repaired"), *indented(map(one_line, done)))
     if report.findings:
-        lines += ["", style.strong("findings")]
-        for finding in report.findings:
-            lines += _finding(finding, style)
-    return [*lines, "", _sum(report)]
-
-
-def _finding(finding: Finding, style: Style) -> list[str]:
-    lines = [f"  {style.mark(finding.severity)} {finding.code}: {one_line(finding.text)}"]
-    lines += [f"      {style.dim(one_line(item))}" for item in finding.evidence]
-    if finding.repair:
-        lines.append(f"      repair: {one_line(finding.repair)}")
-    return lines
-
-
-def _sum(report: DoctorReport) -> str:
-    nouns = {"error": "error", "warning": "warning", "info": "notice"}
+        yield from ("", strong("findings"))
+    for finding in report.findings:
+        yield f"  {marked(finding.severity)} {finding.code}: {one_line(finding.text)}"
+        yield from (f"      {dim(one_line(item))}" for item in finding.evidence)
+        if finding.repair:
+            yield f"      repair: {one_line(finding.repair)}"
     severities: list[str] = [finding.severity for finding in report.findings]
+    nouns = {"error": "error", "warning": "warning", "info": "notice"}
     counts = [count(severities.count(severity), noun) for severity, noun in nouns.items()]
-    text = f"{', '.join(counts)} from {count(len(report.checks), 'check')}."
+    total = f"{', '.join(counts)} from {count(len(report.checks), 'check')}."
     if report.fixable:
-        text += f" `openclaw-mem doctor --fix` repairs {len(report.fixable):,} of them."
-    return text
+        total += f" `openclaw-mem doctor --fix` repairs {len(report.fixable):,} of them."
+    yield from ("", total)
 
 
 def run_cache(arguments: Namespace) -> int:
@@ -123,49 +123,41 @@ def run_cache(arguments: Namespace) -> int:
             sizes = memory.cache_sizes()
     entries, live = sum(size.entries for size in sizes), sum(size.live for size in sizes)
     spared = max(0, entries - most)
-    if arguments.json:
-        figures = {"max": most, "removed": removed, "spared": spared, "entries": entries, "live": live}
-        data = {"indexPath": str(settings.index_path), "exists": exists}
-        print_json(data | (figures if prune else _cache_dict(sizes, kept)))
-    elif not exists:
-        out(
-            f"There is no index yet ({one_line(str(settings.index_path))}), so there is no cache: "
-            "`openclaw-mem index` makes both."
-        )
-    elif prune:
-        out(
+    data: dict[str, Any] = {"indexPath": str(settings.index_path), "exists": exists}
+    if prune:
+        data |= {"max": most, "removed": removed, "spared": spared, "entries": entries, "live": live}
+        lines = [
             f"{count(removed, 'embedding')} forgotten; {entries:,} stay, {live:,} of them needed by passages."
-        )
+        ]
         if spared:
-            out(f"That is {spared:,} more than {most:,}: what a passage needs is spared.")
+            lines.append(f"That is {spared:,} more than {most:,}: what a passage needs is spared.")
     else:
-        for line in cache_lines(sizes, kept, Style.of(sys.stdout), time.time()):
-            out(line)
+        data |= {"entries": entries, "live": live, "bytes": sum(size.bytes for size in sizes)}
+        data |= {"maxEntries": kept, "spaces": [_cache_dict(size) for size in sizes]}
+        lines = _cache_lines(sizes, kept)
+    if not exists:
+        path = one_line(str(settings.index_path))
+        lines = [f"There is no index yet ({path}), so there is no cache: `openclaw-mem index` makes both."]
+    show(data, lines, as_json=arguments.json)
     return 0
 
 
-def _cache_dict(sizes: Sequence[CacheSize], kept: int) -> dict[str, Any]:
-    rows = [size._asdict() for size in sizes]
-    spaces = [(row.pop("space"), row) for row in rows]
-    return {
-        "entries": sum(size.entries for size in sizes),
-        "live": sum(size.live for size in sizes),
-        "bytes": sum(size.bytes for size in sizes),
-        "maxEntries": kept,
-        "spaces": [{"provider": space.provider, "model": space.model} | row for space, row in spaces],
-    }
+def _cache_dict(size: CacheSize) -> dict[str, Any]:
+    row = size._asdict()
+    space = row.pop("space")
+    return {"provider": space.provider, "model": space.model} | row
 
 
-def cache_lines(sizes: Sequence[CacheSize], kept: int, style: Style, now: float) -> list[str]:
-    """The cache space by space, for people; a sync keeps ``kept`` embeddings; ``now`` is epoch seconds."""
+def _cache_lines(sizes: Sequence[CacheSize], kept: int) -> list[str]:
+    """The cache space by space; a sync keeps ``kept`` embeddings."""
+    now = time.time()
     if not sizes:
         return ["The cache holds no embeddings yet: `openclaw-mem index` fills it."]
     rows = [("embeddings of", "entries", "needed", "size", "oldest", "newest")]
     for size in sizes:
         counts = (f"{size.entries:,}", f"{size.live:,}", byte_size(size.bytes))
         rows.append((one_line(size.space.label), *counts, moment(size.oldest, now), moment(size.newest, now)))
-    head, *lines = aligned(rows)
     entries = count(sum(size.entries for size in sizes), "embedding")
     total = f"{entries}, {byte_size(sum(size.bytes for size in sizes))}"
     rule = f"an index run keeps at most {kept:,}, and always those that passages need."
-    return [style.strong(head), *lines, f"{total}; {rule}"]
+    return [*table(rows), f"{total}; {rule}"]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import looking, open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.planning import announce, plan_lines
-from openclaw_mem_engine.cli.progress import ProgressLine, duration
-from openclaw_mem_engine.cli.terminal import Style, one_line, out, print_json, say, stoppable
-from openclaw_mem_engine.cli.text_format import count, left_out_words
+from openclaw_mem_engine.cli.progress import ProgressLine
+from openclaw_mem_engine.cli.terminal import one_line, say, show, stoppable
+from openclaw_mem_engine.cli.text_format import count, duration, left_out_words
 from openclaw_mem_engine.errors import IndexDamaged, ProviderError, UsageError
 from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
 from openclaw_mem_engine.sync.events import Journal
@@ -42,11 +41,7 @@ def run(arguments: Namespace) -> int:
         say(f"{error} It is now {damaged.name}; a new index is built.")
         say(f"{count(saved, 'embedding was', 'embeddings were')} saved from the damaged index.")
         report = _sync(settings, SyncRequest(tails=True))
-    if arguments.json:
-        print_json(report.to_dict())
-    else:
-        for line in report_lines(report):
-            out(line)
+    show(report.to_dict(), report_lines(report), as_json=arguments.json)
     # Keywords find the new text already, but what was asked for is not done.
     for note in report.incomplete:
         say(note.text)
@@ -56,7 +51,7 @@ def run(arguments: Namespace) -> int:
 def _set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
     """Set the damaged index aside, and replace it by one that holds the embeddings which can still be read;
     how many. The log says why all of it is rebuilt."""
-    with closing(Journal.of(settings)) as journal:
+    with closing(Journal(settings)) as journal:
         lock = SyncLock(settings.index_path, "setting a damaged index aside", killed=journal.killed)
         with lock.holding():
             damaged, saved = replace_damaged(settings.index_path)
@@ -68,11 +63,7 @@ def _dry_run(settings: Settings, arguments: Namespace) -> int:
     """Print what the command would do. Sends nothing, and leaves nothing behind."""
     with looking(settings) as memory, stoppable() as token:
         plan = memory.plan(SyncRequest(force=arguments.force, tails=True), token)
-    if arguments.json:
-        print_json(plan.to_dict())
-        return 0
-    for line in plan_lines(plan, Style.of(sys.stdout)):
-        out(line)
+    show(plan.to_dict(), plan_lines(plan), as_json=arguments.json)
     return 0
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from argparse import Namespace
 from datetime import datetime
@@ -12,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.opening import settings_of
-from openclaw_mem_engine.cli.progress import duration
-from openclaw_mem_engine.cli.terminal import Style, flush_out, one_line, out, pad, print_json, speaks_utf8
+from openclaw_mem_engine.cli.terminal import dim, flush_out, json_text, one_line, out, pad, show, strong
+from openclaw_mem_engine.cli.text_format import clock_text, duration
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.state.events import EVENTS_FILE, KEEP_EVENTS, KINDS, EventLog
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from openclaw_mem_engine.config.settings import Settings
@@ -32,7 +30,7 @@ _POLL_S = 0.3
 
 def run(arguments: Namespace) -> int:
     """Print what is in the log, oldest first; with ``--follow`` also what comes. Makes no log."""
-    kinds = kinds_of(arguments.kind)
+    kinds = _kinds_of(arguments.kind)
     limit = whole_number(arguments.limit, "--limit", 1) or _LIMIT
     since = moment_of(arguments.since, time.time()) if arguments.since is not None else None
     settings = settings_of(arguments)
@@ -43,16 +41,13 @@ def run(arguments: Namespace) -> int:
             return _follow(reader, events, as_json=arguments.json, everyone=arguments.all)
     finally:
         reader.log.close()
-    if arguments.json:
-        print_json({"path": str(reader.path), "events": [event.to_dict() for event in events]})
-    elif events:
-        _show(events, everyone=arguments.all)
-    else:
-        out("Nothing is in the log.")
+    data = {"path": str(reader.path), "events": [event.to_dict() for event in events]}
+    lines = _lines(events, everyone=arguments.all) if events else ["Nothing is in the log."]
+    show(data, lines, as_json=arguments.json)
     return 0
 
 
-def kinds_of(named: Sequence[str]) -> tuple[EventKind, ...]:
+def _kinds_of(named: Sequence[str]) -> tuple[EventKind, ...]:
     """The kinds that are asked for; none for all. Raises UsageError."""
     wanted = {name.strip() for part in named for name in part.split(",")}
     unknown = sorted(wanted - set(KINDS))
@@ -108,11 +103,9 @@ def _follow(reader: _Reader, events: Sequence[Event], *, as_json: bool, everyone
     """Print events as they come, JSON as one object a line, until Ctrl-C."""
     try:
         while True:
-            if as_json:
-                for event in events:
-                    out(json.dumps(event.to_dict(), ensure_ascii=not speaks_utf8(sys.stdout)))
-            else:
-                _show(events, everyone=everyone)
+            texts = (json_text(event.to_dict()) for event in events)
+            for line in texts if as_json else _lines(events, everyone=everyone):
+                out(line)
             flush_out()
             time.sleep(_POLL_S)
             events = reader.new()
@@ -120,25 +113,14 @@ def _follow(reader: _Reader, events: Sequence[Event], *, as_json: bool, everyone
         return Cancelled.exit_code
 
 
-def _show(events: Sequence[Event], *, everyone: bool) -> None:
-    style = Style.of(sys.stdout)
+def _lines(events: Sequence[Event], *, everyone: bool) -> Iterator[str]:
+    """Events for people; ``everyone``: with whose memory it happened to."""
     for event in events:
-        for line in event_lines(event, style, everyone=everyone):
-            out(line)
-
-
-def event_lines(event: Event, style: Style, *, everyone: bool = False) -> list[str]:
-    """An event for people; ``everyone``: with whose memory it happened to."""
-    try:
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
-    except (OverflowError, OSError, ValueError):  # beyond what the system's calendar knows
-        when = "an unknown time"
-    # All texts were made printable when they were written; a file can be written to by others.
-    took = "" if event.seconds is None else f" ({duration(event.seconds)})"
-    kind = pad(event.kind, max(map(len, KINDS)))
-    lines = [f"{when}  {style.strong(kind)}  {one_line(event.text)}{took}"]
-    if event.reason:
-        lines.append(f"    {style.dim(one_line(event.reason))}")
-    if everyone:
-        lines.append(f"    {style.dim(one_line(f'agent {event.agent}, {event.workspace}'))}")
-    return lines
+        # All texts were made printable when they were written; a file can be written to by others.
+        took = "" if event.seconds is None else f" ({duration(event.seconds)})"
+        kind = strong(pad(event.kind, max(map(len, KINDS))))
+        yield f"{clock_text(event.at, '%Y-%m-%d %H:%M:%S')}  {kind}  {one_line(event.text)}{took}"
+        if event.reason:
+            yield f"    {dim(one_line(event.reason))}"
+        if everyone:
+            yield f"    {dim(one_line(f'agent {event.agent}, {event.workspace}'))}"

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ByteProgress
-from openclaw_mem_engine.cli.terminal import aligned, is_terminal, one_line, out, print_json, say, stoppable
+from openclaw_mem_engine.cli.terminal import aligned, is_terminal, one_line, say, show, stoppable
 from openclaw_mem_engine.cli.text_format import byte_size
 from openclaw_mem_engine.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
 
-#: Licences of models that we propose ourselves.
-_LICENCES = {"hf:ggml-org/embeddinggemma": "Gemma terms of use, https://ai.google.dev/gemma/terms"}
+#: The licence of the models that we propose ourselves.
+_PROPOSED, _LICENCE = "hf:ggml-org/embeddinggemma", "Gemma terms of use, https://ai.google.dev/gemma/terms"
 
 
 class ModelFile(NamedTuple):
@@ -91,10 +91,6 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def _licence(model: str) -> str:
-    return next((text for start, text in _LICENCES.items() if model.startswith(start)), "")
-
-
 def _status(settings: Settings, file: ModelFile, *, as_json: bool) -> int:
     from importlib.util import find_spec
 
@@ -102,44 +98,37 @@ def _status(settings: Settings, file: ModelFile, *, as_json: bool) -> int:
 
     installed = find_spec("llama_cpp") is not None
     used = settings.provider.chosen == "local"
-    if as_json:
-        facts: dict[str, Any] = {
-            "model": file.model,
-            "path": str(file.path),
-            "present": file.size is not None,
-            "size": file.size,
-            "partial": file.partial,
-            "folder": str(file.folder),
-            "url": file.url or None,
-            "installed": installed,
-            "install": INSTALL,
-            "provider": settings.provider.chosen,
-        }
-        print_json(facts)
-        return 0
+    partial = f"; {byte_size(file.partial)} of a stopped download are" if file.partial else ""
+    presence = f"not there yet{partial}" if file.size is None else byte_size(file.size)
+    facts: dict[str, Any] = {
+        "model": file.model,
+        "path": str(file.path),
+        "present": file.size is not None,
+        "size": file.size,
+        "partial": file.partial,
+        "folder": str(file.folder),
+        "url": file.url or None,
+        "installed": installed,
+        "install": INSTALL,
+        "provider": settings.provider.chosen,
+    }
     rows = [
         ("model", one_line(file.model)),
-        ("file", f"{one_line(str(file.path))} ({_presence(file)})"),
+        ("file", f"{one_line(str(file.path))} ({presence})"),
         *([("download from", one_line(file.url))] if file.url else []),
-        *([("licence", licence)] if (licence := _licence(file.model)) else []),
+        *([("licence", _LICENCE)] if file.model.startswith(_PROPOSED) else []),
         ("llama.cpp", "installed" if installed else f"not installed; run: {INSTALL} (takes minutes)"),
         ("provider", "local, so this model is used" if used else f"{settings.provider.chosen}, not local"),
     ]
-    for line in aligned(rows):
-        out(line)
+    lines = aligned(rows)
     if file.size is None and file.url:
-        out("`openclaw-mem model download` fetches it; it asks first.")
+        lines.append("`openclaw-mem model download` fetches it; it asks first.")
     elif file.size is None:
-        out("There is no such file: correct provider.local_model_path, or name a model to download (hf:…).")
+        lines.append(
+            "There is no such file: correct provider.local_model_path, or name a model to download (hf:…)."
+        )
+    show(facts, lines, as_json=as_json)
     return 0
-
-
-def _presence(file: ModelFile) -> str:
-    if file.size is not None:
-        return byte_size(file.size)
-    if file.partial:
-        return f"not there yet; {byte_size(file.partial)} of a stopped download are"
-    return "not there yet"
 
 
 def _download(file: ModelFile, base_url: str, *, yes: bool, as_json: bool) -> int:
@@ -155,8 +144,8 @@ def _download(file: ModelFile, base_url: str, *, yes: bool, as_json: bool) -> in
     from openclaw_mem_engine.providers.local.download import download
 
     say(f"{file.url} → {file.path}")
-    if licence := _licence(file.model):
-        say(f"licence: {licence}")
+    if file.model.startswith(_PROPOSED):
+        say(f"licence: {_LICENCE}")
     with stoppable() as token, ByteProgress() as progress:
 
         def confirm(size: int) -> bool:
@@ -170,14 +159,16 @@ def _download(file: ModelFile, base_url: str, *, yes: bool, as_json: bool) -> in
         path = download(
             file.model, file.folder, progress=progress, cancel=token, base_url=base_url, confirm=confirm
         )
-        digest = _sha256(path)
+        with path.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
     size = path.stat().st_size
-    if as_json:
-        print_json({"model": file.model, "path": str(path), "size": size, "sha256": digest, "url": file.url})
-    else:
-        out(f"{one_line(str(path))}: {byte_size(size)} ({size:,} bytes)")
-        out(f"sha256 {digest}")
-        out('It is used with provider "local" (`--provider local`, or provider.name in the settings).')
+    data = {"model": file.model, "path": str(path), "size": size, "sha256": digest, "url": file.url}
+    lines = [
+        f"{one_line(str(path))}: {byte_size(size)} ({size:,} bytes)",
+        f"sha256 {digest}",
+        'It is used with provider "local" (`--provider local`, or provider.name in the settings).',
+    ]
+    show(data, lines, as_json=as_json)
     return 0
 
 
@@ -185,8 +176,3 @@ def _agreed(question: str) -> bool:
     sys.stderr.write(one_line(question) + " ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

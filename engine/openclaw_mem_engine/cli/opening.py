@@ -9,17 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import ConfigError, UsageError
 from openclaw_mem_engine.cli.terminal import say
+from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Memory, Settings
+    from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.memory import Memory
 
 
 def settings_of(arguments: Namespace) -> Settings:
     """The settings in effect for these options and this process. Raises ConfigError, UsageError."""
-    from openclaw_mem_engine.api import load_settings
+    from openclaw_mem_engine.config.load import load_settings
 
     for option in ("workspace", "config"):
         # An unset variable in a script (`--workspace "$NOTES"`) must not mean the current folder.
@@ -56,9 +57,21 @@ def open_memory(settings: Settings, faults: frozenset[str] = frozenset()) -> Mem
 
         open_workspace(settings.workspace)
 
-    from openclaw_mem_engine.api import Memory
+    from openclaw_mem_engine.memory import Memory
 
     return Memory.open(settings, faults=faults)
+
+
+def faults_of(arguments: Namespace) -> frozenset[str]:
+    """The faults that ``--fault`` asks for, one an option or several with commas. Raises UsageError."""
+    if not arguments.fault:
+        return frozenset()
+    from openclaw_mem_engine.providers.faults import FAULTS, check_faults
+
+    names = [name.strip() for item in arguments.fault for name in item.split(",") if name.strip()]
+    if not names:
+        raise UsageError(f"--fault is empty: name one of {', '.join(FAULTS)}.")
+    return check_faults(names)
 
 
 @contextmanager
@@ -75,7 +88,7 @@ def looking(settings: Settings, *, needs_workspace: bool = True) -> Iterator[Mem
     import tempfile
     from dataclasses import replace
 
-    from openclaw_mem_engine.api import Memory
+    from openclaw_mem_engine.memory import Memory
 
     if needs_workspace:
         from openclaw_mem_engine.workspace.rules import open_workspace

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, say
-from openclaw_mem_engine.cli.text_format import count, destination, dollars
+from openclaw_mem_engine.cli.terminal import indented, marked, one_line, say, strong, table
+from openclaw_mem_engine.cli.text_format import count, destination, dollars, left_out_words
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncRequest
 
 if TYPE_CHECKING:
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sync.plan import Plan, PlannedSpace
 
 
-def plan_lines(plan: Plan, style: Style) -> list[str]:
+def plan_lines(plan: Plan) -> list[str]:
     """A plan for people."""
-    lines = [style.strong("Dry run: nothing is sent, nothing is written.")]
+    lines = [strong("Dry run: nothing is sent, nothing is written.")]
     if plan.rebuild:
         lines.append(f"The whole index would be built anew: {one_line(plan.rebuild)}.")
     gone = f"; {plan.removed:,} gone" if plan.removed else ""
@@ -29,16 +29,15 @@ def plan_lines(plan: Plan, style: Style) -> list[str]:
             host = destination(space.space.provider, space.place)
             price = dollars(space.usd), host, one_line(space.price)
             rows.append((label, texts, f"{space.cached:,}", tokens, *price))
-        head, *table = aligned(rows)
-        lines += [style.strong(head), *table]
+        lines += table(rows)
         for space in plan.spaces:
             if space.why_not:
-                lines.append(f"{style.mark('not now')}: {one_line(f'{space.space.label}: {space.why_not}')}")
+                lines.append(f"{marked('not now')}: {one_line(f'{space.space.label}: {space.why_not}')}")
     else:
         lines.append("No vectors: keywords alone, by choice (provider none).")
     if plan.skipped:
         lines.append(f"{count(len(plan.skipped), 'file or folder', 'files or folders')} left out:")
-        lines += [f"  {one_line(skipped.path)}: {one_line(skipped.reason)}" for skipped in plan.skipped]
+        lines += indented(map(left_out_words, plan.skipped))
     return lines
 
 

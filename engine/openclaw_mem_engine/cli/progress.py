@@ -1,7 +1,6 @@
-"""A progress line on stderr: bar, count, rate, time left. Nothing at all when stderr is not a terminal.
-
-Progress counts files, texts (an embedder's label holds count, rate and cost) or bytes. The line is drawn by
-rich, which is imported when there is something to draw; TERM=dumb, which cannot erase a line, shows nothing.
+"""A progress line on stderr: bar, count, rate, time left. Nothing when stderr is no terminal or cannot erase
+a line (TERM=dumb). It counts files, texts (an embedder's label holds count, rate and cost) or bytes. Rich,
+which draws it, is imported when there is something to draw.
 """
 
 from __future__ import annotations
@@ -9,10 +8,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 from openclaw_mem_engine.cli.terminal import is_terminal, one_line
+from openclaw_mem_engine.cli.text_format import duration
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -40,9 +39,7 @@ class ProgressLine:
     def __enter__(self) -> ProgressLine:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._live is not None:
             self._live.stop()
 
@@ -125,13 +122,3 @@ def _joined(parts: list[str], remaining: int, rate: float, label: str) -> str:
 def _bar(done: int, total: int) -> str:
     filled = min(_BAR, _BAR * done // total) if total > 0 else 0
     return f"[{'#' * filled}{'-' * (_BAR - filled)}]"
-
-
-def duration(seconds: float) -> str:
-    """``0.4 s``, ``12 s``, ``3 min``, ``5 h``, ``12 days``"""
-    if seconds < 10:
-        return f"{max(0.0, seconds):.1f} s"
-    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (36 * 3600, 3600, "h")):
-        if seconds < limit:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds / 86400:.0f} days"

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.cli.opening import looking, say_warnings, settings_of
-from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, print_json, say
+from openclaw_mem_engine.cli.terminal import (
+    aligned,
+    dim,
+    indented,
+    marked,
+    one_line,
+    say,
+    show,
+    strong,
+    table,
+)
 from openclaw_mem_engine.cli.text_format import destination, dollars, failing, token_count
 from openclaw_mem_engine.errors import ProviderError, UsageError
 from openclaw_mem_engine.providers.prices import Spent, summed
@@ -24,17 +32,13 @@ if TYPE_CHECKING:
 USAGE_DAYS = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(NamedTuple):
     """How a provider answered just now: ``ms`` milliseconds, or ``error``."""
 
     name: str
     role: str
     ms: float | None
     error: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "role": self.role, "ms": self.ms, "error": self.error or None}
 
 
 def run(arguments: Namespace) -> int:
@@ -49,20 +53,15 @@ def run(arguments: Namespace) -> int:
             if note.code == "provider-records" and note.level == "warning":
                 say(note.text)
         spent = summed(memory.usage(USAGE_DAYS), [link for link in chain if link.in_use])
-    if arguments.json:
-        print_json(
-            {
-                "requestedProvider": settings.provider.provider,
-                "chain": [link.to_dict() for link in chain],
-                "fallback": fallback.to_dict() if fallback else None,
-                "usageDays": USAGE_DAYS,
-                "usage": [item.to_dict() for item in spent],
-                "probes": [probe.to_dict() for probe in probes],
-            }
-        )
-    else:
-        for line in _lines(settings, chain, spent, probes, time.time()):
-            out(line)
+    data = {
+        "requestedProvider": settings.provider.provider,
+        "chain": [link.to_dict() for link in chain],
+        "fallback": fallback.to_dict() if fallback else None,
+        "usageDays": USAGE_DAYS,
+        "usage": [item.to_dict() for item in spent],
+        "probes": [probe._asdict() | {"error": probe.error or None} for probe in probes],
+    }
+    show(data, _lines(settings, chain, spent, probes), as_json=arguments.json)
     # A fallback that fails when all were asked changes no answer.
     failed = any(probe.error and (arguments.probe or probe.role == "primary") for probe in probes)
     return ProviderError.exit_code if failed else 0
@@ -88,13 +87,9 @@ def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
 
 
 def _address(link: ProviderState, links: Sequence[ProviderState]) -> str:
-    """The name of a provider for ``Memory.probe``, which takes the first one in use with a role or a name."""
-    roles = ("primary", "fallback", "also")
-    asked = sorted(links, key=lambda other: roles.index(other.role) if other.role in roles else 0)
-    for name in (link.role, link.name):
-        if next(other for other in asked if name in (other.role, other.name)) is link:
-            return name
-    return f"{link.name}:{link.model}"
+    """The name of a provider for ``Memory.probe``, which takes the first one in use with a role."""
+    first = next(other for other in links if other.role == link.role)
+    return link.role if first is link else f"{link.name}:{link.model}"
 
 
 def _lines(
@@ -102,42 +97,34 @@ def _lines(
     chain: Sequence[ProviderState],
     spent: Sequence[Spent],
     probes: Sequence[Probe],
-    now: float,
 ) -> Iterator[str]:
-    style = Style.of(sys.stdout)
-    yield from _table(chain, probes, style)
+    yield from _table(chain, probes)
     for link in chain:
         if link.state == "failed":
             yield ""
-            yield f"{style.mark(f'{link.name} ({link.role}) fails')}: {one_line(link.why)}"
-            if when := failing(link.since, link.next_retry, now):
+            yield f"{marked(f'{link.name} ({link.role}) fails')}: {one_line(link.why)}"
+            if when := failing(link.since, link.next_retry, time.time()):
                 yield f"  {when}"
     if probes:
         yield ""
-        yield style.strong("asked just now")
+        yield strong("asked just now")
         asked = [(p.name, p.role, one_line(p.error) or _milliseconds(p.ms)) for p in probes]
-        yield from (f"  {line}" for line in aligned(asked))
+        yield from indented(aligned(asked))
     used = [link for link in chain if link.in_use]
     if used:
         yield ""
-        yield style.strong("where text goes")
-        rows = [
-            (
-                link.name,
-                one_line(link.model),
-                destination(link.name, link.host),
-                _key(link),
-                one_line(link.price),
-            )
-            for link in used
-        ]
-        yield from (f"  {line}" for line in aligned(rows))
-    yield from _sent_by_auto(settings, chain, style)
+        yield strong("where text goes")
+        rows = []
+        for link in used:
+            host, price = destination(link.name, link.host), one_line(link.price)
+            rows.append((link.name, one_line(link.model), host, _key(link), price))
+        yield from indented(aligned(rows))
+    yield from _sent_by_auto(settings, chain)
     yield ""
-    yield from _usage(spent, style)
+    yield from _usage(spent)
 
 
-def _table(chain: Sequence[ProviderState], probes: Sequence[Probe], style: Style) -> Iterator[str]:
+def _table(chain: Sequence[ProviderState], probes: Sequence[Probe]) -> Iterator[str]:
     asked = {(probe.name, probe.role): probe.ms for probe in probes if probe.ms is not None}
     rows = [("provider", "role", "state", "vectors", "latency", "why")]
     for link in chain:
@@ -147,10 +134,10 @@ def _table(chain: Sequence[ProviderState], probes: Sequence[Probe], style: Style
         why = "see below" if link.state == "failed" else one_line(link.why)
         role = "–" if link.role == "skipped" else link.role
         rows.append((link.name, role, link.label, vectors, latency, why))
-    head, *lines = aligned(rows)
-    yield style.strong(head)
+    head, *lines = table(rows)
+    yield head
     for link, line in zip(chain, lines, strict=True):
-        yield style.dim(line) if link.state == "skipped" else line
+        yield dim(line) if link.state == "skipped" else line
 
 
 def _milliseconds(ms: float | None) -> str:
@@ -163,7 +150,7 @@ def _key(link: ProviderState) -> str:
     return "no key" if link.host else "needs no key"
 
 
-def _sent_by_auto(settings: Settings, chain: Sequence[ProviderState], style: Style) -> Iterator[str]:
+def _sent_by_auto(settings: Settings, chain: Sequence[ProviderState]) -> Iterator[str]:
     """A clear sentence when ``auto`` has chosen a provider that text is sent to."""
     primary = next((link for link in chain if link.role == "primary"), None)
     if settings.provider.provider != "auto" or primary is None or not primary.host:
@@ -172,20 +159,20 @@ def _sent_by_auto(settings: Settings, chain: Sequence[ProviderState], style: Sty
     because = (
         f", because there is a key for it ({one_line(primary.key_origin)})" if primary.key_origin else ""
     )
-    yield style.mark(f"The provider {primary.name} was chosen by auto{because}.")
+    yield marked(f"The provider {primary.name} was chosen by auto{because}.")
     host = destination(primary.name, primary.host)
     yield f"The text of notes, when they are indexed, and every query go to {host}."
     yield "To keep them here: --provider static, or provider.name in the settings."
 
 
-def _usage(spent: Sequence[Spent], style: Style) -> Iterator[str]:
+def _usage(spent: Sequence[Spent]) -> Iterator[str]:
     if not spent:
         yield f"Nothing was asked of a metered provider in the last {USAGE_DAYS} days."
         return
-    yield style.strong(f"last {USAGE_DAYS} days")
+    yield strong(f"last {USAGE_DAYS} days")
     rows = [("provider", "model", "requests", "texts", "tokens", "cost")]
     for item in spent:
         tokens = token_count(item.tokens, estimated=item.estimated)
         counts = (f"{item.requests:,}", f"{item.texts:,}", tokens)
         rows.append((one_line(item.provider), one_line(item.model), *counts, dollars(item.usd)))
-    yield from (f"  {line}" for line in aligned(rows))
+    yield from indented(aligned(rows))

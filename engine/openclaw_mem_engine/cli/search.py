@@ -7,13 +7,13 @@ import sys
 import threading
 import time
 from argparse import Namespace
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.terminal import (
-    Style,
     is_terminal,
     out,
     out_bytes,
@@ -29,7 +29,7 @@ from openclaw_mem_engine.errors import (
     UsageError,
     WorkspaceError,
 )
-from openclaw_mem_engine.model import Freshness, Note, utf8
+from openclaw_mem_engine.model import Freshness, Note, as_json, utf8
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def run(arguments: Namespace) -> int:
     answer = dataclasses.replace(found, sync_seconds=took)
     if failure is not None:
         answer = outdated(answer, failure)
-    show(answer, kind, explain=arguments.explain)
+    show_answer(answer, kind, explain=arguments.explain)
     return 0
 
 
@@ -114,8 +114,8 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
     """Sync, with a line on stderr about what was done. When that fails and there is an index to answer from,
     the error is printed and returned; otherwise it is raised."""
     from openclaw_mem_engine.cli.planning import announce
-    from openclaw_mem_engine.cli.progress import ProgressLine, duration
-    from openclaw_mem_engine.cli.text_format import count
+    from openclaw_mem_engine.cli.progress import ProgressLine
+    from openclaw_mem_engine.cli.text_format import count, duration
     from openclaw_mem_engine.sync.coordinator import GRACE_S
     from openclaw_mem_engine.sync.lock import SyncBusy
     from openclaw_mem_engine.sync.report import SyncRequest
@@ -132,12 +132,10 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
                 # Nothing to answer from yet: wait for it.
                 report = memory.sync(request, progress, token)
     except (WorkspaceError, IndexUnavailable) as error:
-        if not memory.paths():
-            raise
-        if _matches_disk(memory):
-            return None  # another process writes, but nothing was to be written
-        say(f"{error} The answer comes from the index as it was.")
-        return error
+        with suppress(WorkspaceError):
+            if memory.paths() and memory.freshness().state in ("fresh", "partial"):
+                return None  # another process writes, but nothing was to be written
+        return _answered_as_it_was(memory, error)
     if report.changed or report.refused or report.removed:
         gone = f" and {len(report.gone):,} gone" if report.gone else ""
         left_out = f", {len(report.left_out):,} left out" if report.left_out else ""
@@ -153,18 +151,16 @@ def look_only(memory: Memory) -> OpenClawMemError | None:
     try:
         memory.freshness()
     except WorkspaceError as error:
-        if not memory.paths():
-            raise
-        say(f"{error} The answer comes from the index as it was.")
-        return error
+        return _answered_as_it_was(memory, error)
     return None
 
 
-def _matches_disk(memory: Memory) -> bool:
-    try:
-        return memory.freshness().state in ("fresh", "partial")
-    except WorkspaceError:
-        return False
+def _answered_as_it_was(memory: Memory, error: OpenClawMemError) -> OpenClawMemError:
+    """Print the error when there is an index to answer from, otherwise raise it."""
+    if not memory.paths():
+        raise error
+    say(f"{error} The answer comes from the index as it was.")
+    return error
 
 
 def outdated(answer: Answer, failure: OpenClawMemError) -> Answer:
@@ -181,7 +177,7 @@ def outdated(answer: Answer, failure: OpenClawMemError) -> Answer:
     )
 
 
-def show(answer: Answer, kind: str, *, explain: bool) -> None:
+def show_answer(answer: Answer, kind: str, *, explain: bool) -> None:
     """Print an answer; what a program-friendly format cannot hold goes to stderr."""
     if kind == "json":
         print_json(answer.to_dict(explain=explain))
@@ -190,7 +186,7 @@ def show(answer: Answer, kind: str, *, explain: bool) -> None:
     from openclaw_mem_engine.cli.text_format import fallback_words
 
     if kind == "table":
-        for line in tables.answer_lines(answer, Style.of(sys.stdout), width(), explain=explain):
+        for line in tables.answer_lines(answer, width(), explain=explain):
             out(line)
         return
     if kind == "md":
@@ -224,36 +220,20 @@ def run_get(arguments: Namespace) -> int:
         excerpt = _read(settings, where.path, start, lines)
     except NoteRefused as refusal:
         if refusal.kind in ("not-memory", "not-markdown") and (near := _near(settings, where.path)):
-            say(f"Did you mean {' or '.join(near)}?")
+            say(near)
         raise
     if not excerpt.found:
-        near = _near(settings, where.path)
-        say(f"no such memory file: {where.path}." + (f" Did you mean {' or '.join(near)}?" if near else ""))
+        say(f"no such memory file: {where.path}. {_near(settings, where.path)}".rstrip())
     elif not excerpt.text and start is not None and start > excerpt.total_lines:
         say(f"{excerpt.path} has {excerpt.total_lines} lines.")
     if arguments.json:
-        print_json(
-            {
-                "path": excerpt.path,
-                "text": excerpt.text,
-                "startLine": excerpt.start_line,
-                "endLine": excerpt.end_line,
-                "totalLines": excerpt.total_lines,
-                "found": excerpt.found,
-            }
-        )
-    else:
-        _print_text(excerpt)
-    return 0
-
-
-def _print_text(excerpt: Excerpt) -> None:
-    """Exactly the text for a program; for a person nothing that acts on the terminal."""
-    if is_terminal(sys.stdout):
+        print_json(as_json(excerpt))
+    elif is_terminal(sys.stdout):  # for a person nothing that acts on the terminal
         text = visible(excerpt.text)
-        sys.stdout.write(text if text.endswith("\n") or not text else text + "\n")
-    else:
+        out(text, end="" if text.endswith("\n") or not text else "\n")
+    else:  # exactly the text for a program
         out_bytes(excerpt.text.encode("utf-8", "surrogateescape"))
+    return 0
 
 
 def _read(settings: Settings, path: str, start: int | None, lines: int | None) -> Excerpt:
@@ -272,9 +252,11 @@ def _read(settings: Settings, path: str, start: int | None, lines: int | None) -
     return excerpts[0]
 
 
-def _near(settings: Settings, wrong: str) -> list[str]:
+def _near(settings: Settings, wrong: str) -> str:
+    """A question that names files of similar names; empty when there are none."""
     from openclaw_mem_engine.workspace.listing import list_memory
     from openclaw_mem_engine.workspace.reading import suggest_paths
 
     listing = list_memory(settings.workspace, settings.extra_paths, settings.max_file_bytes)
-    return suggest_paths(wrong, [file.path for file in listing.files], 3)
+    near = suggest_paths(wrong, [file.path for file in listing.files], 3)
+    return f"Did you mean {' or '.join(near)}?" if near else ""

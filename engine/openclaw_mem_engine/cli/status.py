@@ -3,41 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Spent, summed, visible
 from openclaw_mem_engine.cli.opening import looking, settings_of
-from openclaw_mem_engine.cli.progress import duration
-from openclaw_mem_engine.cli.terminal import Style, aligned, one_line, out, print_json
+from openclaw_mem_engine.cli.terminal import aligned, dim, indented, marked, one_line, show, strong
 from openclaw_mem_engine.cli.text_format import (
     byte_size,
+    clock_text,
     count,
     destination,
     dollars,
+    duration,
     failing,
     fallback_words,
+    left_out_words,
     moment,
     token_count,
 )
+from openclaw_mem_engine.providers.prices import Spent, summed
+from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from openclaw_mem_engine.api import (
-        Anatomy,
-        AnatomyState,
-        FileRow,
-        Freshness,
-        Overview,
-        Piece,
-        ProviderState,
-        Settings,
-        Status,
-    )
+    from openclaw_mem_engine.health import Status
+    from openclaw_mem_engine.inspection import FileRow, Overview
+    from openclaw_mem_engine.inspection.file_chunks import Anatomy, AnatomyState, Piece
+    from openclaw_mem_engine.providers.factory import ProviderState
 
 _NAMED = 3
 _STATES: dict[AnatomyState, str] = {
@@ -51,30 +46,21 @@ _STATES: dict[AnatomyState, str] = {
 
 def run(arguments: Namespace) -> int:
     """Print what is configured and what is there. Changes nothing, makes nothing."""
-    status = status_of(settings_of(arguments))
-    if arguments.json:
-        print_json(status.to_dict())
-        return 0
-    style = Style.of(sys.stdout)
-    for line in status_lines(status, style, time.time()):
-        out(line)
-    return 0
-
-
-def status_of(settings: Settings) -> Status:
-    """The state of a memory. One that was never indexed is opened with a temporary index, so that nothing is
-    left behind."""
+    settings = settings_of(arguments)
     exists = index_is_there(settings.index_path)
     with looking(settings) as memory:
         status = memory.status()
-    if exists:
-        return status
-    return dataclasses.replace(status, index_path=str(settings.index_path), index_bytes=0)
+    if not exists:  # the temporary one is of no interest
+        status = dataclasses.replace(status, index_path=str(settings.index_path), index_bytes=0)
+    show(status.to_dict(), _status_lines(status), as_json=arguments.json)
+    return 0
 
 
-def status_lines(status: Status, style: Style, now: float) -> list[str]:
-    """The report for people; ``now`` is epoch seconds."""
+def _status_lines(status: Status) -> list[str]:
+    now = time.time()
     fresh = status.freshness
+    stale_since = fresh.stale_since if fresh.state == "stale" else None
+    since = "" if stale_since is None else f" since {moment(stale_since, now)}"
     synced = "never" if fresh.synced_at is None else f"{duration(now - fresh.synced_at)} ago"
     asked = status.requested_provider
     provider = status.provider if asked == status.provider else f"{status.provider} (configured: {asked})"
@@ -82,11 +68,8 @@ def status_lines(status: Status, style: Style, now: float) -> list[str]:
     rows = [
         ("agent", one_line(status.agent)),
         ("workspace", one_line(status.workspace)),
-        (
-            "index",
-            f"{one_line(status.index_path)} ({size})",
-        ),
-        ("state", f"{_state(fresh, now)}, last brought up to date: {synced}"),
+        ("index", f"{one_line(status.index_path)} ({size})"),
+        ("state", f"{fresh.state}{since}, last brought up to date: {synced}"),
         *([("", _changes(status))] if fresh.changed_count else []),
         ("files", f"{status.files:,}" + (f", {len(fresh.skipped):,} left out" if fresh.skipped else "")),
         ("chunks", f"{status.chunks:,}, {status.vectors:,} with a vector"),
@@ -101,21 +84,17 @@ def status_lines(status: Status, style: Style, now: float) -> list[str]:
     if status.fallback is not None:
         rows.append(("fallback", f"from {status.fallback.origin}: {one_line(status.fallback.reason)}"))
         rows.append(("", fallback_words(status.fallback, now)))
-    rows += _headed("in use", (_link(link, now) for link in [link for link in status.chain if link.in_use]))
-    rows += _headed("used today", (_spent(item) for item in _today(status, now)))
+    used = [link for link in status.chain if link.in_use]
+    today = summed(status.usage, used, since=clock_text(now, "%Y-%m-%d"))
+    for name, texts in (("in use", [_link(link, now) for link in used]), ("used today", map(_spent, today))):
+        rows += [("" if number else name, text) for number, text in enumerate(texts)]
     lines = aligned(rows)
-    lines += [f"{style.mark(note.level)}: {one_line(note.text)}" for note in status.notes]
+    lines += [f"{marked(note.level)}: {one_line(note.text)}" for note in status.notes]
     if fresh.skipped:
-        lines.append("left out:")
-        lines += [f"  {one_line(skipped.path)}: {one_line(skipped.reason)}" for skipped in fresh.skipped]
+        lines += ["left out:", *indented(map(left_out_words, fresh.skipped))]
     if fresh.state in ("empty", "stale"):
-        lines.append(style.dim("`openclaw-mem index` brings it up to date; so does the next search."))
+        lines.append(dim("`openclaw-mem index` brings it up to date; so does the next search."))
     return lines
-
-
-def _headed(name: str, texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Rows below one name."""
-    return [("" if number else name, text) for number, text in enumerate(texts)]
 
 
 def _link(link: ProviderState, now: float) -> str:
@@ -124,13 +103,9 @@ def _link(link: ProviderState, now: float) -> str:
     if link.state == "failed":
         parts[0] = f"{parts[0]} {failing(link.since, link.next_retry, now)}".rstrip()
     parts.append(f"{link.vectors:,} of {count(link.chunks, 'passage')} with its vectors")
-    parts.append(f"text goes to {destination(link.name, link.host)}" if link.host else "")
-    return " · ".join(part for part in parts if part)
-
-
-def _today(status: Status, now: float) -> list[Spent]:
-    day = time.strftime("%Y-%m-%d", time.localtime(now))
-    return summed(status.usage, [link for link in status.chain if link.in_use], since=day)
+    if link.host:
+        parts.append(f"text goes to {destination(link.name, link.host)}")
+    return " · ".join(parts)
 
 
 def _spent(item: Spent) -> str:
@@ -138,13 +113,6 @@ def _spent(item: Spent) -> str:
     counts = f"{count(item.requests, 'request')}, {count(item.texts, 'text')}, {tokens} tokens"
     cost = "" if item.usd is None else f", {dollars(item.usd)}"
     return one_line(f"{item.provider} {item.model}: {counts}{cost}")
-
-
-def _state(fresh: Freshness, now: float) -> str:
-    """``stale since 08:31:05 (2 min ago)``; just the word where nothing tells since when."""
-    if fresh.state != "stale" or fresh.stale_since is None:
-        return fresh.state
-    return f"stale since {moment(fresh.stale_since, now)}"
 
 
 def _changes(status: Status) -> str:
@@ -157,32 +125,20 @@ def _changes(status: Status) -> str:
 def run_files(arguments: Namespace) -> int:
     """Print the state of each file. Changes nothing, makes nothing."""
     with looking(settings_of(arguments)) as memory:
-        overview = memory.health.overview()
+        overview = memory.overview()
     rows = [row for row in overview.files if row.state != "indexed" or not arguments.changed]
-    if arguments.json:
-        print_json(
-            {"state": overview.freshness.state, "files": [row.to_dict() for row in rows]}
-            | {"differences": list(overview.differences)}
-        )
-        return 0
-    for line in file_lines(overview, rows, Style.of(sys.stdout)):
-        out(line)
+    files, differences = [row.to_dict() for row in rows], list(overview.differences)
+    data = {"state": overview.freshness.state, "files": files, "differences": differences}
+    show(data, _file_lines(overview, rows), as_json=arguments.json)
     return 0
 
 
-def file_lines(overview: Overview, rows: Sequence[FileRow], style: Style) -> list[str]:
-    """A table for people, and totals."""
-    table = [
-        (
-            row.state,
-            one_line(row.path),
-            count(row.chunks, "chunk") if row.chunks else "–",
-            _file_size(row),
-            one_line(row.why),
-        )
-        for row in rows
-    ]
-    lines = [line.rstrip() for line in aligned(table)]
+def _file_lines(overview: Overview, rows: Sequence[FileRow]) -> list[str]:
+    """A table, and totals."""
+    cells = []
+    for row in rows:
+        chunks = count(row.chunks, "chunk") if row.chunks else "–"
+        cells.append((row.state, one_line(row.path), chunks, _file_size(row), one_line(row.why)))
     counts = overview.counts
     text = f"{count(counts.files, 'file')} with {count(counts.chunks, 'chunk')} in the index"
     waiting = overview.number("changed", "new", "gone")
@@ -190,7 +146,7 @@ def file_lines(overview: Overview, rows: Sequence[FileRow], style: Style) -> lis
         text += f", {count(waiting, 'file')} to sync: `openclaw-mem index`"
     elif overview.differences:
         text += ", built with other settings: `openclaw-mem index` builds it anew"
-    return [*lines, style.dim(f"{text}.")]
+    return [*aligned(cells), dim(f"{text}.")]
 
 
 def _file_size(row: FileRow) -> str:
@@ -207,17 +163,13 @@ def run_chunks(arguments: Namespace) -> int:
 
     path = parse_location(arguments.path).path  # a line is as good as its file
     with looking(settings_of(arguments)) as memory:
-        anatomy = memory.health.anatomy(path)
-    if arguments.json:
-        print_json(anatomy.to_dict())
-        return 0
-    style = Style.of(sys.stdout)
-    for line in [*summary_lines(anatomy, style), *(text_lines(anatomy, style) if arguments.text else [])]:
-        out(line)
+        anatomy = memory.anatomy(path)
+    lines = [*_summary_lines(anatomy), *(_text_lines(anatomy) if arguments.text else [])]
+    show(anatomy.to_dict(), lines, as_json=arguments.json)
     return 0
 
 
-def summary_lines(anatomy: Anatomy, style: Style) -> list[str]:
+def _summary_lines(anatomy: Anatomy) -> list[str]:
     """One line a chunk."""
     rows = [
         (
@@ -235,10 +187,10 @@ def summary_lines(anatomy: Anatomy, style: Style) -> list[str]:
     if anatomy.state == "refused" and not anatomy.stored:
         state = "left out; nothing of it is in the index"
     title = f"{one_line(anatomy.path)}: {state}"
-    lines = [style.strong(title), *([one_line(anatomy.why)] if anatomy.why else [])]
-    lines += [f"  {line.rstrip()}" for line in aligned(rows)]
+    lines = [strong(title), *([one_line(anatomy.why)] if anatomy.why else [])]
+    lines += indented(aligned(rows))
     cut = f"{count(len(rows), 'chunk')} of {anatomy.chunk_tokens} tokens, {anatomy.chunk_overlap} overlap."
-    return [*lines, style.dim(cut)]
+    return [*lines, dim(cut)]
 
 
 def _lines(piece: Piece) -> str:
@@ -246,7 +198,7 @@ def _lines(piece: Piece) -> str:
     return f"{first}-{last}" if last > first else str(first)
 
 
-def text_lines(anatomy: Anatomy, style: Style) -> list[str]:
+def _text_lines(anatomy: Anatomy) -> list[str]:
     """The text with the numbers of the chunks that hold each line; lines of two chunks are shared."""
     holders: list[list[int]] = [[] for _ in anatomy.lines]
     for number, piece in enumerate(anatomy.pieces, 1):
@@ -257,7 +209,7 @@ def text_lines(anatomy: Anatomy, style: Style) -> list[str]:
     return [
         "",
         *(
-            f"{style.dim(f'{held:>{wide}} {line.number:>5} ')}{visible(line.text).expandtabs(4).rstrip()}"
+            f"{dim(f'{held:>{wide}} {line.number:>5} ')}{visible(line.text).expandtabs(4).rstrip()}"
             for held, line in zip(numbers, anatomy.lines, strict=True)
         ),
     ]

@@ -9,21 +9,33 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.answer import Matches
-from openclaw_mem_engine.cli.progress import duration
-from openclaw_mem_engine.cli.terminal import Style, aligned, crop, one_line, setting_text
-from openclaw_mem_engine.cli.text_format import fallback_words
+from openclaw_mem_engine.cli.terminal import (
+    aligned,
+    crop,
+    dim,
+    indented,
+    marked,
+    matched,
+    one_line,
+    setting_text,
+    strong,
+    table,
+)
+from openclaw_mem_engine.cli.text_format import duration, fallback_words
 from openclaw_mem_engine.explain import (
+    RESCUED,
     arithmetic,
     digits_of,
     diversity,
     fenced,
+    final_score,
+    hit_marks,
     inline,
     other_vectors,
     plain,
     stage_effect,
     stage_formula,
     trace_markdown,
-    truncated_words,
 )
 from openclaw_mem_engine.sanitize import visible
 
@@ -36,7 +48,6 @@ DROPPED_SHOWN = 8
 _SNIPPET_LINES = 3
 #: A sync before the search that took less is not mentioned, seconds.
 _WAITED_S = 0.05
-_RESCUED = "kept by keyword rescue"
 _INDENT = " " * 11
 #: A spreadsheet takes a cell that begins so for a formula, and runs it.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -44,68 +55,66 @@ _CSV_COLUMNS = ("rank", "score", "path", "start_line", "end_line", "source", "re
 _WORD = re.compile(r"[^\W_]")
 
 
-def answer_lines(answer: Answer, style: Style, columns: int, *, explain: bool = False) -> Iterator[str]:
+def answer_lines(answer: Answer, columns: int, *, explain: bool = False) -> Iterator[str]:
     """The hits, each with the lines that match best, then one line on how they were found; with ``explain``
     also every stage before it, the arithmetic of every hit, and the first of the dropped."""
     matches = Matches.of(answer.pool)
     if explain:
-        yield from stage_lines(answer, style)
+        yield from stage_lines(answer)
         yield ""
     for hit in answer.hits:
-        yield from _hit(hit, answer, matches, style, columns)
+        yield from _hit(hit, answer, matches, columns)
         row = answer.trace.row(hit.chunk_id) if explain else None
         if row is not None:
             yield _INDENT + visible(arithmetic(row, answer.trace.knobs))
-            if row.diversity is not None:
-                yield _INDENT + one_line(diversity(row, answer.trace.knobs))
+            if picked := diversity(row, answer.trace.knobs):
+                yield _INDENT + one_line(picked)
             if beside := other_vectors(row, answer.trace):
-                yield _INDENT + style.dim(one_line(beside))
+                yield _INDENT + dim(one_line(beside))
         yield ""
     if not answer.hits:
         yield nothing_found(answer)
     if explain:
         yield from [] if answer.hits else [""]
-        yield from _dropped_lines(answer, style)
-    yield from closing(answer, style)
+        yield from _dropped_lines(answer)
+    yield from closing(answer)
 
 
-def stage_lines(answer: Answer, style: Style) -> list[str]:
+def stage_lines(answer: Answer) -> list[str]:
     """One line a stage: name, candidates in and out, what it moved, its formula."""
     rows = [("stage", "in", "", "out", "effect", "formula")]
     for stage in answer.trace.stages:
         counts = (f"{stage.entered:>5}", "→", f"{stage.left:<5}")
         rows.append((stage.name, *counts, stage_effect(stage), one_line(stage_formula(stage))))
-    head, *lines = aligned(rows)
-    return [style.strong(head), *lines]
+    return table(rows)
 
 
-def hit_lines(answer: Answer, style: Style, columns: int, limit: int) -> Iterator[str]:
+def hit_lines(answer: Answer, columns: int, limit: int) -> Iterator[str]:
     """One line a hit, for comparing two runs."""
     digits = digits_of(answer.trace.knobs)
     matches = Matches.of(answer.pool)
     for hit in answer.hits[:limit]:
-        head = f"{hit.rank:>3}  {hit.score:.{digits}f}  {_location(hit)}"
-        head += f"  [{_RESCUED}]" if hit.rescued else ""
-        yield head
+        rescued = f"  [{RESCUED}]" if hit.rescued else ""
+        yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {_location(hit)}{rescued}"
         line = (best_lines(matches, hit.snippet, 2) or [""])[-1]
-        yield _INDENT + style.dim(crop(one_line(line), columns - len(_INDENT)))
+        yield _INDENT + dim(crop(one_line(line), columns - len(_INDENT)))
     if not answer.hits:
         yield nothing_found(answer)
 
 
-def _dropped_lines(answer: Answer, style: Style) -> Iterator[str]:
+def _dropped_lines(answer: Answer) -> Iterator[str]:
     """What was nearest to being returned, with stage and reason; the rest as a number."""
-    dropped, digits = answer.trace.dropped, digits_of(answer.trace.knobs)
+    dropped = answer.trace.dropped
     if not dropped:
         return
-    yield style.strong(f"not returned ({len(dropped):,})")
+    yield strong(f"not returned ({len(dropped):,})")
     rows = []
     for row in dropped[:DROPPED_SHOWN]:
-        score = "" if row.final is None else f"{row.final:.{digits}f}"
-        rows.append((score, _location(row), row.outcome.stage or "", one_line(row.outcome.reason or "")))
-    yield from (f"  {line}" for line in aligned(rows))
+        score, reason = final_score(row, answer.trace.knobs), one_line(row.outcome.reason or "")
+        rows.append((score, _location(row), row.outcome.stage or "", reason))
+    yield from indented(aligned(rows))
     if len(dropped) > DROPPED_SHOWN:
-        yield style.dim(f"  {len(dropped) - DROPPED_SHOWN:,} more; --json --explain lists them all")
+        yield dim(f"  {len(dropped) - DROPPED_SHOWN:,} more; --json --explain lists them all")
     yield ""
 
 
@@ -127,7 +136,7 @@ def nothing_found(answer: Answer) -> str:
     return f"Nothing found: {one_line(trace.rows[0].outcome.reason or 'no passage matches')}."
 
 
-def closing(answer: Answer, style: Style) -> Iterator[str]:
+def closing(answer: Answer) -> Iterator[str]:
     """How the answer was made, in one line, then what makes it less than it could be."""
     trace, pool = answer.trace, answer.pool
     spent = sum(pool.timings.values()) + trace.milliseconds
@@ -141,12 +150,12 @@ def closing(answer: Answer, style: Style) -> Iterator[str]:
         f"{spent:.1f} ms",
         f"after {duration(waited)} of bringing the index up to date" if waited >= _WAITED_S else "",
     ]
-    yield style.dim(one_line(" · ".join(part for part in parts if part)))
+    yield dim(one_line(" · ".join(part for part in parts if part)))
     if pool.fallback is not None:
-        yield f"{style.mark('fallback')}: {fallback_words(pool.fallback, pool.now)}"
+        yield f"{marked('fallback')}: {fallback_words(pool.fallback, pool.now)}"
     for note in trace.notes:
         text = one_line(note.text)
-        yield f"{style.mark(note.level)}: {text}" if note.level == "warning" else style.dim(f"note: {text}")
+        yield f"{marked(note.level)}: {text}" if note.level == "warning" else dim(f"note: {text}")
 
 
 def _profile(answer: Answer) -> str:
@@ -159,16 +168,14 @@ def _profile(answer: Answer) -> str:
     return f"{knobs.profile} with {listed}" if listed else knobs.profile
 
 
-def _hit(hit: Hit, answer: Answer, matches: Matches, style: Style, columns: int) -> Iterator[str]:
+def _hit(hit: Hit, answer: Answer, matches: Matches, columns: int) -> Iterator[str]:
     digits = digits_of(answer.trace.knobs)
-    location = style.strong(_location(hit))
-    marks = [_RESCUED] if hit.rescued else []
-    marks += [truncated_words(hit)] if hit.truncated else []
-    mark = "".join(f"  {style.mark(f'[{text}]')}" for text in marks)
+    location = strong(_location(hit))
+    mark = "".join(f"  {marked(f'[{text}]')}" for text in hit_marks(hit))
     yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {location}{mark}"
     room = columns - len(_INDENT)
     for raw in best_lines(matches, hit.snippet, _SNIPPET_LINES):
-        yield _INDENT + emphasised(matches, crop(_around(one_line(raw), matches, room), room), style.match)
+        yield _INDENT + emphasised(matches, crop(_around(one_line(raw), matches, room), room), matched)
 
 
 def _around(line: str, matches: Matches, room: int) -> str:
@@ -210,22 +217,13 @@ def csv_text(answer: Answer) -> str:
     writer = csv.writer(made, lineterminator="\n")
     writer.writerow(_CSV_COLUMNS)
     for hit in answer.hits:
-        writer.writerow(
-            (
-                hit.rank,
-                f"{hit.score:.6f}",
-                guarded(hit.path),
-                hit.start_line,
-                hit.end_line,
-                hit.source,
-                "yes" if hit.rescued else "no",
-                guarded(hit.snippet),
-            )
-        )
+        lines, rescued = (hit.start_line, hit.end_line), "yes" if hit.rescued else "no"
+        start = (hit.rank, f"{hit.score:.6f}", _guarded(hit.path), *lines)
+        writer.writerow((*start, hit.source, rescued, _guarded(hit.snippet)))
     return made.getvalue()
 
 
-def guarded(text: str) -> str:
+def _guarded(text: str) -> str:
     """A text as a cell that no spreadsheet takes for a formula and no terminal for a command."""
     text = visible(text)
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
@@ -233,8 +231,7 @@ def guarded(text: str) -> str:
 
 def files_text(answer: Answer) -> str:
     """Each path once, best first, one on each line: for ``xargs -d '\\n'`` and editors."""
-    paths = dict.fromkeys(hit.path for hit in answer.hits)
-    return "".join(f"{visible(path)}\n" for path in paths)
+    return "".join(f"{visible(path)}\n" for path in dict.fromkeys(hit.path for hit in answer.hits))
 
 
 def markdown_text(answer: Answer) -> str:
@@ -242,9 +239,8 @@ def markdown_text(answer: Answer) -> str:
     digits = digits_of(answer.trace.knobs)
     lines = [f"# {inline(visible(answer.trace.query))}", *_fallback_lines(answer)]
     for hit in answer.hits:
-        where = inline(visible(f"{hit.path}:{hit.start_line}-{hit.end_line}"))
-        rescued = " (kept by keyword rescue)" if hit.rescued else ""
-        lines += ["", f"## {hit.rank}. {where} · {hit.score:.{digits}f}{rescued}", ""]
+        marks = "".join(f" ({mark})" for mark in hit_marks(hit))
+        lines += ["", f"## {hit.rank}. {inline(_location(hit))} · {hit.score:.{digits}f}{marks}", ""]
         lines += fenced(visible(hit.snippet))
     return "\n".join(lines) + "\n"
 
@@ -256,10 +252,7 @@ def explained_markdown(answer: Answer) -> str:
 
 
 def _fallback_lines(answer: Answer) -> list[str]:
-    if answer.pool.fallback is None:
+    if (fallback := answer.pool.fallback) is None:
         return []
-    fallback = answer.pool.fallback
-    return [
-        "",
-        f"> fallback: {plain(visible(f'{fallback_words(fallback, answer.pool.now)}: {fallback.reason}'))}",
-    ]
+    words = f"{fallback_words(fallback, answer.pool.now)}: {fallback.reason}"
+    return ["", f"> fallback: {plain(visible(words))}"]

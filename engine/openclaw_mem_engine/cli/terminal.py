@@ -1,8 +1,5 @@
 """What reaches the terminal: safe text, emphasis where a terminal shows it, streams that cannot fail a
-command, and Ctrl-C.
-
-Emphasis and columns are our own few lines: a search on a terminal prints its answer in 0.15 s, and importing
-rich's console takes 0.06 s of that. The progress line, which appears in longer work only, is drawn by rich.
+command, and Ctrl-C. Emphasis and columns are our own few lines: rich takes too long to import for a search.
 """
 
 from __future__ import annotations
@@ -11,10 +8,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
-from typing import IO, Any, TextIO
+from typing import IO, Any
 
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.sanitize import visible
@@ -45,18 +43,12 @@ def is_terminal(stream: IO[Any] | None) -> bool:
         return False
 
 
-def speaks_utf8(stream: TextIO) -> bool:
-    """Whether the stream's encoding has every character."""
-    return (getattr(stream, "encoding", None) or "").lower().replace("-", "").replace("_", "") == "utf8"
-
-
-def width(stream: TextIO | None = None) -> int:
-    """Columns of the terminal behind a stream (default: stdout), at least 40; PIPE_WIDTH for a pipe."""
-    stream = stream or sys.stdout
-    if not is_terminal(stream):
+def width() -> int:
+    """Columns of the terminal behind stdout, at least 40; PIPE_WIDTH for a pipe."""
+    if not is_terminal(sys.stdout):
         return PIPE_WIDTH
     try:
-        return max(40, os.get_terminal_size(stream.fileno()).columns)
+        return max(40, os.get_terminal_size(sys.stdout.fileno()).columns)
     except (OSError, ValueError):
         return PIPE_WIDTH
 
@@ -67,24 +59,28 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def stoppable() -> Iterator[threading.Event]:
+def stoppable(*, terminated: bool = False) -> Iterator[threading.Event]:
     """A cancel token that the first Ctrl-C sets, for the work to stop at its next safe point; the second one
-    raises KeyboardInterrupt as usual. Outside the main thread, which gets no signals, just a token."""
+    raises KeyboardInterrupt as usual. With ``terminated`` SIGTERM sets it too, and stopping is the usual end,
+    which needs no message. Outside the main thread, which gets no signals, just a token."""
     token = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield token
         return
 
     def interrupted(_number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before[signal.SIGINT])
         token.set()
-        say("Stopping after this step. Press Ctrl-C again to stop at once.")
+        if not terminated:
+            say("Stopping after this step. Press Ctrl-C again to stop at once.")
 
-    before = signal.signal(signal.SIGINT, interrupted)
+    numbers = (signal.SIGINT, signal.SIGTERM) if terminated else (signal.SIGINT,)
+    before = {number: signal.signal(number, interrupted) for number in numbers}
     try:
         yield token
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class OutputFailed(OpenClawMemError):
@@ -111,12 +107,26 @@ def out(text: str, end: str = "\n") -> None:
         print(text, end=end)
 
 
+def show(data: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print an answer: ``data`` as JSON, or ``lines`` for people."""
+    if as_json:
+        print_json(data)
+        return
+    for line in lines:
+        out(line)
+
+
 def print_json(value: Any) -> None:
-    """The value as JSON, indented. Readable characters stay as they are where stdout can hold them; lone
-    surrogates, which UTF-8 cannot hold, become JSON escapes by way of the stream's ``backslashreplace``."""
+    out(json_text(value, indent=2))
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """The value as JSON. Readable characters stay as they are where stdout can hold them; lone surrogates,
+    which UTF-8 cannot hold, become JSON escapes by way of the stream's ``backslashreplace``."""
     import json
 
-    out(json.dumps(value, ensure_ascii=not speaks_utf8(sys.stdout), indent=2))
+    encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "").replace("_", "")
+    return json.dumps(value, ensure_ascii=encoding != "utf8", indent=indent)
 
 
 def flush_out() -> None:
@@ -127,42 +137,22 @@ def flush_out() -> None:
 
 def out_bytes(data: bytes) -> None:
     """Exactly these bytes on stdout."""
-    raw = getattr(sys.stdout, "buffer", None)
-    if raw is None:  # a replacement that takes text only
-        sys.stdout.write(data.decode("utf-8", "replace"))
-        return
     with _writing():
         sys.stdout.flush()
-        raw.write(data)
+        sys.stdout.buffer.write(data)
 
 
-class Style:
-    """Emphasis by escape sequences, or none. To be put on visible text only."""
+def _emphasised(code: str, text: str) -> str:
+    """Visible ``text`` in escape sequences when stdout is a terminal and neither NO_COLOR
+    (https://no-color.org) nor TERM=dumb is set."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not is_terminal(sys.stdout)
+    return text if plain or not text else f"\x1b[{code}m{text}\x1b[0m"
 
-    def __init__(self, enabled: bool) -> None:
-        self.enabled = enabled
 
-    @classmethod
-    def of(cls, stream: TextIO) -> Style:
-        """Emphasis when ``stream`` is a terminal and neither NO_COLOR (https://no-color.org) nor TERM=dumb
-        is set."""
-        allowed = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        return cls(allowed and is_terminal(stream))
-
-    def _put(self, code: str, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self.enabled and text else text
-
-    def strong(self, text: str) -> str:
-        return self._put("1", text)
-
-    def dim(self, text: str) -> str:
-        return self._put("2", text)
-
-    def match(self, text: str) -> str:
-        return self._put("1;36", text)
-
-    def mark(self, text: str) -> str:
-        return self._put("33", text)
+strong = partial(_emphasised, "1")
+dim = partial(_emphasised, "2")
+matched = partial(_emphasised, "1;36")
+marked = partial(_emphasised, "33")
 
 
 def _cells(text: str) -> int:
@@ -189,12 +179,22 @@ def pad(text: str, columns: int) -> str:
     return text + " " * (columns - _cells(text))
 
 
-def aligned(rows: Sequence[tuple[str, ...]], gap: str = "  ") -> list[str]:
+def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Lines of aligned columns; the last column is as long as it is."""
     widths = [max(map(_cells, column)) for column in zip(*rows, strict=True)][:-1]
     return [
-        gap.join([*(pad(c, w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows
+        "  ".join([*(pad(c, w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows
     ]
+
+
+def table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """The same below a row of headings."""
+    head, *lines = aligned(rows)
+    return [strong(head), *lines]
+
+
+def indented(lines: Iterable[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
 
 
 def setting_text(value: object) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.progress import duration
 from openclaw_mem_engine.cli.terminal import one_line
 
 if TYPE_CHECKING:
@@ -22,15 +21,29 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def duration(seconds: float) -> str:
+    """``0.4 s``, ``12 s``, ``3 min``, ``5 h``, ``12 days``"""
+    if seconds < 10:
+        return f"{max(0.0, seconds):.1f} s"
+    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (36 * 3600, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds / 86400:.0f} days"
+
+
 def moment(then: float, now: float) -> str:
     """A time and how long ago that was: ``08:31:05 (2 min ago)``, with the date when it is not of the last
     day. Both are epoch seconds."""
     form = "%H:%M:%S" if 0 <= now - then < _DAY_S else "%Y-%m-%d %H:%M"
+    return f"{clock_text(then, form)} ({duration(now - then)} ago)"
+
+
+def clock_text(at: float, form: str) -> str:
+    """Epoch seconds as local time, in the form of ``strftime``."""
     try:
-        shown = time.strftime(form, time.localtime(then))
+        return time.strftime(form, time.localtime(at))
     except (OverflowError, OSError, ValueError):  # beyond what the system's calendar knows
-        shown = "an unknown time"
-    return f"{shown} ({duration(now - then)} ago)"
+        return "an unknown time"
 
 
 def retry(next_retry: float | None, now: float) -> str:
@@ -69,22 +82,18 @@ def token_count(tokens: int, *, estimated: bool) -> str:
     return f"about {tokens:,}" if estimated else f"{tokens:,}"
 
 
-def left_out_words(skipped: SkippedFile, report: SyncReport) -> str:
+def left_out_words(skipped: SkippedFile, report: SyncReport | None = None) -> str:
     """``memory/a.md: is not text (its old text was removed)``"""
-    removed = " (its old text was removed)" if skipped.path in report.removed else ""
+    removed = " (its old text was removed)" if report and skipped.path in report.removed else ""
     return one_line(f"{skipped.path}: {skipped.reason}{removed}")
 
 
 def byte_size(size: float) -> str:
     """``329 MB``, ``4.2 MB``, ``12 kB``"""
-    for limit, unit, form in (
-        (1e10, "GB", ".0f"),
-        (1e9, "GB", ".2f"),
-        (1e7, "MB", ".0f"),
-        (1e6, "MB", ".1f"),
-    ):
-        if size >= limit:
-            return f"{size / (1e9 if unit == 'GB' else 1e6):{form}} {unit}"
+    for unit, scale in (("GB", 1e9), ("MB", 1e6)):
+        if size >= scale:
+            digits = 0 if size >= 10 * scale else 2 if unit == "GB" else 1
+            return f"{size / scale:.{digits}f} {unit}"
     return f"{size / 1e3:.0f} kB" if size >= 1e3 else f"{size:.0f} bytes"
 
 

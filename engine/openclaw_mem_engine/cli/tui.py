@@ -7,8 +7,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.faults import faults_of
-from openclaw_mem_engine.cli.opening import settings_of
+from openclaw_mem_engine.cli.opening import faults_of, settings_of
 from openclaw_mem_engine.cli.terminal import is_terminal
 from openclaw_mem_engine.config.sources import user_folders
 from openclaw_mem_engine.errors import UsageError
@@ -44,19 +43,19 @@ def open_workbench(
 ) -> int:
     """Run the workbench on these settings until the user quits; returns its exit code. Blocks. ``faults``
     (see ``providers.faults``) are simulated from the start."""
-    from openclaw_mem_tui.app import run
-    from openclaw_mem_tui.features.search.lessons import DemoGuide
+    from openclaw_mem_tui.app import Workbench
 
     def memory(with_faults: frozenset[str]) -> Memory:
         from openclaw_mem_engine.memory import Memory
 
         return Memory.open(settings, resident=True, faults=with_faults)
 
-    return run(
+    app = Workbench(
         memory,
-        demo=DemoGuide(lessons) if lessons else None,
+        demo=lessons or None,
         initial_query=query,
         theme=theme or settings.theme,
         theme_folder=user_folders().config / "themes",
         faults=faults,
     )
+    return app.run() or 0

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import sys
-import threading
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.planning import announce
-from openclaw_mem_engine.cli.progress import ProgressLine, duration
-from openclaw_mem_engine.cli.terminal import flush_out, one_line, out, speaks_utf8
-from openclaw_mem_engine.cli.text_format import count, left_out_words
+from openclaw_mem_engine.cli.progress import ProgressLine
+from openclaw_mem_engine.cli.terminal import flush_out, json_text, one_line, out, stoppable
+from openclaw_mem_engine.cli.text_format import count, duration, left_out_words
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
@@ -34,13 +28,11 @@ def run(arguments: Namespace) -> int:
     settings = settings_of(arguments)
     say_warnings(settings)
 
-    stop = threading.Event()
-
     def show(event: FollowEvent) -> None:
         out(json_line(event, settings) if arguments.json else text_line(event, settings))
         flush_out()  # a reader may wait for it
 
-    with open_memory(settings) as memory:
+    with open_memory(settings) as memory, stoppable(terminated=True) as stop:
 
         def sync(trigger: SyncTrigger, progress: Progress) -> SyncReport:
             if trigger.reason == "start":
@@ -53,29 +45,8 @@ def run(arguments: Namespace) -> int:
 
                 return memory.sync(progress=both, cancel=stop)
 
-        with _stopping(stop.set):
-            memory.follow(show, stop, sync=sync)
+        memory.follow(show, stop, sync=sync)
     return 0
-
-
-@contextmanager
-def _stopping(stop: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C, or SIGTERM, stops; the second Ctrl-C interrupts as usual."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def asked(_number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, before[signal.SIGINT])
-        stop()
-
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, asked) for number in numbers}
-    try:
-        yield
-    finally:
-        for number in numbers:
-            signal.signal(number, before[number])
 
 
 def text_line(event: FollowEvent, settings: Settings) -> str:
@@ -149,4 +120,4 @@ def json_line(event: FollowEvent, settings: Settings) -> str:
         found["text"] = event.text
     if event.retry_s is not None:
         found["retrySeconds"] = round(event.retry_s, 1)
-    return json.dumps(found, ensure_ascii=not speaks_utf8(sys.stdout))
+    return json_text(found)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from types import MappingProxyType
-from typing import NamedTuple, cast
+from typing import cast
 
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, merged
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
@@ -35,7 +35,6 @@ from openclaw_mem_engine.config.settings import (
 )
 from openclaw_mem_engine.config.shared_keys import OPENCLAW_IDS, FoundKey, SharedKeys
 from openclaw_mem_engine.errors import ConfigError
-from openclaw_mem_engine.model import Note
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 #: What ``also`` may name.
@@ -44,33 +43,16 @@ _EMBEDDERS = tuple(name for name in PROVIDER_NAMES if name not in ("auto", "none
 _Keys = Mapping[RemoteName, FoundKey | None]
 
 
-class LocalModel(NamedTuple):
-    """``model``: an absolute path or a URI as written; ``found``: it is the path of a file. ``folder`` is for
-    downloads. Both are None when not configured."""
-
-    model: str | None = None
-    folder: str | None = None
-    found: bool = False
-
-
+@dataclass(frozen=True, slots=True)
 class ProviderResolver:
-    """Works out :class:`ProviderSettings` from the layers, lowest first. ``notes`` says what is not used."""
+    """Works out :class:`ProviderSettings` from the layers, lowest first. ``chosen`` gets the origins, and
+    notes about what is not used; ``local`` holds what is configured of the local model."""
 
-    def __init__(
-        self,
-        layers: Sequence[Layer],
-        openclaw: OpenClawConfig,
-        chosen: Chosen,
-        shared: SharedKeys,
-        local: LocalModel,
-    ) -> None:
-        self._layers = layers
-        self._openclaw = openclaw
-        self._chosen = chosen
-        self._shared = shared
-        self._local = local
-        self._origins: dict[RemoteName, dict[str, Origin]] = {name: {} for name in ENDPOINT_NAMES}
-        self.notes: list[Note] = []
+    layers: Sequence[Layer]
+    openclaw: OpenClawConfig
+    chosen: Chosen
+    shared: SharedKeys
+    local: ProviderSettings
 
     def resolve(self) -> ProviderSettings:
         """Raises ConfigError when the chosen provider's settings cannot be used."""
@@ -82,28 +64,36 @@ class ProviderResolver:
         # the first that has a key.
         first = REMOTE_NAMES[0]
         if not any("provider.api_key" in layer for layer in owned.get("auto", ())):
-            first = next(filter(self._shared.usable, REMOTE_NAMES), first)
+            first = next(filter(self.shared.usable, REMOTE_NAMES), first)
         for layers in (owned, named):
             layers.setdefault(first, []).extend(layers.pop("auto", []))
         keys = {remote: self._key(remote, owned.get(remote, [])) for remote in ENDPOINT_NAMES}
         # The file of a local model comes before all that would send text away.
-        picked = self._picked("local" if name == "auto" and self._local.found else name, keys)
+        searched = REMOTE_NAMES if name == "auto" and not self.local.local_model_found else ()
+        passed = tuple(takewhile(lambda remote: not ((key := keys[remote]) and key.key.available), searched))
+        picked = next((remote for remote in ENDPOINT_NAMES if remote == name), None)
+        if len(passed) < len(searched):
+            picked = searched[len(passed)]
         wanted = {picked, fallback, *map(name_of, also)}
-        searched = REMOTE_NAMES if name == "auto" and not self._local.found else ()
-        passed = searched[: searched.index(picked)] if searched and picked else searched
         self._note_missing_keys(passed, wanted, keys)
-        endpoints = {
-            remote: self._endpoint(
-                remote, owned.get(remote, []), named.get(remote, []), key, remote in wanted
-            )
-            for remote, key in keys.items()
-        }
+        endpoints: dict[RemoteName, Endpoint] = {}
+        origins: dict[RemoteName | None, dict[str, Origin]] = {}
+        for remote, key in keys.items():
+            mine, models = owned.get(remote, []), named.get(remote, [])
+            try:
+                endpoints[remote], origins[remote] = self._endpoint(remote, mine, models, key)
+            except ConfigError as error:
+                if remote in wanted:
+                    raise
+                # The provider is not in use: its error is raised when it is asked for.
+                endpoints[remote] = Endpoint(api_key=Secret.missing(str(error)))
         own = endpoints[picked] if picked else Endpoint()
-        for key in ("base_url", "api_key", "headers", "model"):
-            origin = self._origins[picked].get(key, DEFAULT_ORIGIN) if picked else DEFAULT_ORIGIN
-            self._chosen.origins[f"provider.{key}"] = origin
+        for part in ("base_url", "api_key", "headers", "model"):
+            origin = origins.get(picked, {}).get(part, DEFAULT_ORIGIN)
+            self.chosen.origins[f"provider.{part}"] = origin
         self._note_unused_model(name, named.get(name, []))
-        settings = ProviderSettings(
+        settings = replace(
+            self.local,
             provider=cast(ProviderName, name),
             model=own.model,
             base_url=own.base_url,
@@ -112,22 +102,19 @@ class ProviderResolver:
             fallback=fallback,
             key_provider=picked if own.api_key is not None else None,
             endpoints=MappingProxyType(endpoints),
-            local_model_path=self._local.model,
-            local_model_cache_dir=self._local.folder,
-            batch=self._chosen.group(BatchSettings, "provider.batch"),
-            concurrency=self._chosen.value("provider.concurrency"),
-            local_idle_minutes=float(self._chosen.value("provider.local_idle_minutes")),
-            local_model_found=self._local.found,
+            batch=self.chosen.group(BatchSettings, "provider.batch"),
+            concurrency=self.chosen.value("provider.concurrency"),
+            local_idle_minutes=float(self.chosen.value("provider.local_idle_minutes")),
         )
         return replace(settings, also=self._needed(also, settings))
 
     def _checked(self, key: str) -> str:
         """A provider name. Checked only here, for OpenClaw knows some that we do not: that is only an error
         when no higher layer names another."""
-        text = self._chosen.text(key) or str(SETTINGS[key].default)
+        text = self.chosen.text(key) or str(SETTINGS[key].default)
         rule = SETTINGS[key].rule
         if not rule.fits(text):
-            where = self._chosen.origins[key].where
+            where = self.chosen.origins[key].where
             raise ConfigError(
                 f"{where} is {shown(text)}; openclaw-mem can use {rule.allowed}. "
                 f"Choose one with --provider or in our own settings file."
@@ -139,7 +126,7 @@ class ProviderResolver:
         owned: dict[str, list[Layer]] = {}
         named: dict[str, list[Layer]] = {}
         owner = "auto"
-        for layer in self._layers:
+        for layer in self.layers:
             entry = layer.get("provider.name")
             owner = str(entry.value).strip() or owner if entry else owner
             target = owner
@@ -153,119 +140,93 @@ class ProviderResolver:
         return owned, named
 
     def _endpoint(
-        self,
-        name: RemoteName,
-        layers: list[Layer],
-        model_layers: list[Layer],
-        key: FoundKey | None,
-        needed: bool,
-    ) -> Endpoint:
-        try:
-            url, headers = self._address(name, layers)
-            entry = merged(model_layers).get("provider.model")
-            model = self._chosen.filled(entry).strip() if entry else ""
-            if entry and model:
-                self._origins[name]["model"] = entry.origin
-        except ConfigError as error:
-            if needed:
-                raise
-            # The provider is not in use: its error is raised when it is asked for.
-            return Endpoint(api_key=Secret.missing(str(error)))
-        if key is None:
-            return Endpoint(url, None, MappingProxyType(headers), model or None)
-        self._origins[name]["api_key"] = key[1]
-        return Endpoint(url, key[0], MappingProxyType(headers), model or None, key[1])
+        self, name: RemoteName, layers: list[Layer], model_layers: list[Layer], key: FoundKey | None
+    ) -> tuple[Endpoint, dict[str, Origin]]:
+        """The endpoint and the origins of its parts. Address and headers of memory search win over those of
+        ``models.providers``; headers are united."""
+        origins: dict[str, Origin] = {}
+        theirs: Layer = {}
+        node, dotted = self.openclaw.provider_entry(OPENCLAW_IDS[name])
+        for foreign, ours in (("baseUrl", "provider.base_url"), ("headers", "provider.headers")):
+            if node.get(foreign) is not None:
+                where = self.openclaw.where(f"{dotted}.{foreign}")
+                value = SETTINGS[ours].rule.check(node[foreign], where)
+                theirs[ours] = Entry(value, Origin("openclaw", where))
+        layers = [theirs, *layers]
+        url = model = None
+        entry = merged(layers).get("provider.base_url")
+        if entry and (url := _checked_url(self.chosen.filled(entry).strip(), entry.origin.where)):
+            origins["base_url"] = entry.origin
+        headers: dict[str, str] = {}
+        for layer in layers:
+            if entry := layer.get("provider.headers"):
+                origins["headers"] = entry.origin
+                for header, text in self.chosen.filled(entry).items():
+                    _check_header(header, text, entry.origin.where)
+                    # Header names have no case: a later one replaces an earlier one in any spelling.
+                    headers = {old: value for old, value in headers.items() if old.lower() != header.lower()}
+                    headers[header] = text
+        entry = merged(model_layers).get("provider.model")
+        if entry and (model := self.chosen.filled(entry).strip() or None):
+            origins["model"] = entry.origin
+        if key is not None:
+            origins["api_key"] = key.origin
+        secret, origin = key or (None, None)
+        return Endpoint(url, secret, MappingProxyType(headers), model, origin), origins
 
     def _key(self, name: RemoteName, layers: list[Layer]) -> FoundKey | None:
         entry = merged(layers).get("provider.api_key")
         if entry is None:
-            return self._shared.get(name)
+            return self.shared.found.get(name)
         assert isinstance(entry.value, Secret)
         literal = entry.value.reveal() if entry.value.available else ""
         if name == "gemini" and literal in KEY_VARIABLES["gemini"]:
             # OpenClaw takes the name of the variable for its value, for this provider only.
-            text = self._openclaw.environ.get(literal, "")
+            text = self.openclaw.environ.get(literal, "")
             missing = Secret.missing(f"{entry.origin.where} names {literal}, which is not set.")
-            return (Secret(text) if text else missing), Origin("env", f"env {literal}")
-        return entry.value, entry.origin
-
-    def _address(self, name: RemoteName, layers: list[Layer]) -> tuple[str | None, dict[str, str]]:
-        """URL and headers: those of memory search over those of ``models.providers``; headers are united."""
-        entries: dict[str, list[Entry]] = {"base_url": [], "headers": []}
-        node, dotted = self._openclaw.provider_entry(OPENCLAW_IDS[name])
-        for theirs, ours in (("baseUrl", "base_url"), ("headers", "headers")):
-            if node.get(theirs) is not None:
-                where = self._openclaw.where(f"{dotted}.{theirs}")
-                value = SETTINGS[f"provider.{ours}"].rule.check(node[theirs], where)
-                entries[ours].append(Entry(value, Origin("openclaw", where)))
-        for layer in layers:
-            for ours, found in entries.items():
-                if entry := layer.get(f"provider.{ours}"):
-                    found.append(entry)
-        url: str | None = None
-        if entries["base_url"]:
-            last = entries["base_url"][-1]
-            url = _checked_url(self._chosen.filled(last).strip(), last.origin.where)
-            self._origins[name]["base_url"] = last.origin if url else DEFAULT_ORIGIN
-        headers: dict[str, str] = {}
-        for entry in entries["headers"]:
-            self._origins[name]["headers"] = entry.origin
-            for header, text in self._chosen.filled(entry).items():
-                _check_header(header, text, entry.origin.where)
-                # Header names have no case: a later one replaces an earlier one in any spelling.
-                headers = {old: value for old, value in headers.items() if old.lower() != header.lower()}
-                headers[header] = text
-        return url, headers
-
-    def _picked(self, name: str, keys: _Keys) -> RemoteName | None:
-        """The named provider if it is a remote one; for ``auto`` the first whose key can be had."""
-        if name != "auto":
-            return next((remote for remote in ENDPOINT_NAMES if remote == name), None)
-        return next((remote for remote in REMOTE_NAMES if (key := keys[remote]) and key[0].available), None)
+            return FoundKey(Secret(text) if text else missing, Origin("env", f"env {literal}"))
+        return FoundKey(entry.value, entry.origin)
 
     def _note_missing_keys(self, passed: Sequence[RemoteName], wanted: set[str | None], keys: _Keys) -> None:
         """Why a key is not there, for providers that ``auto`` has passed over and for those wanted."""
         for remote in ENDPOINT_NAMES:
             found = keys[remote]
-            if found is None or found[0].available or not (remote in passed or remote in wanted):
+            if found is None or found.key.available or not (remote in passed or remote in wanted):
                 continue
-            if remote in self._shared.logins and found is self._shared.get(remote):
-                self.notes.append(Note("chat-login", str(found[0].problem)))
+            if remote in self.shared.logins and found is self.shared.found.get(remote):
+                self.chosen.note("chat-login", str(found.key.problem), "info")
             elif remote in passed:
-                text = f"{found[0].problem} Until then {remote} is passed over."
-                self.notes.append(Note("provider-key-missing", text, "warning"))
+                text = f"{found.key.problem} Until then {remote} is passed over."
+                self.chosen.note("provider-key-missing", text)
         if passed or wanted.intersection(ENDPOINT_NAMES):
-            self.notes.extend(self._shared.notes)
+            self.chosen.notes.extend(self.shared.notes)
 
     def _note_unused_model(self, name: str, layers: list[Layer]) -> None:
-        if name != "static" and not (name == "local" and self._local.model is None):
+        if name != "static" and not (name == "local" and self.local.local_model_path is None):
             return
         entry = merged(layers).get("provider.model")
         if entry is not None and str(entry.value).strip():
             instead = "name its file in provider.local_model_path." if name == "local" else "it has but one."
             text = f"{entry.origin.where} is not used by provider {name}: {instead}"
-            self.notes.append(Note("model-unused", text, "warning"))
+            self.chosen.note("model-unused", text)
 
     def _also(self) -> tuple[str, ...]:
-        """The entries of ``also`` without blanks and repetitions. Raises ConfigError for one that names no
-        provider."""
+        """The entries of ``also``, each once. Raises ConfigError for one that names no provider."""
         key = "provider.also"
         entries: dict[str, None] = {}
-        for item in self._chosen.value(key):
+        for item in self.chosen.value(key):
             name, _, model = str(item).partition(":")
             name, model = name.strip(), model.strip()
-            where = self._chosen.origins[key].where
+            where = self.chosen.origins[key].where
             if name not in _EMBEDDERS:
                 raise ConfigError(
                     f"{where} holds {shown(item)}; allowed: a provider, or provider:model. "
                     f"Providers are {', '.join(_EMBEDDERS)}."
                 )
             if name == "static" and model:
-                raise ConfigError(
-                    f"{where} holds {shown(item)}, but static has one model. Write static alone."
-                )
+                raise ConfigError(f"{where} holds {shown(item)}, but static has one model: write static.")
             if name == "local" and model and not is_uri(model):
-                model = str(self._chosen.absolute(key, model, Path("/")))
+                model = str(self.chosen.absolute(key, model))
             entries[f"{name}:{model}" if model else name] = None
         return tuple(entries)
 
@@ -276,15 +237,15 @@ class ProviderResolver:
         kept = []
         for entry in also:
             if name_of(entry) == chosen and model_of(entry) in ("", own_model):
-                where = self._chosen.origins["provider.also"].where
+                where = self.chosen.origins["provider.also"].where
                 text = f"{where}: {entry} is ignored, for it is the chosen embedder itself."
-                self.notes.append(Note("also-ignored", text))
+                self.chosen.note("also-ignored", text, "info")
             else:
                 kept.append(entry)
         if settings.fallback == chosen != "none":
-            where = self._chosen.origins["provider.fallback"].where
+            where = self.chosen.origins["provider.fallback"].where
             text = f"{where} is ignored: {settings.fallback} cannot be its own fallback."
-            self.notes.append(Note("fallback-ignored", text))
+            self.chosen.note("fallback-ignored", text, "info")
         return tuple(kept)
 
 
@@ -299,6 +260,4 @@ def _checked_url(url: str, where: str) -> str | None:
 
 def _check_header(name: str, text: str, where: str) -> None:
     if not _HEADER_NAME.fullmatch(name) or any(char in text for char in "\r\n\0"):
-        raise ConfigError(
-            f"{where} holds a header that cannot be sent: a bad name, or a line break in its text."
-        )
+        raise ConfigError(f"{where} holds a header that cannot be sent: a bad name, or a line break in it.")

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, SETTINGS, Origin
 from openclaw_mem_engine.errors import ConfigError
+from openclaw_mem_engine.model import Note
 
 T = TypeVar("T")
 
@@ -54,16 +55,19 @@ class Chosen:
     """Takes values out of the merged layer and notes the origin of each.
 
     Placeholders are filled here and not earlier: one whose variable is not set is only an error when no
-    higher layer gives another value. All methods raise ConfigError for such a value.
+    higher layer gives another value. All methods raise ConfigError for such a value. ``cwd`` is where
+    relative paths of sources without a folder start. ``notes`` collects what is not used as it is written.
     """
 
-    __slots__ = ("_environ", "_home", "_layer", "origins")
-
-    def __init__(self, layer: Layer, environ: Mapping[str, str], home: Path) -> None:
-        self._layer = layer
-        self._environ = environ
-        self._home = home
+    def __init__(
+        self, layer: Layer, environ: Mapping[str, str], home: Path, cwd: Path, notes: list[Note]
+    ) -> None:
+        self._layer, self._environ, self._home, self._cwd = layer, environ, home, cwd
+        self.notes = notes
         self.origins: dict[str, Origin] = {}
+
+    def note(self, code: str, text: str, level: Literal["info", "warning"] = "warning") -> None:
+        self.notes.append(Note(code, text, level))
 
     def value(self, key: str) -> Any:
         """The configured value of ``key``, or its default. The readers of the layers have checked types."""
@@ -80,47 +84,38 @@ class Chosen:
         """A text that may be absent; a blank one counts as absent."""
         return str(self.value(key) or "").strip() or None
 
-    def path(self, key: str, base: Path) -> Path | None:
-        """A path, made absolute; ``base`` is for sources without a folder."""
+    def path(self, key: str) -> Path | None:
+        """A path, made absolute."""
         text = self.text(key)
-        return self.absolute(key, text, base) if text else None
+        return self.absolute(key, text) if text else None
 
-    def absolute(self, key: str, text: str, base: Path) -> Path:
+    def absolute(self, key: str, text: str) -> Path:
         """The path ``text``, which is (a part of) the value of ``key``."""
-        return absolute(text, self._layer[key].base or base, self._home)
+        return absolute(text, self._layer[key].base or self._cwd, self._home)
 
     def filled(self, entry: Entry) -> Any:
         """The value of an entry with its placeholders filled."""
-        if entry.origin.kind not in _WITH_PLACEHOLDERS:
-            return entry.value
-        return self._filled(entry.value, entry.origin.where)
-
-    def _filled(self, value: Any, where: str) -> Any:
-        if isinstance(value, str):
-            return fill_placeholders(value, self._environ, where)
-        if isinstance(value, tuple):
-            return tuple(self._filled(item, where) for item in value)
-        if isinstance(value, dict):
-            return {name: self._filled(item, f"{where}.{name}") for name, item in value.items()}
-        return value
+        with_placeholders = entry.origin.kind in _WITH_PLACEHOLDERS
+        return _filled(entry.value, self._environ, entry.origin.where) if with_placeholders else entry.value
 
 
-def fill_placeholders(text: str, environ: Mapping[str, str], where: str) -> str:
-    """``text`` with every ``${NAME}`` replaced. Raises ConfigError when one is unset or empty.
-
-    The message names the variable, never a value.
-    """
+def _filled(value: Any, environ: Mapping[str, str], where: str) -> Any:
+    """``value`` with every ``${NAME}`` in its texts replaced. Raises ConfigError when one is unset or empty:
+    the message names the variable, never a value."""
+    if isinstance(value, tuple):
+        return tuple(_filled(item, environ, where) for item in value)
+    if isinstance(value, dict):
+        return {name: _filled(item, environ, f"{where}.{name}") for name, item in value.items()}
 
     def replacement(match: re.Match[str]) -> str:
         escape, name = match.groups()
         if escape:
-            return match.group(0)[1:]
-        value = environ.get(name, "")
-        if not value:
+            return match[0][1:]
+        if not environ.get(name):
             raise ConfigError(missing_variable(where, name))
-        return value
+        return environ[name]
 
-    return _PLACEHOLDER.sub(replacement, text)
+    return _PLACEHOLDER.sub(replacement, value) if isinstance(value, str) else value
 
 
 def missing_variable(where: str, name: str) -> str:
@@ -136,7 +131,7 @@ def secret_from(text: str, environ: Mapping[str, str], where: str) -> Secret | N
     if not text.strip():
         return None
     try:
-        return Secret(fill_placeholders(text.strip(), environ, where))
+        return Secret(_filled(text.strip(), environ, where))
     except ConfigError as error:
         return Secret.missing(str(error))
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
-from openclaw_mem_engine.config.connection import LocalModel, ProviderResolver
+from openclaw_mem_engine.config.connection import ProviderResolver
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, absolute, merged
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
 from openclaw_mem_engine.config.settings import (
@@ -23,6 +23,7 @@ from openclaw_mem_engine.config.settings import (
     ChunkingSettings,
     OpenClawFacts,
     Origin,
+    ProviderSettings,
     QuerySettings,
     Settings,
     SyncSettings,
@@ -39,7 +40,6 @@ from openclaw_mem_engine.config.sources import (
     user_folders,
 )
 from openclaw_mem_engine.errors import ConfigError, UsageError
-from openclaw_mem_engine.model import Note
 
 DEFAULT_AGENT = "main"
 #: The user's editor when no setting names one; shared with other programs, so last.
@@ -68,9 +68,9 @@ def load_settings(
     a file or variable that cannot be used, UsageError for such a flag.
     """
     flags = flag_layer(
-        cwd, {"--workspace": workspace, "--agent": agent, "--provider": provider, "--profile": profile}
+        {"--workspace": workspace, "--agent": agent, "--provider": provider, "--profile": profile}
     )
-    variables = environment_layer(environ, cwd)
+    variables = environment_layer(environ)
     own_file = own_config_file(environ, home, cwd, folders.config if folders else None)
     own = own_layer(own_file, environ) if own_file else {}
     openclaw = OpenClawConfig(find_openclaw(config, environ, home, cwd), environ)
@@ -78,16 +78,15 @@ def load_settings(
     agent_id, agent_origin = _agent(merged([own, variables, flags]), openclaw)
     theirs, store = openclaw.memory_layer(agent_id)
     layers = [theirs, own, variables, flags]
-    chosen = Chosen(merged(layers), openclaw.environ, home)
+    chosen = Chosen(merged(layers), openclaw.environ, home, cwd, openclaw.notes)
     chosen.origins["agent"] = agent_origin
-    notes = openclaw.notes
     if openclaw.agents and openclaw.agent(agent_id) is None:
         text = f"No agent {agent_id} is configured in {openclaw.location.config_file}."
-        notes.append(Note("agent-unlisted", text))
+        chosen.note("agent-unlisted", text, "info")
 
     folder = _workspace(chosen, openclaw, agent_id, cwd)
     state_dir = openclaw.location.state_dir
-    data_dir = chosen.path("data_dir", cwd) or (folders or user_folders()).data
+    data_dir = chosen.path("data_dir") or (folders or user_folders()).data
     for foreign, what in ((state_dir, "OpenClaw's folder"), (folder, "the workspace")):
         if lies_in(data_dir, foreign):
             # Nothing of ours is ever written where notes or OpenClaw's own state are.
@@ -95,8 +94,7 @@ def load_settings(
                 f"The data folder {data_dir} ({chosen.origins['data_dir'].where}) lies in {what} {foreign}. "
                 f"Name a folder outside of it in OPENCLAW_MEM_HOME."
             )
-    local = local_model(chosen, cwd, (state_dir, folder), notes)
-    resolver = ProviderResolver(layers, openclaw, chosen, SharedKeys(openclaw, agent_id), local)
+    local = local_model(chosen, (state_dir, folder))
     return Settings(
         workspace=folder,
         agent=agent_id,
@@ -105,27 +103,25 @@ def load_settings(
         openclaw=_facts(openclaw, agent_id, store, chosen, cwd),
         enabled=chosen.value("enabled"),
         sources=chosen.value("sources") or ("memory",),
-        extra_paths=_extra_paths(chosen, home, notes),
+        extra_paths=_extra_paths(chosen, home),
         citations=chosen.value("citations"),
         max_file_bytes=chosen.value("max_file_bytes"),
         vector_extension=chosen.value("vector_extension"),
         editor=_editor(chosen, environ),
         theme=chosen.text("theme"),
-        provider=resolver.resolve(),
-        chunking=_chunking(chosen, notes),
+        chunking=_chunking(chosen),
+        provider=ProviderResolver(layers, openclaw, chosen, SharedKeys(openclaw, agent_id), local).resolve(),
         cache=chosen.group(CacheSettings, "cache"),
         sync=chosen.group(SyncSettings, "sync"),
         query=_query(chosen),
         origins=MappingProxyType(chosen.origins),
-        warnings=(*notes, *resolver.notes),
+        warnings=tuple(chosen.notes),
     )
 
 
 def index_path(data_dir: Path, workspace: Path, agent: str) -> Path:
-    """``<data_dir>/indexes/<folder name>-<8 hex of the real path's SHA-256>/<agent>.sqlite``.
-
-    The hash keeps workspaces of the same name apart; links to one workspace share its index.
-    """
+    """``<data_dir>/indexes/<folder name>-<8 hex of the real path's SHA-256>/<agent>.sqlite``. The hash keeps
+    workspaces of the same name apart; links to one workspace share its index."""
     real = os.path.realpath(workspace)
     digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:8]
     slug = re.sub(r"[^a-z0-9]+", "-", Path(real).name.lower()).strip("-")[:32] or "workspace"
@@ -138,46 +134,39 @@ def lies_in(path: Path, folder: Path) -> bool:
     return real == outer or outer in real.parents
 
 
-def local_model(chosen: Chosen, cwd: Path, foreign: Sequence[Path], notes: list[Note]) -> LocalModel:
-    """The configured local model. Relative paths of OpenClaw's start at ``cwd``, as there.
-
-    A folder for downloads inside of one of ``foreign`` is refused with a note: nothing of ours is written
-    there. Raises ConfigError for a placeholder whose variable is not set.
-    """
+def local_model(chosen: Chosen, foreign: Sequence[Path]) -> ProviderSettings:
+    """What is configured of the local model. A folder for downloads inside of one of ``foreign`` is refused
+    with a note: nothing of ours is written there. Raises ConfigError."""
     key = "provider.local_model_path"
     model = chosen.text(key)
     if model is not None and not is_uri(model):
-        model = str(chosen.absolute(key, model, cwd))
+        model = str(chosen.absolute(key, model))
     key = "provider.local_model_cache_dir"
-    folder = chosen.path(key, cwd)
-    refusing = next((taken for taken in foreign if folder and lies_in(folder, taken)), None)
-    if refusing is not None:
-        where = chosen.origins[key].where
-        text = f"{where} lies in {refusing}, where we write nothing: models are kept in our data folder."
-        notes.append(Note("model-folder-refused", text, "warning"))
+    folder = chosen.path(key)
+    if refusing := next((taken for taken in foreign if folder and lies_in(folder, taken)), None):
+        text = f"lies in {refusing}, where we write nothing: models are kept in our data folder."
+        chosen.note("model-folder-refused", f"{chosen.origins[key].where} {text}")
         chosen.origins[key] = DEFAULT_ORIGIN
         folder = None
     found = model is not None and os.path.isfile(model)  # noqa: PTH113 (Path raises for a name too long)
     if found and find_spec("llama_cpp") is None:
-        text = (
-            f"The model file {model} is there, but not what loads it: "
-            "pip install 'openclaw-mem-workbench[local]'. Without it, auto passes local over."
+        install = "pip install 'openclaw-mem-workbench[local]'. Without it, auto passes local over."
+        chosen.note(
+            "local-extra-missing", f"The model file {model} is there, but not what loads it: {install}"
         )
-        notes.append(Note("local-extra-missing", text, "warning"))
         found = False
-    return LocalModel(model, str(folder) if folder else None, found)
+    return ProviderSettings(
+        local_model_path=model, local_model_cache_dir=str(folder) if folder else None, local_model_found=found
+    )
 
 
 def _agent(ours: Layer, openclaw: OpenClawConfig) -> tuple[str, Origin]:
     """The agent's id in lower case, as OpenClaw names its folders. It becomes a file name: be strict."""
-    entry = ours.get("agent")
-    if entry is not None:
+    name, origin = DEFAULT_AGENT, DEFAULT_ORIGIN
+    if entry := ours.get("agent"):
         name, origin = str(entry.value), entry.origin
-    elif openclaw.default_agent is not None:
-        name, where = openclaw.default_agent.id, openclaw.where(f"{openclaw.default_agent.where}.id")
-        origin = Origin("openclaw", where)
-    else:
-        name, origin = DEFAULT_AGENT, DEFAULT_ORIGIN
+    elif agent := openclaw.default_agent:
+        name, origin = agent.id, Origin("openclaw", openclaw.where(f"{agent.where}.id"))
     if not _AGENT_ID.fullmatch(name):
         kind = UsageError if origin.kind == "flag" else ConfigError
         raise kind(f"{origin.where} is {name[:80]!r}; allowed: 1 to 64 letters, digits, - and _.")
@@ -185,11 +174,11 @@ def _agent(ours: Layer, openclaw: OpenClawConfig) -> tuple[str, Origin]:
 
 
 def _workspace(chosen: Chosen, openclaw: OpenClawConfig, agent_id: str, cwd: Path) -> Path:
-    if (folder := chosen.path("workspace", cwd)) is not None:
+    if (folder := chosen.path("workspace")) is not None:
         return folder
     default_agent = openclaw.default_agent
     is_default = agent_id == (default_agent.id.lower() if default_agent else DEFAULT_AGENT)
-    entry = openclaw.workspace(agent_id, is_default, cwd)
+    entry = openclaw.workspace(agent_id, is_default)
     if entry is None:
         return openclaw.location.state_dir / ("workspace" if is_default else f"workspace-{agent_id}")
     chosen.origins["workspace"] = entry.origin
@@ -214,28 +203,28 @@ def _facts(
     )
 
 
-def _extra_paths(chosen: Chosen, home: Path, notes: list[Note]) -> tuple[str, ...]:
+def _extra_paths(chosen: Chosen, home: Path) -> tuple[str, ...]:
     """Extra paths as written, ``~/`` apart. The home folder itself, or one above it, is never memory."""
     kept: list[str] = []
     for text in dict.fromkeys(str(path).strip() for path in chosen.value("extra_paths")):
         path = absolute(text, Path("/"), home) if text.startswith(("~/", "/")) or text == "~" else None
         if path is not None and (path == home or path in home.parents):
             where = chosen.origins["extra_paths"].where
-            message = f"{where}: {text!r} is the home folder or above it, and is excluded."
-            notes.append(Note("extra-path-refused", message, "warning"))
+            reason = f"{where}: {text!r} is the home folder or above it, and is excluded."
+            chosen.note("extra-path-refused", reason)
         elif text:
             kept.append(str(path) if path is not None and text.startswith("~") else text)
     return tuple(kept)
 
 
-def _chunking(chosen: Chosen, notes: list[Note]) -> ChunkingSettings:
+def _chunking(chosen: Chosen) -> ChunkingSettings:
     found = chosen.group(ChunkingSettings, "chunking")
     tokens, overlap = found.tokens, found.overlap
     if overlap < tokens:
         return found
     # Two sources may each be right and not fit together, so this is a clamp and not an error.
     text = f"An overlap of {overlap} tokens does not fit into chunks of {tokens}; {tokens - 1} is used."
-    notes.append(Note("overlap-clamped", text, "warning"))
+    chosen.note("overlap-clamped", text)
     return ChunkingSettings(tokens, tokens - 1)
 
 

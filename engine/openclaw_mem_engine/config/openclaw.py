@@ -6,46 +6,49 @@ command runs; what the schema accepts is still clamped. Unknown keys of newer re
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from openclaw_mem_engine.config.layers import Entry, Layer, missing_variable, secret_from
-from openclaw_mem_engine.config.rules import ForeignKey, Rule
+from openclaw_mem_engine.config.rules import Rule
 from openclaw_mem_engine.config.secret import Secret, printable, shown
 from openclaw_mem_engine.config.settings import SETTINGS, Origin
 from openclaw_mem_engine.config.sources import OpenClawLocation, read_json5
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import Note
 
+
+class ForeignKey(NamedTuple):
+    """A key below ``memorySearch``: what it may be, its default (None: absent), and our key that it sets."""
+
+    rule: Rule
+    default: object = None
+    ours: str | None = None
+
+
+_TEXT, _BACKEND = Rule("text"), Rule("text", choices=("builtin", "qmd"))
 #: The keys below ``memorySearch`` in OpenClaw's configuration, as of release 2026.2.26: what it accepts and
 #: its defaults. Those without a setting of ours are read for what they imply, or only accepted.
 MEMORY_SEARCH: Mapping[str, ForeignKey] = MappingProxyType(
-    {known.openclaw: known.foreign_key(key) for key, known in SETTINGS.items() if known.openclaw}
+    {
+        known.openclaw: ForeignKey(known.openclaw_rule, known.foreign_default, key)
+        for key, known in SETTINGS.items()
+        if known.openclaw
+    }
     | {
         "experimental.sessionMemory": ForeignKey(Rule("switch"), False),
         "query.hybrid.enabled": ForeignKey(Rule("switch"), True),
         "store.driver": ForeignKey(Rule("text", choices=("sqlite",)), "sqlite"),
-        "store.path": ForeignKey(Rule("text")),
+        "store.path": ForeignKey(_TEXT),
         # A native library that another program trusts: read, never loaded by us.
-        "store.vector.extensionPath": ForeignKey(Rule("text")),
+        "store.vector.extensionPath": ForeignKey(_TEXT),
     }
 )
 
-#: The least value of a number that OpenClaw rounds down and clamps.
-_FLOORED: Mapping[str, int] = {
-    "query.hybrid.temporalDecay.halfLifeDays": 1,
-    "sync.sessions.deltaBytes": 0,
-    "sync.sessions.deltaMessages": 0,
-    "sync.watchDebounceMs": 0,
-    "sync.intervalMinutes": 0,
-    "cache.maxEntries": 1,
-    "chunking.tokens": 1,
-}
 _WEIGHTS = ("query.hybrid.vectorWeight", "query.hybrid.textWeight")
 _CHUNKING = ("chunking.tokens", "chunking.overlap")
+_MULTIPLIER = "query.hybrid.candidateMultiplier"
 
 #: Where releases after 2026.2 have it. Their ranges may differ, so what does not fit there is only reported.
 _LATER_LOCATION = "memory.search"
@@ -60,11 +63,8 @@ class AgentEntry(NamedTuple):
 
 
 class OpenClawConfig:
-    """A read configuration file, or an empty one when there is no file.
-
-    ``environ`` is the environment with the file's own ``env`` block below it, as OpenClaw applies it.
-    ``notes`` collects warnings for the user that are no errors.
-    """
+    """A read configuration file, or an empty one. ``environ`` is the environment with the file's
+    own ``env`` block below it, as OpenClaw applies it. ``notes`` collects warnings for the user."""
 
     def __init__(self, location: OpenClawLocation, environ: Mapping[str, str]) -> None:
         self.location = location
@@ -74,7 +74,8 @@ class OpenClawConfig:
             self._warn("config-missing", location.note)
         if location.config_file is not None:
             self._root = self._must_be_object(read_json5(location.config_file), "the top level")
-        self.env_block = self._env_block()
+        block = [*self._object("env").items(), *self._object("env.vars").items()]
+        self.env_block = {name: value for name, value in block if isinstance(value, str)}
         self.environ = {**self.env_block, **{name: value for name, value in environ.items() if value}}
         self.agents = tuple(self._agents())
 
@@ -92,25 +93,19 @@ class OpenClawConfig:
         """The entry of an agent; ids are compared without regard to case."""
         return next((agent for agent in self.agents if agent.id.lower() == agent_id), None)
 
-    def workspace(self, agent_id: str, is_default: bool, cwd: Path) -> Entry | None:
+    def workspace(self, agent_id: str, is_default: bool) -> Entry | None:
         """The configured workspace of an agent. ``agents.defaults.workspace`` is for the default agent."""
-        agent = self.agent(agent_id)
-        if agent is not None:
-            own = self._text(agent.settings, "workspace", f"{agent.where}.workspace")
-            if own:
-                return Entry(own, self._origin(f"{agent.where}.workspace"), cwd)
-        if is_default:
-            key = "agents.defaults.workspace"
-            shared = self._text(self._object("agents.defaults"), "workspace", key)
-            if shared:
-                return Entry(shared, self._origin(key), cwd)
+        agent, shared = self.agent(agent_id), "agents.defaults"
+        nodes = [(agent.where, agent.settings)] if agent else []
+        nodes += [(shared, self._object(shared))] if is_default else []
+        for where, node in nodes:
+            if text := self._text(node, "workspace", where):
+                return Entry(text, self._origin(f"{where}.workspace"))
         return None
 
     def memory_layer(self, agent_id: str) -> tuple[Layer, Entry | None]:
         """The memory settings that hold for an agent, and the store path of OpenClaw's own, if configured.
-
-        Raises ConfigError when a value has the wrong type or is out of range, as OpenClaw itself refuses it.
-        """
+        Raises ConfigError for a value of the wrong type or out of range, as OpenClaw itself refuses it."""
         found = self._memory_search(agent_id)
         resolved = resolved_keys({key: entry.value for key, entry in found.items()})
         layer: Layer = {}
@@ -139,8 +134,8 @@ class OpenClawConfig:
     @property
     def backend(self) -> str:
         """``memory.backend``: recorded, not acted upon."""
-        name = self._text(self._object("memory"), "backend", "memory.backend") or "builtin"
-        return str(Rule("text", choices=("builtin", "qmd")).check(name, self.where("memory.backend")))
+        name = self._text(self._object("memory"), "backend", "memory") or "builtin"
+        return str(_BACKEND.check(name, self.where("memory.backend")))
 
     def provider_entry(self, provider_id: str) -> tuple[Mapping[str, Any], str]:
         """The object ``models.providers.<provider_id>`` (empty when absent) and its dotted path."""
@@ -148,40 +143,37 @@ class OpenClawConfig:
         return self._object(key), key
 
     def auth_order(self, provider_id: str) -> tuple[str, ...]:
-        """The ids of auth profiles that are to be used for a provider, in order; empty when not configured.
-
-        This part of the file is not ours to check: what is no list of ids counts as absent.
-        """
+        """The ids of auth profiles that are to be used for a provider, in order. Not ours to check: what is
+        no list of ids counts as absent."""
         node: Any = self._root
         for name in ("auth", "order", provider_id):
             node = node.get(name) if isinstance(node, dict) else None
-        return tuple(item for item in _items(node) if isinstance(item, str))
+        return texts_in(node)
 
     def secret(self, value: object, where: str) -> Secret | None:
         """A configured key: a text, maybe with ``${NAME}``, or a reference to an environment variable."""
         if value is None:
             return None
-        if isinstance(value, dict):
-            name = value.get("id")
-            if value.get("source") != "env" or not isinstance(name, str):
-                return Secret.missing(
-                    f"{where} refers to a secret store that openclaw-mem does not read. "
-                    f"Set the provider's environment variable instead."
-                )
-            text = self.environ.get(name, "")
-            return Secret(text) if text else Secret.missing(missing_variable(where, printable(name)))
-        Rule("secret").check(value, where)
-        return secret_from(str(value), self.environ, where)
+        if not isinstance(value, dict):
+            return secret_from(str(Rule("secret").check(value, where)), self.environ, where)
+        name = value.get("id")
+        if value.get("source") != "env" or not isinstance(name, str):
+            return Secret.missing(
+                f"{where} refers to a secret store that openclaw-mem does not read. "
+                f"Set the provider's environment variable instead."
+            )
+        text = self.environ.get(name, "")
+        return Secret(text) if text else Secret.missing(missing_variable(where, printable(name)))
 
     def _memory_search(self, agent_id: str) -> dict[str, Entry]:
         """Values by key of MEMORY_SEARCH with the location of each; an agent's own ones win."""
         # The first is a legacy location that OpenClaw migrates.
-        nodes = [(key, self._object(key)) for key in ("memorySearch", _LATER_LOCATION)]
-        nodes.append(("agents.defaults.memorySearch", self._object("agents.defaults.memorySearch")))
+        common = ("memorySearch", _LATER_LOCATION, "agents.defaults.memorySearch")
+        nodes = [(key, self._object(key)) for key in common]
         agent = self.agent(agent_id)
-        if agent is not None and agent.settings.get("memorySearch") is not None:
+        if agent and (own := agent.settings.get("memorySearch")) is not None:
             key = f"{agent.where}.memorySearch"
-            nodes.append((key, self._must_be_object(agent.settings["memorySearch"], key)))
+            nodes.append((key, self._must_be_object(own, key)))
         found: dict[str, Entry] = {}
         for location, node in nodes:
             for key, value in self._walk(node, location, ""):
@@ -211,9 +203,8 @@ class OpenClawConfig:
             elif any(other.startswith(f"{key}.") for other in MEMORY_SEARCH):
                 yield from self._walk(self._must_be_object(value, dotted), location, f"{key}.")
             else:
-                self._warn(
-                    "config-unknown-key", f"{self.where(printable(dotted))} is not known and is ignored."
-                )
+                text = f"{self.where(printable(dotted))} is not known and is ignored."
+                self._warn("config-unknown-key", text)
 
     def _agents(self) -> Iterator[AgentEntry]:
         agents = self._object("agents")
@@ -223,26 +214,17 @@ class OpenClawConfig:
         for number, item in enumerate(listed):
             where = f"agents.list[{number}]"
             settings = self._must_be_object(item, where)
-            yield AgentEntry(self._text(settings, "id", f"{where}.id") or "", where, settings)
+            yield AgentEntry(self._text(settings, "id", where), where, settings)
         # Later releases have a table instead of a list.
         for name, item in self._object("agents.entries").items():
             where = f"agents.entries.{name}"
             yield AgentEntry(name.strip(), where, self._must_be_object(item, where))
 
-    def _env_block(self) -> dict[str, str]:
-        items = [*self._object("env").items(), *self._object("env.vars").items()]
-        return {name: value for name, value in items if isinstance(value, str)}
-
     def _object(self, dotted: str) -> Mapping[str, Any]:
         """The object at a dotted path; empty when it or one above it is absent."""
-        node: Mapping[str, Any] = self._root
-        path = ""
-        for name in dotted.split("."):
-            path = f"{path}.{name}" if path else name
-            if node.get(name) is None:
-                return {}
-            node = self._must_be_object(node[name], path)
-        return node
+        above, _, name = dotted.rpartition(".")
+        value = (self._object(above) if above else self._root).get(name)
+        return {} if value is None else self._must_be_object(value, dotted)
 
     def _must_be_object(self, value: object, dotted: str) -> Mapping[str, Any]:
         if not isinstance(value, dict):
@@ -254,11 +236,10 @@ class OpenClawConfig:
             return {name: item for name, item in value.items() if name != "$include"}
         return value
 
-    def _text(self, node: Mapping[str, Any], name: str, dotted: str) -> str | None:
-        value = node.get(name)
-        if value is None:
-            return None
-        return str(Rule("text").check(value, self.where(dotted))).strip() or None
+    def _text(self, node: Mapping[str, Any], name: str, location: str) -> str:
+        """The text ``name`` of the object at ``location``; empty when it is absent."""
+        value = node.get(name, "")
+        return str(_TEXT.check("" if value is None else value, self.where(f"{location}.{name}"))).strip()
 
     def _origin(self, dotted: str) -> Origin:
         return Origin("openclaw", self.where(dotted))
@@ -267,37 +248,29 @@ class OpenClawConfig:
         self.notes.append(Note(code, text, "warning"))
 
 
-def _items(value: object) -> tuple[str, ...]:
+def _items(value: object) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (list, tuple)) else ()
 
 
-def resolved_keys(values: Mapping[str, object]) -> dict[str, object]:
-    """Every documented key with its value in effect: defaults filled in, clamps applied.
+def texts_in(value: object) -> tuple[str, ...]:
+    """The texts of a list; none for what is no list."""
+    return tuple(item for item in _items(value) if isinstance(item, str))
 
-    ``values`` maps keys of :data:`MEMORY_SEARCH` to values of the right type, of any size. Weights come back
-    divided by their sum. Keys without default and without value are absent.
-    """
-    given = {key: known.default for key, known in MEMORY_SEARCH.items() if known.default is not None}
-    given.update(values)
-    numbers = {
-        key: float(value)
-        for key, value in given.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
-    }
-    for key, least in _FLOORED.items():
-        if key in numbers:
-            given[key] = max(least, math.floor(numbers[key]))
-    tokens = given["chunking.tokens"]
-    assert isinstance(tokens, int)
-    given["chunking.overlap"] = min(max(0, math.floor(numbers["chunking.overlap"])), tokens - 1)
-    given["query.minScore"] = _unit(numbers["query.minScore"])
-    given["query.hybrid.mmr.lambda"] = _unit(numbers["query.hybrid.mmr.lambda"])
-    multiplier = math.floor(numbers["query.hybrid.candidateMultiplier"])
-    given["query.hybrid.candidateMultiplier"] = min(20, max(1, multiplier))
-    vector = _unit(numbers["query.hybrid.vectorWeight"])
-    text = _unit(numbers["query.hybrid.textWeight"])
-    vector, text = (vector / (vector + text), text / (vector + text)) if vector + text > 0 else (0.7, 0.3)
-    given["query.hybrid.vectorWeight"], given["query.hybrid.textWeight"] = vector, text
+
+def resolved_keys(values: Mapping[str, object]) -> dict[str, Any]:
+    """Every documented key with its value in effect: defaults filled in, clamps applied, weights divided by
+    their sum. ``values`` maps keys of :data:`MEMORY_SEARCH` to values of the right type, of any size. Keys
+    without default and without value are absent."""
+    given: dict[str, Any] = {key: known.default for key, known in MEMORY_SEARCH.items()}
+    given = {key: value for key, value in given.items() if value is not None} | dict(values)
+    for key, value in given.items():
+        given[key] = MEMORY_SEARCH[key].rule.clamped(value)
+    given[_MULTIPLIER] = min(20, given[_MULTIPLIER])
+    tokens, overlap = (given[key] for key in _CHUNKING)
+    given["chunking.overlap"] = min(overlap, tokens - 1)
+    weights = [given[key] for key in _WEIGHTS]
+    parts = [weight / sum(weights) for weight in weights] if sum(weights) > 0 else (0.7, 0.3)
+    given |= zip(_WEIGHTS, parts, strict=True)
     # Transcripts count only when the experiment is switched on as well; nothing left means notes.
     sessions = given["experimental.sessionMemory"] is True
     names = dict.fromkeys(name for name in _items(given["sources"]) if name == "memory" or sessions)
@@ -309,7 +282,3 @@ def resolved_keys(values: Mapping[str, object]) -> dict[str, object]:
 def trimmed_unique(paths: object) -> tuple[str, ...]:
     """The paths without surrounding blanks, empty ones and repetitions, in their order."""
     return tuple(dict.fromkeys(text for path in _items(paths) if (text := str(path).strip())))
-
-
-def _unit(number: float) -> float:
-    return min(1.0, max(0.0, number))

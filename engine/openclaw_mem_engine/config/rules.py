@@ -82,16 +82,20 @@ class Rule(NamedTuple):
         # The first comparison also keeps whole numbers away that no float can hold.
         if abs(value) > _LARGEST or not math.isfinite(value):
             return False
-        if self.kind == "int" and value != int(value):
-            return False
-        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+        whole = self.kind != "int" or value == int(value)
+        return whole and (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    def clamped(self, value: Any) -> Any:
+        """The nearest number that is allowed, a whole one rounded down; a value of another kind as it is."""
+        if self.kind not in ("int", "number"):
+            return value
+        number = math.floor(value) if self.kind == "int" else float(value)
+        number = number if self.low is None else max(number, self.low)
+        return number if self.high is None else min(number, self.high)
 
     def check(self, value: object, where: str) -> object:
-        """The value, with a whole ``4.0`` turned into 4 where a whole number is asked for.
-
-        Raises ConfigError naming ``where`` (file and key, and the position in a list), the value and what is
-        allowed.
-        """
+        """The value, with a whole ``4.0`` turned into 4 where a whole number is asked for. Raises ConfigError
+        naming ``where`` (file and key, and the position in a list), the value and what is allowed."""
         if self.fits(value):
             return int(value) if self.kind == "int" else value  # type: ignore[call-overload]
         if self.kind == "texts" and isinstance(value, list):
@@ -101,22 +105,13 @@ class Rule(NamedTuple):
         raise ConfigError(f"{where} is {shown(value, secret=self.secret)}; allowed: {self.allowed}.")
 
 
-class ForeignKey(NamedTuple):
-    """A key below OpenClaw's ``memorySearch``: what it may be there, its default (None: absent), and the key
-    of ours that it sets."""
-
-    rule: Rule
-    default: object = None
-    ours: str | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One declared setting.
 
     ``default`` is None for a value that is absent or computed when nothing configures it. ``openclaw`` is the
-    key below ``memorySearch`` and its own default; ``foreign_rule`` replaces ``rule`` there. ``variable`` and
-    ``flag`` set the value too.
+    key below ``memorySearch``; there ``foreign_rule`` replaces ``rule``, and ``foreign_default`` the default.
+    ``variable`` and ``flag`` set the value too.
     """
 
     rule: Rule
@@ -129,9 +124,10 @@ class Setting:
     flag: str = ""
     name: str = ""
 
-    def foreign_key(self, ours: str) -> ForeignKey:
-        """The declaration of the same value in OpenClaw's file."""
-        return ForeignKey(self.foreign_rule or self.rule, self.foreign_default, ours)
+    @property
+    def openclaw_rule(self) -> Rule:
+        """What OpenClaw's file allows."""
+        return self.foreign_rule or self.rule
 
 
 def setting(

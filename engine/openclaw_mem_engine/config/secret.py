@@ -21,15 +21,15 @@ _URL_QUERY = re.compile(r"\?\S*")
 class Secret:
     """A text that ``repr``, ``str``, ``format``, copies of dataclasses and pickles never show.
 
-    A secret may also be known to be unobtainable (it names an environment variable that is not set). That
-    is only an error when it is needed: ``available`` is False then, and :meth:`reveal` raises.
+    A secret may also be known to be unobtainable (it names an environment variable that is not set). That is
+    only an error when it is needed: ``problem`` says why then, and :meth:`reveal` raises.
     """
 
-    __slots__ = ("_problem", "_value")
+    __slots__ = ("_value", "problem")
 
     def __init__(self, value: str, *, problem: str | None = None) -> None:
         self._value = value
-        self._problem = problem
+        self.problem = problem
 
     @classmethod
     def missing(cls, problem: str) -> Secret:
@@ -38,17 +38,12 @@ class Secret:
 
     @property
     def available(self) -> bool:
-        return self._problem is None
-
-    @property
-    def problem(self) -> str | None:
-        """Why it cannot be had, or None."""
-        return self._problem
+        return self.problem is None
 
     def reveal(self) -> str:
         """The text itself, for the code that sends it. Raises ConfigError when it cannot be had."""
-        if self._problem is not None:
-            raise ConfigError(self._problem)
+        if self.problem is not None:
+            raise ConfigError(self.problem)
         return self._value
 
     def __repr__(self) -> str:
@@ -62,16 +57,15 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
-        return (self._value, self._problem) == (other._value, other._problem)
+        return (self._value, self.problem) == (other._value, other.problem)
 
     def __hash__(self) -> int:
-        return hash((Secret, self._value, self._problem))
+        return hash((Secret, self._value, self.problem))
 
-    def __copy__(self) -> Secret:
+    def __deepcopy__(self, memo: object = None) -> Secret:
         return self
 
-    def __deepcopy__(self, memo: object) -> Secret:
-        return self
+    __copy__ = __deepcopy__
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Secret cannot be pickled")
@@ -79,21 +73,17 @@ class Secret:
 
 def shown(value: object, *, secret: bool = False) -> str:
     """A refused value as a message may repeat it: short, on one line, and nothing that looks like a key."""
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, (list, tuple)):
-        return "a list"
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if isinstance(value, (dict, list, tuple)):
+        return "an object" if isinstance(value, dict) else "a list"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int) and abs(value) > 10**30:
         return "a very large number"  # Python refuses to write out the largest ones
     if secret:
         return f"a hidden {'text' if isinstance(value, str) else 'number'}"
-    text = repr(without_credentials(value)) if isinstance(value, str) else repr(value)
     if isinstance(value, str) and _KEY_SHAPE.search(value):
         return "a hidden text (it looks like a key)"
+    text = repr(without_credentials(value) if isinstance(value, str) else value)
     return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
 
 

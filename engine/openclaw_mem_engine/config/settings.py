@@ -62,8 +62,8 @@ DEFAULT_ORIGIN = Origin("default", "built in")
 class Endpoint:
     """How to reach one remote provider. Headers and URL stay out of ``repr``: both may hold credentials.
 
-    ``base_url`` is None for the provider's own usual address, ``model`` for its default model. ``key_origin``
-    is where the key was found (or where it was expected, when it is missing).
+    ``base_url`` is None for the usual address, ``model`` for the default model. ``key_origin`` is where the
+    key was found, or was expected when it is missing.
     """
 
     base_url: str | None = field(default=None, repr=False)
@@ -96,11 +96,10 @@ class BatchSettings:
 class ProviderSettings:
     """Which embeddings to use.
 
-    ``base_url``, ``api_key``, ``headers`` and ``model`` belong to :attr:`chosen`, the provider that is named
-    or that ``auto`` selects. ``key_provider`` is that provider when it is remote and has a key, else None.
-    ``endpoints`` holds all of :data:`ENDPOINT_NAMES`, for ``fallback`` and ``also``. A key, an address or a
-    model is only ever paired with the provider that it was configured for. ``local_model_path`` is an
-    absolute path or a URI, ``local_model_found`` True when it is the path of a file.
+    ``base_url``, ``api_key``, ``headers`` and ``model`` belong to :attr:`chosen`; ``key_provider`` is that
+    provider when it is remote and has a key, else None. ``endpoints`` holds all of :data:`ENDPOINT_NAMES`: a
+    key, an address or a model is only ever paired with the provider that it was configured for.
+    ``local_model_path`` is an absolute path or a URI, ``local_model_found`` True when it is that of a file.
     """
 
     provider: ProviderName = setting(
@@ -177,10 +176,7 @@ class CacheSettings:
 
 @dataclass(frozen=True, slots=True)
 class SyncSettings:
-    """When the index is brought up to date.
-
-    What a transcript has grown by below both thresholds is indexed when it has been quiet long enough.
-    """
+    """When the index is brought up to date. Growth of a transcript below both thresholds waits for quiet."""
 
     on_session_start: bool = setting(
         _SWITCH, "sync when an agent's session starts", True, "sync.onSessionStart"
@@ -205,10 +201,7 @@ class SyncSettings:
 
 @dataclass(frozen=True, slots=True)
 class QuerySettings:
-    """A ranking profile and the knobs that configuration changes on top of it.
-
-    Names and types of the knobs are checked here; their ranges belong to the ranking.
-    """
+    """A ranking profile and the knobs that configuration changes on top of it, checked by name and type."""
 
     profile: str = setting(
         _TEXT, "the ranking profile", "documented", variable="OPENCLAW_MEM_PROFILE", flag="--profile"
@@ -218,10 +211,8 @@ class QuerySettings:
 
 @dataclass(frozen=True, slots=True)
 class OpenClawFacts:
-    """What OpenClaw's own configuration says about itself. For information: we write to none of it.
-
-    ``store_path`` is OpenClaw's index, ``sessions_dir`` its transcripts of this agent; neither need exist.
-    ``agents`` lists the configured agent ids.
+    """What OpenClaw's own configuration says about itself; we write to none of it. ``store_path`` is its
+    index, ``sessions_dir`` its transcripts of this agent: neither need exist. ``agents`` are configured ids.
     """
 
     config_file: Path | None

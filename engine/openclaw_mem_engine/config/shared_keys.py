@@ -6,11 +6,11 @@ count there. A login (of a chat subscription) is not one: no provider embeds for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from openclaw_mem_engine.config.openclaw import OpenClawConfig
+from openclaw_mem_engine.config.openclaw import OpenClawConfig, texts_in
 from openclaw_mem_engine.config.secret import Secret, shown
 from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, KEY_VARIABLES, Origin, RemoteName
 from openclaw_mem_engine.config.sources import is_there, read_json5
@@ -29,68 +29,12 @@ _CHAT_IDS: Mapping[RemoteName, tuple[str, ...]] = {
 #: Every agent has its own file; what it lacks is taken from the one of this agent.
 _SHARED_AGENT = "main"
 
-#: A key and where it was found; the key may be known to be missing.
-FoundKey = tuple[Secret, Origin]
 
+class FoundKey(NamedTuple):
+    """A key and where it was found; the key may be known to be missing."""
 
-class SharedKeys:
-    """The key found for each provider: in a profile, else in the environment, else in ``models.providers``.
-
-    A location whose key is missing gives way to the next. When none has a key, the first of them says what is
-    missing, and after it a chat login that was taken for a key.
-    """
-
-    def __init__(self, openclaw: OpenClawConfig, agent: str) -> None:
-        self._openclaw = openclaw
-        self._profiles = _Profiles(openclaw, agent)
-        #: Files that could not be used. Only worth reporting when a key is wanted.
-        self.notes = self._profiles.notes
-        #: Providers for which there is only a chat login.
-        self.logins: set[RemoteName] = set()
-        self._found: dict[RemoteName, FoundKey] = {}
-        for name in ENDPOINT_NAMES:
-            for found in self._candidates(name):
-                if found[0].available:
-                    self._found[name] = found
-                    break
-                self._found.setdefault(name, found)
-            if name not in self._found and (login := self._login(name)) is not None:
-                self.logins.add(name)
-                self._found[name] = login
-
-    def get(self, name: RemoteName) -> FoundKey | None:
-        """The key of a provider and its location."""
-        return self._found.get(name)
-
-    def usable(self, name: RemoteName) -> bool:
-        """Whether there is a key that can be sent."""
-        return name in self._found and self._found[name][0].available
-
-    def _candidates(self, name: RemoteName) -> Iterator[FoundKey]:
-        yield from self._profiles.keys(OPENCLAW_IDS[name])
-        environ, block = self._openclaw.environ, self._openclaw.env_block
-        for variable in KEY_VARIABLES.get(name, ()):
-            text = environ.get(variable, "").strip()
-            if text and block.get(variable) == environ[variable]:
-                yield Secret(text), Origin("openclaw", self._openclaw.where(f"env.{variable}"))
-            elif text:
-                yield Secret(text), Origin("env", f"env {variable}")
-        node, key = self._openclaw.provider_entry(OPENCLAW_IDS[name])
-        where = self._openclaw.where(f"{key}.apiKey")
-        secret = self._openclaw.secret(node.get("apiKey"), where)
-        if secret is not None:
-            yield secret, Origin("openclaw", where)
-
-    def _login(self, name: RemoteName) -> FoundKey | None:
-        """What to report about a chat login with this provider; None without one."""
-        for provider_id in (OPENCLAW_IDS[name], *_CHAT_IDS.get(name, ())):
-            for profile in self._profiles.ordered(provider_id):
-                if profile.kind in ("oauth", "token"):
-                    text = f"{profile.where} is a chat login and gives no embeddings."
-                    if variables := KEY_VARIABLES.get(name):
-                        text += f" Set {variables[0]} to an API key of {name}."
-                    return Secret.missing(text), Origin("openclaw", profile.where)
-        return None
+    key: Secret
+    origin: Origin
 
 
 class _Profile(NamedTuple):
@@ -105,49 +49,88 @@ class _Profile(NamedTuple):
         return f"_Profile({self.where})"
 
 
-class _Profiles:
-    """The auth profiles of one agent. ``notes`` says which files could not be used."""
+class SharedKeys:
+    """The key found for each provider: in a profile, else in the environment, else in ``models.providers``.
+
+    A location whose key is missing gives way to the next. When none has a key, the first of them says what is
+    missing, and after it a chat login that was taken for a key. ``logins`` are the providers for which there
+    is only such a login. ``notes`` says which files could not be used: only worth reporting when a key is
+    wanted.
+    """
 
     def __init__(self, openclaw: OpenClawConfig, agent: str) -> None:
         self._openclaw = openclaw
         self._profiles: dict[str, _Profile] = {}
-        self._order: dict[str, list[str]] = {}
+        self._order: dict[str, tuple[str, ...]] = {}
         self._last_good: dict[str, str] = {}
         self.notes: list[Note] = []
-        for name in dict.fromkeys((agent, _SHARED_AGENT)):
-            path = openclaw.location.state_dir / "agents" / name / "agent" / "auth-profiles.json"
-            if not is_there(path):
-                continue
+        self.logins: set[RemoteName] = set()
+        self.found: dict[RemoteName, FoundKey] = {}
+        for folder in dict.fromkeys((agent, _SHARED_AGENT)):
+            path = openclaw.location.state_dir / "agents" / folder / "agent" / "auth-profiles.json"
             try:
-                self._add(read_json5(path), path)
+                if is_there(path):
+                    self._read(path)
             except ConfigError as error:
                 text = f"{error} The keys in it are not used."
                 self.notes.append(Note("auth-profiles-unreadable", text, "warning"))
+        for name in ENDPOINT_NAMES:
+            keys = list(self._keys(name))
+            if found := next((key for key in keys if key.key.available), keys[0] if keys else None):
+                self.found[name] = found
+            elif login := self._login(name):
+                self.logins.add(name)
+                self.found[name] = login
 
-    def keys(self, provider_id: str) -> Iterator[FoundKey]:
+    def usable(self, name: RemoteName) -> bool:
+        """Whether there is a key that can be sent."""
+        return name in self.found and self.found[name].key.available
+
+    def _keys(self, name: RemoteName) -> Iterator[FoundKey]:
         """The keys of a provider in order, those included that are known to be missing."""
-        for profile in self.ordered(provider_id):
-            if profile.kind != "api_key":
-                continue
+        for profile in self._of(OPENCLAW_IDS[name]):
             try:
-                secret = self._openclaw.secret(profile.key, profile.where)
+                secret = (
+                    self._openclaw.secret(profile.key, profile.where) if profile.kind == "api_key" else None
+                )
             except ConfigError as error:
                 secret = Secret.missing(str(error))
             if secret is not None:
-                yield secret, Origin("openclaw", profile.where)
+                yield FoundKey(secret, Origin("openclaw", profile.where))
+        environ, block = self._openclaw.environ, self._openclaw.env_block
+        for variable in KEY_VARIABLES.get(name, ()):
+            if text := environ.get(variable, "").strip():
+                inner = block.get(variable) == environ[variable]
+                where = self._openclaw.where(f"env.{variable}") if inner else f"env {variable}"
+                yield FoundKey(Secret(text), Origin("openclaw" if inner else "env", where))
+        node, key = self._openclaw.provider_entry(OPENCLAW_IDS[name])
+        where = self._openclaw.where(f"{key}.apiKey")
+        secret = self._openclaw.secret(node.get("apiKey"), where)
+        if secret is not None:
+            yield FoundKey(secret, Origin("openclaw", where))
 
-    def ordered(self, provider_id: str) -> Iterator[_Profile]:
+    def _login(self, name: RemoteName) -> FoundKey | None:
+        """What to report about a chat login with this provider; None without one."""
+        for provider_id in (OPENCLAW_IDS[name], *_CHAT_IDS.get(name, ())):
+            for profile in self._of(provider_id):
+                if profile.kind in ("oauth", "token"):
+                    text = f"{profile.where} is a chat login and gives no embeddings."
+                    if variables := KEY_VARIABLES.get(name):
+                        text += f" Set {variables[0]} to an API key of {name}."
+                    return FoundKey(Secret.missing(text), Origin("openclaw", profile.where))
+        return None
+
+    def _of(self, provider_id: str) -> Iterator[_Profile]:
         """The profiles of a provider. A given order also excludes: a profile that is not in it is unused."""
-        order: Sequence[str] = self._order.get(provider_id) or self._openclaw.auth_order(provider_id)
+        order = self._order.get(provider_id) or self._openclaw.auth_order(provider_id)
         if not order:
             last_good = self._last_good.get(provider_id)
-            order = sorted(self._profiles, key=lambda profile_id: profile_id != last_good)
-        for profile_id in order:
-            profile = self._profiles.get(profile_id)
-            if profile is not None and profile.provider == provider_id:
-                yield profile
+            order = tuple(sorted(self._profiles, key=lambda profile_id: profile_id != last_good))
+        found = (self._profiles[profile_id] for profile_id in order if profile_id in self._profiles)
+        return (profile for profile in found if profile.provider == provider_id)
 
-    def _add(self, root: Mapping[str, Any], path: Path) -> None:
+    def _read(self, path: Path) -> None:
+        root = read_json5(path)
         profiles = root.get("profiles", {})
         if not isinstance(profiles, dict):
             raise ConfigError(f"{path}: profiles is {shown(profiles, secret=True)}; allowed: an object.")
@@ -161,15 +144,10 @@ class _Profiles:
                 where = f"{path}: profile {shown(profile_id)}"
                 profile = _Profile(provider.strip().lower(), kind, key, where)
                 self._profiles.setdefault(profile_id, profile)
-        for provider, order in _table(root, "order"):
-            if isinstance(order, list):
-                self._order.setdefault(provider, [item for item in order if isinstance(item, str)])
-        for provider, last in _table(root, "lastGood"):
-            if isinstance(last, str):
-                self._last_good.setdefault(provider, last)
-
-
-def _table(root: Mapping[str, Any], name: str) -> Iterator[tuple[str, object]]:
-    table = root.get(name)
-    for provider, value in table.items() if isinstance(table, dict) else ():
-        yield provider.strip().lower(), value
+        for name in ("order", "lastGood"):
+            table = root.get(name)
+            for provider, value in table.items() if isinstance(table, dict) else ():
+                if name == "order" and isinstance(value, list):
+                    self._order.setdefault(provider.strip().lower(), texts_in(value))
+                elif name == "lastGood" and isinstance(value, str):
+                    self._last_good.setdefault(provider.strip().lower(), value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,14 +24,8 @@ class Row(NamedTuple):
 def describe(settings: Settings) -> list[Row]:
     """Every key that can be configured, in the order of the reference. A secret reads ``set``."""
     return [
-        Row(
-            key,
-            _text(_safe_value(settings, key)),
-            Origin(found.kind, printable(found.where)),
-            known.rule.allowed,
-        )
-        for key, known in SETTINGS.items()
-        for found in [settings.origins.get(key, DEFAULT_ORIGIN)]
+        Row(key, _text(value), Origin(origin.kind, printable(origin.where)), allowed)
+        for key, value, origin, allowed in _rows(settings)
     ]
 
 
@@ -59,13 +53,12 @@ def to_dict(settings: Settings) -> dict[str, Any]:
         "indexPath": str(settings.index_path),
         "settings": {
             key: {
-                "value": _safe_value(settings, key),
+                "value": value,
                 "origin": {"kind": origin.kind, "where": origin.where},
-                "allowed": known.rule.allowed,
+                "allowed": allowed,
                 "used": True,
             }
-            for key, known in SETTINGS.items()
-            for origin in [settings.origins.get(key, DEFAULT_ORIGIN)]
+            for key, value, origin, allowed in _rows(settings)
         },
         "openclaw": {
             "configFile": str(facts.config_file) if facts.config_file else None,
@@ -82,28 +75,23 @@ def to_dict(settings: Settings) -> dict[str, Any]:
 
 
 def fragment(overrides: Mapping[str, object]) -> str:
-    """What a user pastes into ``openclaw.json`` to get these knobs: JSON5 with the full path of keys.
-
-    Knobs that OpenClaw has no key for, or not with this value, follow in a comment as our own TOML. A single
-    weight gets its complement beside it, for OpenClaw would pair it with its default otherwise.
-    """
-    theirs: dict[str, object] = {}
+    """What a user pastes into ``openclaw.json`` to get these knobs: JSON5 with the full path of keys. Those
+    that OpenClaw has no key for, or not with this value, follow in a comment as our own TOML. A single weight
+    gets its complement beside it, for OpenClaw would pair it with its default otherwise."""
+    tree: dict[str, Any] = {}
     ours: dict[str, object] = {}
     for name, value in _with_both_weights(overrides).items():
         key = _openclaw_key(name, value)
-        if key is not None:
-            theirs[key] = value == "hybrid" if name == "mode" else value
-        else:
+        if key is None:
             ours[name] = value
+            continue
+        *path, last = f"agents.defaults.memorySearch.{key}".split(".")
+        table = tree
+        for part in path:
+            table = table.setdefault(part, {})
+        table[last] = value == "hybrid" if name == "mode" else value
     lines: list[str] = []
-    if theirs:
-        tree: dict[str, Any] = {}
-        for key, value in theirs.items():
-            *path, last = f"agents.defaults.memorySearch.{key}".split(".")
-            table = tree
-            for part in path:
-                table = table.setdefault(part, {})
-            table[last] = value
+    if tree:
         import json5  # only for an export
 
         lines.append(json5.dumps(tree, indent=2))
@@ -114,11 +102,14 @@ def fragment(overrides: Mapping[str, object]) -> str:
     return "\n".join(lines)
 
 
-def _safe_value(settings: Settings, key: str) -> Any:
-    """The value of a key as plain data, with nothing in it that must stay hidden."""
-    if key.startswith("query.") and key != "query.profile":
-        return settings.query.overrides.get(key.removeprefix("query."))
-    return _plain(attrgetter("provider.provider" if key == "provider.name" else key)(settings))
+def _rows(settings: Settings) -> Iterator[tuple[str, Any, Origin, str]]:
+    """Key, value, origin and range of every setting; the values as plain data, nothing secret among them."""
+    for key, known in SETTINGS.items():
+        if key.startswith("query.") and key != "query.profile":
+            value = settings.query.overrides.get(key.removeprefix("query."))
+        else:
+            value = _plain(attrgetter("provider.provider" if key == "provider.name" else key)(settings))
+        yield key, value, settings.origins.get(key, DEFAULT_ORIGIN), known.rule.allowed
 
 
 def _plain(value: object) -> Any:
@@ -160,7 +151,7 @@ def _openclaw_key(name: str, value: object) -> str | None:
     if name == "mode":
         return "query.hybrid.enabled" if value in ("hybrid", "vector") else None
     known = KNOB_SETTINGS.get(name)
-    if known is None or not known.openclaw or not known.foreign_key("").rule.fits(value):
+    if known is None or not known.openclaw or not known.openclaw_rule.fits(value):
         return None
     return known.openclaw
 

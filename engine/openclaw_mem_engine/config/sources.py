@@ -20,8 +20,6 @@ CONFIG_VARIABLE = "OPENCLAW_MEM_CONFIG"
 APP_NAME = "openclaw-mem"
 #: No configuration is this large; a device file or a database named by mistake is.
 MAX_CONFIG_BYTES = 1024 * 1024
-# The parser's message: "<string>:3 Unexpected "@" at column 6".
-_JSON5_MESSAGE = r"<string>:(\d+) (.*?) at column (\d+)"
 
 
 class UserFolders(NamedTuple):
@@ -50,11 +48,11 @@ class OpenClawLocation(NamedTuple):
     note: str | None = None
 
 
-def flag_layer(cwd: Path, flags: Mapping[str, object]) -> Layer:
+def flag_layer(flags: Mapping[str, object]) -> Layer:
     """The values of flags, by their names (``--workspace``). Raises UsageError for one that does not fit."""
     try:
         return {
-            key: Entry(known.rule.check(str(value), known.flag), Origin("flag", known.flag), cwd)
+            key: Entry(known.rule.check(str(value), known.flag), Origin("flag", known.flag))
             for key, known in SETTINGS.items()
             if (value := flags.get(known.flag)) is not None
         }
@@ -62,13 +60,13 @@ def flag_layer(cwd: Path, flags: Mapping[str, object]) -> Layer:
         raise UsageError(str(error)) from None
 
 
-def environment_layer(environ: Mapping[str, str], cwd: Path) -> Layer:
+def environment_layer(environ: Mapping[str, str]) -> Layer:
     """The values that our variables give. A blank variable counts as unset. Raises ConfigError."""
     layer: Layer = {}
     for key, known in SETTINGS.items():
         if known.variable and (text := environ.get(known.variable, "").strip()):
             where = f"env {known.variable}"
-            layer[key] = Entry(known.rule.check(text, where), Origin("env", where), cwd)
+            layer[key] = Entry(known.rule.check(text, where), Origin("env", where))
     return layer
 
 
@@ -81,11 +79,8 @@ def own_config_file(environ: Mapping[str, str], home: Path, cwd: Path, folder: P
 
 
 def own_layer(path: Path, environ: Mapping[str, str]) -> Layer:
-    """The values of our settings file. Relative paths start at its folder.
-
-    Raises ConfigError: a broken file (with line and column), an unknown key (with the nearest known one) or a
-    value that does not fit.
-    """
+    """The values of our settings file. Relative paths start at its folder. Raises ConfigError: a broken file
+    (with line and column), an unknown key (with the nearest known one) or a value that does not fit."""
     layer: Layer = {}
     for key, value in _flat(_parsed_toml(path)):
         where = f"{path}: {key}"
@@ -104,10 +99,8 @@ def own_layer(path: Path, environ: Mapping[str, str]) -> Layer:
 
 def find_openclaw(config: Path | None, environ: Mapping[str, str], home: Path, cwd: Path) -> OpenClawLocation:
     """The configuration file: ``config`` if given (it must exist then), else ``$OPENCLAW_CONFIG_PATH``, else
-    ``openclaw.json`` in the state folder, which is ``$OPENCLAW_STATE_DIR`` or ``~/.openclaw``.
-
-    Raises ConfigError when ``config`` cannot be an OpenClaw file.
-    """
+    ``openclaw.json`` in the state folder, which is ``$OPENCLAW_STATE_DIR`` or ``~/.openclaw``. Raises
+    ConfigError when ``config`` cannot be an OpenClaw file."""
 
     def named(variable: str, default: Path) -> Path:
         text = environ.get(variable, "").strip()
@@ -118,10 +111,8 @@ def find_openclaw(config: Path | None, environ: Mapping[str, str], home: Path, c
     if config is not None:
         path = absolute(str(config), cwd, home)
         if path.suffix.lower() == ".toml":
-            raise ConfigError(
-                f"{path} is a TOML file, but --config names an OpenClaw configuration (JSON5). "
-                f"Name our own settings file in {CONFIG_VARIABLE}."
-            )
+            ours = f"Name our own settings file in {CONFIG_VARIABLE}."
+            raise ConfigError(f"{path} is TOML, but --config names an OpenClaw configuration (JSON5). {ours}")
         if not is_there(path):
             raise ConfigError(f"{path} does not exist. Give --config the path of an openclaw.json.")
         return OpenClawLocation(path, state_dir, home)
@@ -129,8 +120,8 @@ def find_openclaw(config: Path | None, environ: Mapping[str, str], home: Path, c
     if is_there(path):
         return OpenClawLocation(path, state_dir, home)
     # OpenClaw itself goes on with its defaults, so the variable may name a file that is yet to be written.
-    note = f"OPENCLAW_CONFIG_PATH names {path}, which does not exist; defaults are used."
     is_named = environ.get("OPENCLAW_CONFIG_PATH", "").strip()
+    note = f"OPENCLAW_CONFIG_PATH names {path}, which does not exist; defaults are used."
     return OpenClawLocation(None, state_dir, home, note if is_named else None)
 
 
@@ -141,8 +132,7 @@ def read_json5(path: Path) -> Mapping[str, Any]:
     text = read_config_text(path)
     try:
         try:
-            # OpenClaw writes plain JSON, which the standard library reads some hundred times faster. What it
-            # refuses is handed on, so nothing is accepted that is not JSON5.
+            # OpenClaw writes plain JSON, which the standard library reads some hundred times faster.
             root = json.loads(text)
         except ValueError:
             import json5
@@ -167,10 +157,8 @@ def is_there(path: Path) -> bool:
 
 
 def read_config_text(path: Path) -> str:
-    """The text of ``path`` (UTF-8, a byte order mark is dropped).
-
-    Raises ConfigError when it is missing, not a plain file, unreadable, too large or not UTF-8.
-    """
+    """The text of ``path`` (UTF-8, a byte order mark is dropped). Raises ConfigError when it is missing, no
+    plain file, unreadable, too large or not UTF-8."""
     try:
         if not path.exists():
             raise ConfigError(f"{path} does not exist. Name another configuration file, or create it.")
@@ -198,8 +186,7 @@ def _parsed_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except ValueError as error:  # the parser's own error is one, and so is a number of 5,000 digits
-        # The parser's message gives line and column and never repeats a value; not chained, for the newest
-        # versions keep the document in the exception.
+        # The message gives line and column and no value; not chained, for the exception keeps the document.
         end = f"line {len(text.splitlines()) or 1}, the end of the file"
         message = str(error).splitlines()[0].replace("end of document", end)
         raise ConfigError(f"{path} is not valid TOML: {message}.") from None
@@ -210,11 +197,9 @@ def _parsed_toml(path: Path) -> dict[str, Any]:
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
     for name, value in table.items():
         key = f"{prefix}{name}"
-        # A table that is a value itself (headers) is a setting; any other only groups keys. None of ours goes
-        # deeper than two tables, so a deeper one is an unknown key as a whole.
-        if value == {} and any(known.startswith(f"{key}.") for known in SETTINGS):
-            continue  # a heading whose lines are all commented out
-        if isinstance(value, dict) and value and key not in SETTINGS and prefix.count(".") < 2:
+        # A table that is a value itself (headers) is a setting; any other only groups keys.
+        groups = any(known.startswith(f"{key}.") for known in SETTINGS)
+        if isinstance(value, dict) and (groups or (value and key not in SETTINGS and prefix.count(".") < 2)):
             yield from _flat(value, f"{key}.")
         else:
             yield key, value
@@ -231,9 +216,10 @@ def _advice(key: str) -> str:
 
 
 def _position(message: str) -> str:
+    """Where a file is broken, from the parser's message: ``<string>:3 Unexpected "@" at column 6``."""
     import re
 
-    match = re.fullmatch(_JSON5_MESSAGE, message, re.DOTALL)
+    match = re.fullmatch(r"<string>:(\d+) (.*?) at column (\d+)", message, re.DOTALL)
     if match is None:
         return "the file is empty" if "Empty" in message else "it cannot be parsed (line 1, column 1)"
     line, what, column = match.groups()

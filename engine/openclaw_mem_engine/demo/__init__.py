@@ -7,17 +7,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from openclaw_mem_engine.demo.workspace import ANCHOR, DATA, shift_dates, write_demo
-
-__all__ = [
-    "ANCHOR",
-    "DemoQueries",
-    "Grade",
-    "JudgedQuery",
-    "SuggestedQuery",
-    "load_queries",
-    "write_demo",
-]
+from openclaw_mem_engine.demo.workspace import ANCHOR as ANCHOR
+from openclaw_mem_engine.demo.workspace import DATA, shift_dates
+from openclaw_mem_engine.demo.workspace import write_demo as write_demo
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +67,14 @@ def load_queries(shift_days: int) -> DemoQueries:
     """The queries with every date moved by ``shift_days``, as ``write_demo`` moved the files."""
     text = (DATA / "queries.json").read_text(encoding="utf-8")
     raw: dict[str, Any] = json.loads(shift_dates(text, shift_days))
-    return DemoQueries(
-        judged=tuple(_judged(item) for item in raw["judged"]),
-        suggested=tuple(_suggested(item) for item in raw["suggested"]),
+    judged = (
+        JudgedQuery(item["id"], item["query"], tuple(Grade(**grade) for grade in item["grades"]))
+        for item in raw["judged"]
     )
-
-
-def _judged(item: dict[str, Any]) -> JudgedQuery:
-    grades = tuple(Grade(grade["path"], grade["quote"], grade["grade"]) for grade in item["grades"])
-    return JudgedQuery(item["id"], item["query"], grades)
-
-
-def _suggested(item: dict[str, Any]) -> SuggestedQuery:
-    return SuggestedQuery(
-        query=item["query"],
-        title=item["title"],
-        lesson=item["lesson"],
-        settings=tuple(item["set"]),
-        against=tuple(item["against"]),
+    suggested = (
+        SuggestedQuery(
+            item["query"], item["title"], item["lesson"], tuple(item["set"]), tuple(item["against"])
+        )
+        for item in raw["suggested"]
     )
+    return DemoQueries(tuple(judged), tuple(suggested))

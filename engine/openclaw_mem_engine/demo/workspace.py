@@ -11,16 +11,17 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from openclaw_mem_engine.errors import WorkspaceError
 
 #: The last day of the demo as it was written.
 ANCHOR = datetime.date(2026, 3, 31)
 
-#: Where the authored files lie.
+#: The authored files.
 DATA = Path(__file__).parent / "data"
 
 _ISO_DATE = re.compile(r"(?<!\d)(20\d\d-[01]\d-[0-3]\d)(?!\d)")
@@ -33,7 +34,6 @@ _MS_A_DAY = 86_400_000
 #: Lists what the demo wrote, so that a later run removes exactly that. It is next to ``workspace/``.
 MANIFEST = ".demo-manifest.json"
 
-_MANIFEST_VERSION = 1
 _ROOTS = ("workspace", "agents")
 _CLOSING_TIME = datetime.time(18, 0, tzinfo=datetime.UTC)
 
@@ -43,8 +43,7 @@ _NOTE_STEP_DAYS = 37
 _NOTE_SPAN_DAYS = 235
 
 
-@dataclass(frozen=True, slots=True)
-class _DemoFile:
+class _DemoFile(NamedTuple):
     """One file to be written: its path under the target, its final bytes, its time of last change."""
 
     path: str
@@ -56,9 +55,7 @@ def write_demo(target: Path, today: datetime.date) -> Path:
     """Write the demo into ``target/workspace`` and ``target/agents``; returns the workspace folder.
 
     Every ISO date (file names, texts, timestamps) is moved so that the last daily log is of ``today``.
-    Running it again restores the demo: the same day gives the same bytes, another day replaces the dated
-    files. Only files that the demo itself wrote are replaced or removed; edits made to those are lost,
-    everything else in the folder stays.
+    Running it again restores the demo: files that it wrote are replaced or removed, all others stay.
 
     Raises WorkspaceError when ``target`` is a file, holds things but no demo, has a manifest that cannot be
     trusted, or holds another file at the path of a demo file. Nothing is changed in these cases.
@@ -90,7 +87,7 @@ def _demo_files(today: datetime.date) -> list[_DemoFile]:
         for path in (DATA / root).rglob("*")
         if path.suffix in (".md", ".json", ".jsonl")
     )
-    undated = [name for name in authored if name.endswith(".md") and not _dates_of_name(name)]
+    undated = [name for name in authored if name.endswith(".md") and not dates_in(name)]
     files = []
     for name in authored:
         text = shift_dates((DATA / name).read_text(encoding="utf-8"), days)
@@ -98,24 +95,16 @@ def _demo_files(today: datetime.date) -> list[_DemoFile]:
             text = shift_epochs(text, days)
         moved = shift_dates(name, days)
         if name in undated:
-            day = today - datetime.timedelta(days=_note_age(undated.index(name)))
+            age = 1 + (undated.index(name) * _NOTE_STEP_DAYS) % _NOTE_SPAN_DAYS
+            day = today - datetime.timedelta(days=age)
         else:
             # A log is of the day in its name; a transcript was last touched on the last day it mentions
             # that has already come.
-            candidates = _dates_of_name(moved) or [day for day in dates_in(text) if day <= today]
+            candidates = dates_in(moved) or [day for day in dates_in(text) if day <= today]
             day = max(candidates, default=today)
         modified = datetime.datetime.combine(day, _CLOSING_TIME)
         files.append(_DemoFile(moved, text.encode("utf-8"), modified))
     return files
-
-
-def _dates_of_name(name: str) -> list[datetime.date]:
-    return list(dates_in(PurePosixPath(name).name))
-
-
-def _note_age(position: int) -> int:
-    """Days since an undated note was last changed, by its position in the list of undated notes."""
-    return 1 + (position * _NOTE_STEP_DAYS) % _NOTE_SPAN_DAYS
 
 
 def _previous(target: Path) -> dict[str, str]:
@@ -160,11 +149,7 @@ def _refuse_foreign(target: Path, files: list[_DemoFile], written_before: Mappin
 
 
 def _write_manifest(target: Path, today: datetime.date, hashes: Mapping[str, str]) -> None:
-    content = {
-        "version": _MANIFEST_VERSION,
-        "today": today.isoformat(),
-        "files": dict(sorted(hashes.items())),
-    }
+    content = {"version": 1, "today": today.isoformat(), "files": dict(sorted(hashes.items()))}
     _write(target / MANIFEST, (json.dumps(content, indent=1) + "\n").encode("utf-8"))
 
 
@@ -186,8 +171,6 @@ def shift_days_for(today: datetime.date) -> int:
 
 def shift_dates(text: str, days: int) -> str:
     """``text`` with every ISO date moved. Times after a date stay; what is no real date stays."""
-    if days == 0:
-        return text
     delta = datetime.timedelta(days=days)
 
     def moved(match: re.Match[str]) -> str:
@@ -204,10 +187,10 @@ def shift_epochs(text: str, days: int) -> str:
     return _EPOCH_MS.sub(lambda match: str(int(match[1]) + days * _MS_A_DAY), text)
 
 
-def dates_in(text: str) -> Iterator[datetime.date]:
+def dates_in(text: str) -> list[datetime.date]:
     """Every real ISO date in a text, in order of appearance."""
+    found = []
     for match in _ISO_DATE.finditer(text):
-        try:
-            yield datetime.date.fromisoformat(match[1])
-        except ValueError:
-            continue
+        with suppress(ValueError):
+            found.append(datetime.date.fromisoformat(match[1]))
+    return found

@@ -12,27 +12,11 @@ import apsw
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.doctor.file_checks import (
-    Disk,
-    check_bootstrap,
-    check_by_products,
-    check_files,
-    check_hashes,
-    check_notes,
-)
-from openclaw_mem_engine.doctor.location_checks import (
-    check_event_log,
-    check_left_overs,
-    check_permissions,
-    check_records,
-    check_size,
-    check_writing,
-    repair_locations,
-)
+from openclaw_mem_engine.doctor import file_checks as files
+from openclaw_mem_engine.doctor import location_checks as locations
 from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable, WorkspaceError
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
-from openclaw_mem_engine.stores.base import Fingerprint
 from openclaw_mem_engine.stores.findings import (
     INDEX,
     REBUILD,
@@ -44,7 +28,6 @@ from openclaw_mem_engine.stores.findings import (
 )
 from openclaw_mem_engine.stores.sqlite.checks import diagnose
 from openclaw_mem_engine.stores.sqlite.files import index_is_there, unreachable
-from openclaw_mem_engine.stores.sqlite.repair import INDEX_CODES
 from openclaw_mem_engine.stores.sqlite.repair import repair as repair_index
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot, check_version
 from openclaw_mem_engine.sync.events import Journal
@@ -54,8 +37,8 @@ from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 #: How long a repair waits for a sync that is at work, seconds.
 LOCK_WAIT_S = 10.0
 
-#: With one of these nothing is written to the index file but by a rebuild.
-_REBUILD_ONLY = frozenset({"damaged", "unreadable", "newer-schema", "tables-missing"})
+#: With one of these nothing is written to the index file but by a rebuild from the notes.
+_REBUILD_ONLY = frozenset({"damaged", "unreadable", "newer-schema", "tables-missing", "no-fingerprint"})
 #: What a damaged page may raise while it is read: SQLite's errors, and ours over NULLs and nonsense.
 _DAMAGE = (apsw.Error, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 _STOPPED = "The examination was stopped."
@@ -69,13 +52,10 @@ def examine(
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
 ) -> DoctorReport:
-    """Run every check of ``CHECKS``; change nothing, send nothing.
-
-    The index is read as it is, on a connection of its own: opening it for use already repairs some of it.
-    ``deep`` also makes every chunk, its words and the rows of its vectors again and compares them byte for
-    byte. A check that cannot be done is in the report, and the others go on. ``progress`` counts checks or
-    files. Blocks for seconds, with ``deep`` for minutes. Raises Cancelled.
-    """
+    """Run every check of ``CHECKS``; change nothing, send nothing. ``deep`` also makes every chunk, its words
+    and its vectors' rows again and compares them byte for byte. A check that cannot be done is in the report,
+    and the others go on. ``progress`` counts checks or files. Blocks for seconds, with ``deep`` for minutes.
+    Raises Cancelled."""
     examination = Examination(settings, embedders, deep, progress, cancel)
     examination.run()
     findings = sorted(examination.findings, key=lambda finding: SEVERITIES.index(finding.severity))
@@ -89,21 +69,21 @@ def fix(
     *,
     killed: Killed = lambda *_: None,
 ) -> list[str]:
-    """Repair what ``examine`` found and can be repaired; what was done, in words.
-
-    Everything comes from what is on this machine: notes are not touched, nothing is embedded. An index whose
-    pages are damaged, or that a newer program wrote, is not written to: that needs a rebuild. ``killed``:
-    see ``SyncLock``. Raises SyncBusy when another process keeps the index, IndexUnavailable when it cannot be
-    written, Cancelled while it waits for the lock: nothing is repaired then.
-    """
+    """Repair what ``examine`` found and can be repaired; what was done, in words. Notes are not touched, and
+    nothing is embedded. An index whose pages are damaged, or that a newer program wrote, is not written to.
+    ``killed``: see ``SyncLock``. Raises SyncBusy when another process keeps the index, IndexUnavailable when
+    it cannot be written, Cancelled while it waits for the lock: nothing is repaired then."""
     codes = {finding.code for finding in report.fixable}
+    of_index = codes - locations.LOCATION_CODES
     if any(finding.code in _REBUILD_ONLY for finding in report.findings):
-        codes -= INDEX_CODES
+        codes, of_index = codes & locations.LOCATION_CODES, set()
     if not codes:
         return []
     with SyncLock(settings.index_path, "repairing", killed=killed).holding(LOCK_WAIT_S, cancel):
-        done = repair_locations(settings, codes)
-        return done + repair_index(settings.index_path, codes, extension=settings.vector_extension)
+        done = locations.repair_locations(settings, codes)
+        if of_index:
+            done += repair_index(settings.index_path, of_index, extension=settings.vector_extension)
+        return done
 
 
 def repair(
@@ -114,9 +94,8 @@ def repair(
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
 ) -> tuple[list[str], DoctorReport | None]:
-    """``fix``, then ``examine`` as ``report`` was made; both are written into the event log. What was done,
-    in words, and the new report: None when that examination was stopped, for what was done stays. Raises what
-    ``fix`` raises."""
+    """``fix``, then ``examine`` as ``report`` was made; both go into the event log. What was done, in words,
+    and the new report: None when that examination was stopped. Raises what ``fix`` raises."""
     started = time.perf_counter()
     done = fix(settings, report, cancel, killed=journal.killed)
     repaired = time.perf_counter()
@@ -131,8 +110,8 @@ def repair(
 
 @dataclass(slots=True)
 class Examination:
-    """One run through the table. ``snap``, ``disk`` and ``diagnosis`` (the checks of the store, by name) are
-    there once the check "index" has opened the index."""
+    """One run through the table. ``disk``, and ``diagnosis``, the checks of the store, are there once the
+    check "index" has opened the index."""
 
     settings: Settings
     embedders: Embedders
@@ -142,7 +121,7 @@ class Examination:
     findings: list[Finding] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     opened: Snapshot | None = None
-    disk: Disk = field(init=False)
+    disk: files.Disk = field(init=False)
     diagnosis: Mapping[str, Callable[[Outcome], None]] = field(default_factory=dict)
 
     @property
@@ -154,29 +133,30 @@ class Examination:
     def run(self) -> None:
         """Every check in order, until one finds what makes the others meaningless. Raises Cancelled."""
         try:
-            for check in CHECKS:
-                if check.deep and not self.deep:
+            for name, check in CHECKS.items():
+                if name in _DEEP and not self.deep:
                     continue
-                self._run(check)
-                if any(map(self.found, check.ends_with)):
+                self._run(name, check)
+                unusable = name == "index" and (self.opened is None or self.found("no-access"))
+                if unusable or self.found("tables-missing", "newer-schema"):
                     return
         finally:
             if self.opened is not None:
                 self.opened.close()
 
-    def found(self, code: str) -> bool:
-        """Whether a check before has found this."""
-        return any(finding.code == code for finding in self.findings)
+    def found(self, *codes: str) -> bool:
+        """Whether a check before has found one of these."""
+        return any(finding.code in codes for finding in self.findings)
 
-    def _run(self, check: CheckSpec) -> None:
+    def _run(self, name: str, check: Callable[[Examination, Outcome], None]) -> None:
         if self.cancel is not None and self.cancel.is_set():
             raise Cancelled(_STOPPED)
         if self.progress is not None:
-            self.progress(len(self.checks), 0, f"checking {check.name}")
+            self.progress(len(self.checks), 0, f"checking {name}")
         out = Outcome()
         done = True
         try:
-            check.run(self, out)
+            check(self, out)
         except apsw.InterruptError as error:
             raise Cancelled(_STOPPED) from error
         except WorkspaceError as error:
@@ -188,16 +168,16 @@ class Examination:
             if not self.found("no-access"):
                 # The file or folder that the system refused, as far as it says.
                 path = Path(os.fsdecode(error.filename)) if error.filename else self.settings.data_dir
-                text = f"The check of {check.name} could not be done: {unreachable(path, error)}"
+                text = f"The check of {name} could not be done: {unreachable(path, error)}"
                 out.add("unreachable", "error", text)
         except _DAMAGE as error:
             out.detail = f"could not be done: {error}"
-            done = not any(map(self.found, check.explained_by))
+            done = not self.found("damaged", *(["full-text-damaged"] if name == "full text" else []))
             if done:  # otherwise a finding already says why
                 what = f"({type(error).__name__}: {error})"
-                text = f"The check of {check.name} met something that cannot be read {what}."
+                text = f"The check of {name} met something that cannot be read {what}."
                 out.add("unreadable", "error", text, repair=REBUILD)
-        self.checks.append(out.check(check.name, ok=done))
+        self.checks.append(out.check(name, ok=done))
         self.findings += out.findings
 
 
@@ -209,7 +189,7 @@ def _open_index(run: Examination, out: Outcome) -> None:
     try:
         if index_is_there(path):
             run.opened = Snapshot(path, run.cancel, extension=run.settings.vector_extension)
-            run.disk = Disk(run.settings, run.opened, run.progress, run.cancel)
+            run.disk = files.Disk(run.settings, run.opened, run.progress, run.cancel)
             asked = (run.embedders.primary, run.embedders.fallback, *run.embedders.also)
             in_use = [space_of(embedder) for embedder in asked]
             run.diagnosis = diagnose(run.opened, deep=run.deep, in_use=in_use)
@@ -230,7 +210,7 @@ def _check_fingerprint(run: Examination, out: Outcome) -> None:
     if run.found("fingerprint-unreadable"):
         out.detail = "cannot be read"
         return
-    known, wanted = run.snap.fingerprint(), _wanted(run)
+    known, wanted = run.snap.fingerprint(), fingerprint_of(run.settings, run.embedders.primary)
     if known is None:
         out.detail = "the index was never begun"
         return
@@ -241,35 +221,14 @@ def _check_fingerprint(run: Examination, out: Outcome) -> None:
         out.add("other-fingerprint", "warning", text, repair=INDEX)
 
 
-def _wanted(run: Examination) -> Fingerprint:
-    return fingerprint_of(run.settings, run.embedders.primary)
-
-
 def _check_notes(run: Examination, out: Outcome) -> None:
     known = None if run.found("fingerprint-unreadable") else run.snap.fingerprint()
-    wanted = _wanted(run)
+    primary = run.embedders.primary
+    wanted = fingerprint_of(run.settings, primary)
     if known is None or needs_rebuild(known, wanted) or known.space != wanted.space:
         out.detail = "not compared: the index was built with other settings"
         return
-    primary = run.embedders.primary
-    check_notes(run.disk, out, primary.max_input_bytes if primary else None)
-
-
-# -- the table ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class CheckSpec:
-    """One check: its ``name``, what it looks at, and the function, which writes detail and findings into an
-    Outcome. After a finding with a code of ``ends_with`` the examination ends. A failure to read what is
-    ``explained_by`` a finding made before is no finding of its own. ``deep``: only in a deep examination."""
-
-    name: str
-    looks_at: str
-    run: Callable[[Examination, Outcome], None]
-    ends_with: tuple[str, ...] = ()
-    explained_by: tuple[str, ...] = ("damaged",)
-    deep: bool = False
+    files.check_notes(run.disk, out, primary.max_input_bytes if primary else None)
 
 
 def _of_store(name: str) -> Callable[[Examination, Outcome], None]:
@@ -277,42 +236,30 @@ def _of_store(name: str) -> Callable[[Examination, Outcome], None]:
     return lambda run, out: run.diagnosis[name](out)
 
 
-#: In the order in which they are made. Those after "index" read the snapshot that it opens.
-CHECKS: tuple[CheckSpec, ...] = (
-    CheckSpec("sqlite", "the SQLite library in use", lambda _, out: check_version(out)),
-    CheckSpec("writing", "access, room and lock", lambda run, out: check_writing(run.settings, out)),
-    CheckSpec("permissions", "modes of our files", lambda run, out: check_permissions(run.settings, out)),
-    CheckSpec("left-overs", "files of killed rebuilds", lambda run, out: check_left_overs(run.settings, out)),
-    CheckSpec("provider records", "providers.sqlite", lambda run, out: check_records(run.settings, out)),
-    CheckSpec("event log", "events.sqlite", lambda run, out: check_event_log(run.settings, out)),
-    CheckSpec("root files", "MEMORY.md as given", lambda run, out: check_bootstrap(run.settings, out)),
-    CheckSpec(
-        "index",
-        "whether it can be opened",
-        _open_index,
-        ends_with=("not-there", "damaged", "unavailable", "no-access"),
-    ),
-    CheckSpec("integrity", "every page", _of_store("integrity")),
-    CheckSpec("tables", "whether all are there", _of_store("tables"), ends_with=("tables-missing",)),
-    CheckSpec("facts", "its meta table", _of_store("facts"), ends_with=("newer-schema",)),
-    CheckSpec("fingerprint", "the settings it was built with", _check_fingerprint),
-    CheckSpec("chunks", "ids, hashes, owners", _of_store("chunks")),
-    CheckSpec(
-        "full text",
-        "its rows against the chunks",
-        _of_store("full text"),
-        explained_by=("damaged", "full-text-damaged"),
-    ),
-    CheckSpec("vectors", "the vec0 table against the cache", _of_store("vectors")),
-    CheckSpec("cache", "every cached embedding", _of_store("cache")),
-    CheckSpec("recall", "fast vector search, measured", _of_store("recall")),
-    CheckSpec("size", "free pages, log", lambda run, out: check_size(run.settings, run.snap, out)),
-    CheckSpec(
-        "by-products",
-        "machine-written notes",
-        lambda run, out: check_by_products(run.settings, run.snap, out),
-    ),
-    CheckSpec("files", "index against the disk", lambda run, out: check_files(run.disk, out)),
-    CheckSpec("hashes", "texts against recorded hashes", lambda run, out: check_hashes(run.disk, out)),
-    CheckSpec("notes", "every chunk, made again", _check_notes, deep=True),
-)
+#: By name, in the order in which they are made. Those after "index" read the snapshot that it opens.
+CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
+    "sqlite": lambda _, out: check_version(out),
+    "writing": lambda run, out: locations.check_writing(run.settings, out),
+    "permissions": lambda run, out: locations.check_permissions(run.settings, out),
+    "left-overs": lambda run, out: locations.check_left_overs(run.settings, out),
+    "provider records": lambda run, out: locations.check_records(run.settings, out),
+    "event log": lambda run, out: locations.check_event_log(run.settings, out),
+    "root files": lambda run, out: files.check_bootstrap(run.settings, out),
+    "index": _open_index,
+    "integrity": _of_store("integrity"),
+    "tables": _of_store("tables"),
+    "facts": _of_store("facts"),
+    "fingerprint": _check_fingerprint,
+    "chunks": _of_store("chunks"),
+    "full text": _of_store("full text"),
+    "vectors": _of_store("vectors"),
+    "cache": _of_store("cache"),
+    "recall": _of_store("recall"),
+    "size": lambda run, out: locations.check_size(run.settings, run.snap, out),
+    "by-products": lambda run, out: files.check_by_products(run.settings, run.snap, out),
+    "files": lambda run, out: files.check_files(run.disk, out),
+    "hashes": lambda run, out: files.check_hashes(run.disk, out),
+    "notes": _check_notes,
+}
+#: Those that only a deep examination makes.
+_DEEP = frozenset({"notes"})

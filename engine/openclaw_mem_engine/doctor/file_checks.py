@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -22,6 +22,7 @@ from openclaw_mem_engine.stores.findings import (
     REBUILD,
     VERIFY,
     Outcome,
+    Severity,
     counted,
     counted_are,
     counted_have,
@@ -40,6 +41,8 @@ _DATABASE = re.compile(r"\.(?:sqlite3?|db|lance|jsonl)(?:-wal|-shm|-journal)?\Z"
 #: What an exported conversation begins with: that of the session hook, and that of a transcript export.
 _EXPORT = re.compile(r"# Session(?:: .*\n\n?- \*\*Session Key\*\*: | \S+\n\n(?:User|Assistant): )")
 _MANY = 0.5
+_STORED = """SELECT id, path, source, start_line, end_line, hash, text FROM chunks
+    WHERE path = ? AND source = ?"""
 #: The most entries below memory/ that are searched for databases.
 _MOST_ENTRIES = 50_000
 
@@ -74,6 +77,7 @@ def check_files(disk: Disk, out: Outcome) -> None:
     listing = listed(disk.settings)
     changes, skipped = changes_of(disk.settings, listing, known), listing.skipped
     changed = {file.path for file in changes.changed}
+    gone = {state.path for state in changes.removed}
     seen = known | {state.path: state for state in changes.touched}
     disk.present = {
         file.path: file
@@ -81,16 +85,17 @@ def check_files(disk: Disk, out: Outcome) -> None:
         if file.path in known and file.path not in changed and _as_recorded(file, seen[file.path])
     }
     out.detail = f"{counted(len(known), 'file')} known, {len(disk.present):,} as recorded"
-    edited = sorted(changed & known.keys())
-    unlisted = sorted(changed - known.keys())
-    gone = sorted(state.path for state in changes.removed)
     for code, paths, what in (
-        ("files-changed", edited, "changed since the last sync: the index holds the old text"),
-        ("files-unlisted", unlisted, "not in the index yet"),
+        (
+            "files-changed",
+            changed & known.keys(),
+            "changed since the last sync: the index holds the old text",
+        ),
+        ("files-unlisted", changed - known.keys(), "not in the index yet"),
         ("files-gone", gone, "deleted from the disk and still found"),
     ):
         if paths:
-            out.add(code, "warning", f"{counted_are(len(paths), 'file')} {what}.", paths, INDEX)
+            out.add(code, "warning", f"{counted_are(len(paths), 'file')} {what}.", sorted(paths), INDEX)
     left_out = [f"{file.path}: {file.reason}" for file in skipped if not file.by_rule]
     if left_out:
         text = f"{counted_are(len(left_out), 'file or folder', 'files or folders')} left out: never searched."
@@ -102,8 +107,7 @@ def check_files(disk: Disk, out: Outcome) -> None:
 
 
 def _as_recorded(file: MemoryFile, state: FileState) -> bool:
-    """Whether a file of a second listing is still what the first one was compared with. A transcript may
-    have grown."""
+    """Whether a file is still as it was when it was compared. A transcript may have grown."""
     if (file.source, file.inode) != (state.source, state.inode):
         return False
     if file.source == "sessions":
@@ -127,10 +131,8 @@ def check_hashes(disk: Disk, out: Outcome) -> None:
             stale.append(file.path)
     out.detail = f"{counted(looked_at, 'file')} read and compared with the recorded hash"
     if stale:
-        text = (
-            f"{counted_have(len(stale), 'file')} another text than was indexed, though size and time are the "
-            "same: only a sync that reads every file notices."
-        )
+        text = f"{counted_have(len(stale), 'file')} another text than was indexed, though size and time are "
+        text += "the same: only a sync that reads every file notices."
         out.add("stale-hash", "error", text, stale, VERIFY)
     _check_empty(disk, out, stale)
 
@@ -149,13 +151,12 @@ def _check_empty(disk: Disk, out: Outcome, stale: list[str]) -> None:
             continue
     if lost:
         text = f"{counted(len(lost), 'file')} counted as indexed without any chunk: nothing finds them."
-        out.add("file-without-chunks", "error", text, lost, f"{FIX} && {INDEX}", fixable=True)
+        out.add("file-without-chunks", "error", text, lost, f"{FIX} && {INDEX}")
 
 
 def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
     """Cut every file again and compare each chunk with the index, byte for byte."""
     space, wrong, chunks = disk.snap.space(), [], 0
-    stored = _stored(disk.snap)
     for file, state in disk.each("cutting"):
         try:
             made, pieces = chunks_of(disk.settings, file, space, max_input_bytes)
@@ -164,7 +165,8 @@ def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
         if made.hash != state.hash:
             continue  # a finding of the check "hashes", or a transcript that has grown
         wanted = {chunk.chunk_id: chunk for chunk in pieces}
-        held = stored.get((file.path, file.source), {})
+        rows = disk.snap.rows(_STORED, (file.path, file.source))
+        held = {row[0]: StoredChunk(*row) for row in rows}
         chunks += len(wanted)
         for chunk_id in sorted(wanted.keys() | held.keys()):
             mine, theirs = wanted.get(chunk_id), held.get(chunk_id)
@@ -179,14 +181,6 @@ def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
         out.add("differs-from-notes", "error", text, wrong, REBUILD)
 
 
-def _stored(snap: Snapshot) -> Mapping[tuple[str, str], Mapping[str, StoredChunk]]:
-    found: dict[tuple[str, str], dict[str, StoredChunk]] = {}
-    for row in snap.each("SELECT id, path, source, start_line, end_line, hash, text FROM chunks"):
-        chunk = StoredChunk(*row)
-        found.setdefault((chunk.path, chunk.source), {})[chunk.chunk_id] = chunk
-    return found
-
-
 # -- what is no memory, and what is too much of it ----------------------------------------------------------
 
 
@@ -195,31 +189,28 @@ def check_by_products(settings: Settings, snap: Snapshot, out: Outcome) -> None:
     sql = "SELECT path, count(*) FROM chunks WHERE source = 'memory' GROUP BY path"
     chunks: dict[str, int] = dict(snap.rows(sql))
     total = sum(chunks.values())
-    machine = {path: number for path, number in chunks.items() if _machine_folder(path)}
+    machine = {path for path in chunks if _machine_folder(path)}
     out.detail = f"{counted(len(chunks), 'note')} read"
-    if machine:
-        share = _share(sum(machine.values()), total)
-        files = counted_are(len(machine), "file")
-        text = f"{files} written by the agent's own machinery, and searched as memory ({share})."
-        out.add("by-products", "warning", text, sorted(machine), _out_of_memory(settings, machine))
-    starts = snap.each(
+    starts = snap.rows(
         "SELECT path, substr(text, 1, 400) FROM chunks WHERE source = 'memory' AND start_line = 1"
     )
-    exports = {str(path) for path, text in starts if _EXPORT.match(str(text))} - machine.keys()
+    exports = {str(path) for path, text in starts if _EXPORT.match(str(text))} - machine
+
+    def share(paths: set[str]) -> str:
+        number = sum(chunks[path] for path in paths)
+        return f"({number:,} of {counted(total, 'chunk')}, {100 * number / max(1, total):.0f} %)"
+
+    if machine:
+        files = counted_are(len(machine), "file")
+        text = f"{files} written by the agent's own machinery, and searched as memory {share(machine)}."
+        out.add("by-products", "warning", text, sorted(machine), _out_of_memory(settings, machine))
     if exports:
-        number = sum(chunks[path] for path in exports)
-        text = (
-            f"{counted_are(len(exports), 'note')} {'an ' * (len(exports) == 1)}exported "
-            f"conversation{'s' * (len(exports) > 1)}, which may crowd out what was written as memory "
-            f"({_share(number, total)})."
-        )
-        much = number > _MANY * total
-        out.add("session-exports", "warning" if much else "info", text, sorted(exports))
+        what = "an exported conversation" if len(exports) == 1 else "exported conversations"
+        text = f"{counted_are(len(exports), 'note')} {what}, which may crowd out what was written as memory "
+        much = sum(chunks[path] for path in exports) > _MANY * total
+        severity: Severity = "warning" if much else "info"
+        out.add("session-exports", severity, f"{text}{share(exports)}.", sorted(exports))
     _check_databases(settings, out)
-
-
-def _share(number: int, total: int) -> str:
-    return f"{number:,} of {counted(total, 'chunk')}, {100 * number / max(1, total):.0f} %"
 
 
 def _out_of_memory(settings: Settings, paths: Iterable[str]) -> str:
@@ -247,15 +238,12 @@ def _machine_folder(path: str) -> str:
 def _check_databases(settings: Settings, out: Outcome) -> None:
     walk = os.walk(settings.workspace / MEMORY_FOLDER)  # the check "files" names what cannot be read
     entries = (Path(parent, name) for parent, folders, files in walk for name in (*folders, *files))
-    found = [
-        path.relative_to(settings.workspace).as_posix()
-        for path in islice(entries, _MOST_ENTRIES)
-        if _DATABASE.search(path.name)
-    ]
+    found = [path for path in islice(entries, _MOST_ENTRIES) if _DATABASE.search(path.name)]
     if found:
         files = counted(len(found), "database or log", "databases or logs")
         text = f"{files} among the notes; not searched."
-        out.add("database-in-memory", "info", text, sorted(found))
+        names = sorted(path.relative_to(settings.workspace).as_posix() for path in found)
+        out.add("database-in-memory", "info", text, names)
     if settings.index_path.is_relative_to(settings.workspace):
         text = (
             f"The index is in the workspace, where each sync changes what it watches: {settings.index_path}"

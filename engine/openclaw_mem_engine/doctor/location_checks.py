@@ -1,5 +1,5 @@
-"""Checks of our own files and folders, and repairs: access, room and lock that a sync needs; left-overs,
-permissions, sizes, the other databases. The checks only ask the system and write nothing."""
+"""Checks of our own files and folders, which write nothing, and their repairs: access, room and lock that a
+sync needs; left-overs, permissions, sizes, the other databases."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 import shlex
 import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 from openclaw_mem_engine.config.settings import Settings
@@ -20,16 +20,15 @@ from openclaw_mem_engine.state.database import Schema, Trouble, TroubleKind, row
 from openclaw_mem_engine.state.events import EVENTS_FILE
 from openclaw_mem_engine.state.events import SCHEMA as EVENTS
 from openclaw_mem_engine.stores.findings import FIX, UPGRADE, Outcome, counted, counted_are
-from openclaw_mem_engine.stores.sqlite.database import Database, rows
-from openclaw_mem_engine.stores.sqlite.files import check_room, leftovers, set_aside_files, sweep, unreachable
+from openclaw_mem_engine.stores.sqlite import files
+from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.workspace.opening import kind_of
 
-#: Even a small sync writes so much: pages of the full-text tables to the log, the log's own map, the lock.
+#: Bytes that even a small sync writes: pages of the full-text tables to the log, the log's own map, the lock.
 LEAST_FREE = 1_000_000
-#: A write-ahead log that is larger than this, and than the index, is a finding: it is moved into the index
-#: when it has about 80 MB.
+#: A write-ahead log of more bytes, and larger than the index, is a finding: SQLite merges it at 80 MB.
 _LARGE_LOG = 200_000_000
 
 _EFFECTIVE_IDS = os.access in os.supports_effective_ids
@@ -64,15 +63,11 @@ def _quoted(paths: list[Path]) -> str:
 def check_writing(settings: Settings, out: Outcome) -> None:
     """This user may enter the data folder and write there, the disk has room for a sync, and the lock can be
     taken."""
-    for folder in _folders(settings):
-        blocked = _blocked(folder)
-        if blocked is not None:
-            path, error = blocked
-            out.detail = "the data folder cannot be entered"
-            refused = isinstance(error, PermissionError)
-            repair = _opening(settings, [path]) if refused else _ELSEWHERE
-            out.add("no-access", "error", unreachable(path, error), repair=repair)
-            return
+    for path, error in filter(None, map(_blocked, _folders(settings))):
+        out.detail = "the data folder cannot be entered"
+        repair = _opening(settings, [path]) if isinstance(error, PermissionError) else _ELSEWHERE
+        out.add("no-access", "error", files.unreachable(path, error), repair=repair)
+        return
     _check_access(settings, out)
     _check_room(settings, out)
     _check_lock(settings, out)
@@ -128,12 +123,11 @@ def _opening(settings: Settings, closed: list[Path]) -> str:
     if os.name == "nt" or any(map(_read_only_disk, closed)):
         return _ELSEWHERE
     mine = all(path.stat().st_uid == os.geteuid() for path in closed)
-    ours = [folder for folder in _folders(settings) if any(path.is_relative_to(folder) for path in closed)]
-    if not all(any(path.is_relative_to(folder) for folder in ours) for path in closed):
+    ours = [next((f for f in _folders(settings) if path.is_relative_to(f)), None) for path in closed]
+    if None in ours:
         # Of a folder above ours only its own mode is changed, and only by its owner.
         return f"chmod u+rwx -- {_quoted(closed)}" if mine else _ELSEWHERE
-    inner = [folder for folder in ours if any(folder != o and folder.is_relative_to(o) for o in ours)]
-    roots = _quoted([folder for folder in ours if folder not in inner])
+    roots = _quoted(list(dict.fromkeys(filter(None, ours))))
     return f"chmod -R u+rwX -- {roots}" if mine else f'sudo chown -R "$(id -u)" -- {roots}'
 
 
@@ -145,47 +139,44 @@ def _read_only_disk(path: Path) -> bool:
 
 def _check_room(settings: Settings, out: Outcome) -> None:
     index = settings.index_path
-    least: int | None = None
     disks = {folder.stat().st_dev: folder for folder in map(_nearest, reversed(_folders(settings)))}
+    room: list[int] = []
     for folder in disks.values():
-        try:
-            free = shutil.disk_usage(folder).free
-        except OSError:
-            continue  # not known: writing will show it
-        least = free if least is None else min(least, free)
-        if free < LEAST_FREE:
-            text = (
-                f"The disk that holds {folder} is full: {free / 1e6:.1f} MB are free, and a sync needs "
-                f"{LEAST_FREE / 1e6:.0f} MB at least. Remove something from it, or set OPENCLAW_MEM_HOME to "
-                "a folder on another disk."
-            )
-            out.add("disk-full", "error", text, repair=f"df -h -- {_quoted([folder])}")
-    if least is not None:
-        out.detail += f"; {_size(least)} free"
-    if least is None or least < LEAST_FREE or not index.exists():
+        with suppress(OSError):  # not known: writing will show it
+            room.append(free := shutil.disk_usage(folder).free)
+            if free < LEAST_FREE:
+                text = (
+                    f"The disk that holds {folder} is full: {free / 1e6:.1f} MB are free, and a sync needs "
+                    f"{LEAST_FREE / 1e6:.0f} MB at least. Remove something from it, or set OPENCLAW_MEM_HOME "
+                    "to a folder on another disk."
+                )
+                out.add("disk-full", "error", text, (), f"df -h -- {_quoted([folder])}")
+    if room:
+        out.detail += f"; {_size(min(room))} free"
+    if not room or min(room) < LEAST_FREE or not index.exists():
         return
-    parts = (index, index.with_name(f"{index.name}-wal"))
     try:
-        check_room(index, sum(part.stat().st_size for part in parts if part.exists()))
+        files.check_room(index, files.bytes_of([index, index.with_name(f"{index.name}-wal")]))
     except IndexUnavailable as error:
         out.add("no-room-to-rebuild", "warning", str(error), repair=f"df -h -- {_quoted([index.parent])}")
 
 
 def _check_lock(settings: Settings, out: Outcome) -> None:
     path = SyncLock(settings.index_path).path
-    try:
-        mode = path.lstat().st_mode
-    except OSError:
-        return  # made when it is needed
-    if not stat.S_ISREG(mode):
-        text = f"The path of the lock of the index is {kind_of(mode)}, so that no sync can start: {path}."
-        aside = path.with_name(f"{path.name}.aside")
-        out.add("lock-blocked", "error", text, repair=f"mv -- {_quoted([path, aside])}")
+    with suppress(OSError):  # it is made when it is needed
+        if not stat.S_ISREG(mode := path.lstat().st_mode):
+            text = f"The path of the lock of the index is {kind_of(mode)}, so that no sync can start: {path}."
+            aside = path.with_name(f"{path.name}.aside")
+            out.add("lock-blocked", "error", text, repair=f"mv -- {_quoted([path, aside])}")
 
 
 def _size(count: int) -> str:
     """``82 GB``, ``0.7 MB``"""
     return f"{count / 1e9:,.0f} GB" if count >= 10e9 else f"{count / 1e6:,.1f} MB"
+
+
+def _megabytes(paths: Iterable[Path]) -> str:
+    return f"{files.bytes_of(paths) / 1e6:.1f} MB"
 
 
 # -- files of ours ---------------------------------------------------------------------------------
@@ -194,31 +185,23 @@ def _size(count: int) -> str:
 def check_left_overs(settings: Settings, out: Outcome) -> None:
     """No rebuild that was killed left its files."""
     owner = SyncLock(settings.index_path).owner()
-    left = leftovers(settings.index_path)
-    damaged = set_aside_files(settings.index_path)
+    left = files.leftovers(settings.index_path)
+    damaged = files.with_companions(files.damaged_path(settings.index_path))
     out.detail = (
         f"{counted(len(left), 'file')}; no other process is writing"
         if owner is None
         else f"process {owner.pid} is {owner.what} now"
     )
     if left and owner is None:
-        text = f"{counted_are(len(left), 'file')} left by rebuilds that were killed ({_sizes(left)})."
-        out.add("left-overs", "warning", text, (path.name for path in left), FIX, fixable=True)
+        text = f"{counted_are(len(left), 'file')} left by rebuilds that were killed ({_megabytes(left)})."
+        out.add("left-overs", "warning", text, (path.name for path in left), FIX)
     if damaged:
-        text = f"A damaged index that was set aside is in the folder of this one ({_sizes(damaged)})."
+        text = f"A damaged index that was set aside is in the folder of this one ({_megabytes(damaged)})."
         out.add("damaged-aside", "info", text, (path.name for path in damaged), f"rm -- {_quoted(damaged)}")
 
 
-def _sizes(paths: list[Path]) -> str:
-    size = 0
-    for path in paths:
-        with suppress(OSError):
-            size += path.stat().st_size
-    return f"{size / 1e6:.1f} MB"
-
-
 def check_permissions(settings: Settings, out: Outcome) -> None:
-    """No other user may read what was made of the notes, or write into its folder."""
+    """Other users may not read what was made of the notes, nor write into its folder."""
     if os.name == "nt":
         out.detail = "not checked on Windows"
         return
@@ -228,19 +211,18 @@ def check_permissions(settings: Settings, out: Outcome) -> None:
         files = counted_are(len(open_ones), "file or folder of ours", "files or folders of ours")
         text = f"{files} within reach of other users of this machine."
         some = (f"{path} ({stat.filemode(mode)})" for path, mode in open_ones)
-        out.add("permissions", "warning", text, some, FIX, fixable=True)
+        out.add("permissions", "warning", text, some, FIX)
 
 
 def too_open(settings: Settings) -> Iterator[tuple[Path, int]]:
     """Files that others may read or write, and folders that others may write to, with their modes."""
     user = getattr(os, "geteuid", lambda: None)()
     for path in _ours(settings):
-        try:
+        with suppress(OSError):
             status = path.lstat()
-        except OSError:
-            continue
-        if status.st_uid == user and status.st_mode & _forbidden(status.st_mode) and not path.is_symlink():
-            yield path, status.st_mode
+            mode = status.st_mode
+            if status.st_uid == user and mode & _forbidden(mode) and not stat.S_ISLNK(mode):
+                yield path, mode
 
 
 def _forbidden(mode: int) -> int:
@@ -250,36 +232,32 @@ def _forbidden(mode: int) -> int:
 
 def check_size(settings: Settings, snap: Snapshot, out: Outcome) -> None:
     """The file is not much larger than its content."""
-    page, pages, free = (
-        snap.number(f"PRAGMA {name}") for name in ("page_size", "page_count", "freelist_count")
-    )
-    log = settings.index_path.with_name(f"{settings.index_path.name}-wal")
-    waiting = log.stat().st_size if log.exists() else 0
+    pragmas = ("page_size", "page_count", "freelist_count")
+    page, pages, free = (snap.number(f"PRAGMA {name}") for name in pragmas)
+    waiting = files.bytes_of([settings.index_path.with_name(f"{settings.index_path.name}-wal")])
     size, unused = page * pages / 1e6, page * free / 1e6
     out.detail = f"index {size:.1f} MB, {unused:.1f} MB of it unused; log {waiting / 1e6:.1f} MB"
     if waiting > max(_LARGE_LOG, page * pages):
         text = "The write-ahead log is larger than the index: every search reads through it."
-        out.add("log-large", "info", text, (out.detail,), FIX, fixable=True)
+        out.add("log-large", "info", text, (out.detail,), FIX)
 
 
 def check_records(settings: Settings, out: Outcome) -> None:
     """What is remembered of the providers can be read and written."""
-    path = settings.data_dir / RECORDS_FILE
-    _check_side_file(path, RECORDS, "providers-file", "usage", ("line of usage", "lines of usage"), out)
+    nouns = ("line of usage", "lines of usage")
+    _check_database(settings.data_dir / RECORDS_FILE, RECORDS, "providers-file", "usage", nouns, out)
 
 
 def check_event_log(settings: Settings, out: Outcome) -> None:
-    """The record of what happened can be read and written."""
-    _check_side_file(
-        settings.data_dir / EVENTS_FILE, EVENTS, "events-file", "events", ("event", "events"), out
-    )
+    """The event log can be read and written."""
+    nouns = ("event", "events")
+    _check_database(settings.data_dir / EVENTS_FILE, EVENTS, "events-file", "events", nouns, out)
 
 
-def _check_side_file(
+def _check_database(
     path: Path, schema: Schema, code: str, table: str, nouns: tuple[str, str], out: Outcome
 ) -> None:
-    """Check a database in the data folder. We never remove it, since its content is nowhere else: the repair
-    is a command to type."""
+    """Its content is nowhere else, so we never remove it: the repair is a command to type."""
     if not path.exists():
         out.detail = "none yet"
         return
@@ -288,9 +266,8 @@ def _check_side_file(
         out.detail = f"{path.name}: {counted(found, *nouns)}"
         return
     out.detail = f"{path.name} cannot be used"
-    files = [path.with_name(path.name + ending) for ending in ("", "-wal", "-shm", "-journal")]
     repairs: dict[TroubleKind, str] = {
-        "damaged": f"rm -- {_quoted(list(filter(Path.exists, files)))}",
+        "damaged": f"rm -- {_quoted(files.with_companions(path))}",
         "foreign": f"mv -- {_quoted([path, path.with_name(f'{path.name}.other')])}",
         "newer": UPGRADE,
     }
@@ -300,19 +277,20 @@ def _check_side_file(
 # -- repair -----------------------------------------------------------------------------------------------
 
 
+#: What ``repair_locations`` repairs.
+LOCATION_CODES = frozenset({"left-overs", "log-large", "permissions"})
+
+
 def repair_locations(settings: Settings, codes: set[str]) -> list[str]:
-    """Repair what ``codes`` name; what was done, in words. The caller holds the lock of the index."""
+    """Repair what ``codes`` name; what was done, in words. The caller holds the lock of the index, so that no
+    other process rebuilds it."""
     done = []
     if "left-overs" in codes:
-        # The lock of the caller keeps other processes from rebuilding.
-        done.append(f"{counted(sweep(settings.index_path, of_all=True), 'file')} of killed rebuilds removed")
+        number = files.sweep(settings.index_path, of_all=True)
+        done.append(f"{counted(number, 'file')} of killed rebuilds removed")
     if "log-large" in codes:
-        database = Database(settings.index_path, extension=False)
-        try:
-            with database.exclusive_writer() as connection:
-                rows(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
-        finally:
-            database.close()
+        with closing(Database(settings.index_path, extension=False)) as database:
+            database.merge_log()
         done.append("the write-ahead log was moved into the index")
     if "permissions" in codes:
         narrowed = 0

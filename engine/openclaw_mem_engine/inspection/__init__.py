@@ -14,7 +14,7 @@ from openclaw_mem_engine.stores.base import Capabilities, Counts, Fingerprint, I
 from openclaw_mem_engine.stores.base import FileState as IndexedFile
 from openclaw_mem_engine.sync.changes import Changes
 from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
-from openclaw_mem_engine.workspace.transcript_listing import source_of
+from openclaw_mem_engine.workspace.rules import source_of
 
 #: ``indexed``: as on disk. ``changed``, ``new``: the next sync reads it; ``gone``: the next sync removes it.
 #: ``refused``: it holds no text that can be indexed. ``left-out``: it is excluded.
@@ -25,11 +25,10 @@ FILE_STATES: tuple[FileState, ...] = ("changed", "new", "gone", "refused", "left
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One file. ``size`` (bytes) and ``mtime`` (epoch seconds) are those on disk as far as they are known,
-    None for an excluded file; of a deleted one, those of the index. ``indexed_size`` is None for what is not
-    in the index. ``hash`` is that of the indexed text. ``why`` explains a refusal. A file that cannot be read
-    now is excluded with the chunks of its last reading, which are still searched. An indexed transcript that
-    is larger than ``indexed_size`` has grown by less than a sync reads for itself."""
+    """One file. ``size`` (bytes) and ``mtime`` (epoch seconds) are those on disk, None for an excluded file;
+    of a deleted one, those of the index. ``indexed_size`` is None for what is not in the index. ``hash`` is
+    that of the indexed text. ``why`` explains a refusal. A file that cannot be read now is excluded with the
+    chunks of its last reading. An indexed transcript may have grown by less than a sync reads for itself."""
 
     path: str
     source: Source
@@ -86,19 +85,18 @@ def overview(
     """The index compared with a scan of the disk: ``changes`` since the last sync, and the ``skipped`` files.
     Raises IndexUnavailable."""
     present, wanted = store.fingerprint(), fingerprint_of(settings, primary)
-    other = present is not None and needs_rebuild(present, wanted)
-    total = store.bytes_on_disk()
+    rebuilt = present is not None and needs_rebuild(present, wanted)
     whole = store.path.stat().st_size if store.path.exists() else 0
     return Overview(
         store.path,
         whole,
-        max(0, total - whole),
+        max(0, store.bytes_on_disk() - whole),
         store.counts(),
         store.caps,
         tuple(store.spaces()),
         present,
         wanted,
-        tuple(present.differences(wanted)) if present is not None and other else (),
+        tuple(present.differences(wanted)) if present is not None and rebuilt else (),
         freshness,
         tuple(_grown(settings, row) for row in _rows(store, changes, skipped)),
     )

@@ -14,7 +14,7 @@ from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
 from openclaw_mem_engine.sync.changes import awaits_more, listed
 from openclaw_mem_engine.sync.index_update import SourceText, chunk_of, read_source, spans_of
 from openclaw_mem_engine.workspace.opening import NoteRefused
-from openclaw_mem_engine.workspace.transcript_listing import source_of
+from openclaw_mem_engine.workspace.rules import source_of
 
 #: ``indexed``: the index holds these chunks; of a transcript that has grown too little to be read again, they
 #: and the text are those of the indexed part. ``changed``: the index holds other chunks, of an older text or

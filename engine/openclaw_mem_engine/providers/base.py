@@ -1,7 +1,4 @@
-"""The contracts of providers: embedders, chat models and rerankers; their errors; and what a vector must be.
-
-Importing this module costs nothing: numpy is imported at the first vector, no network library at all.
-"""
+"""The contracts of providers: embedders, chat models and rerankers; their errors; what a vector must be."""
 
 from __future__ import annotations
 
@@ -43,8 +40,7 @@ class RequestFailed(ProviderError):
         self, message: str, *, status: int | None = None, retry_after_s: float | None = None
     ) -> None:
         super().__init__(message)
-        self.status = status
-        self.retry_after_s = retry_after_s
+        self.status, self.retry_after_s = status, retry_after_s
 
 
 class TextRefused(RequestFailed):
@@ -69,8 +65,7 @@ class Unavailable(ProviderError):
 
     def __init__(self, message: str, *, since: float | None, next_retry: float | None) -> None:
         super().__init__(message)
-        self.since = since
-        self.next_retry = next_retry
+        self.since, self.next_retry = since, next_retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +142,8 @@ class Embedder(Service, Protocol):
         Sends nothing and loads nothing."""
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
-        """The vector of a query; None when this text has no embedding.
-
-        Blocks until there is one, at most for the timeout of a query. Raises ProviderError (TextRefused when
-        this text is the reason), Cancelled."""
+        """The vector of a query; None when this text has no embedding. Blocks for the timeout of a query at
+        most. Raises ProviderError (TextRefused when this text is the reason), Cancelled."""
 
     def embed_documents(
         self,
@@ -248,28 +241,25 @@ def check_vectors(
         )
     vectors: list[Vector | None] = []
     for number, row in enumerate(rows, start=1):
+        which = f"{provider}: embedding {number} of {expected}"
         try:
             values = np.asarray(row)
         except ValueError:  # nested lists of unequal length
             values = np.asarray(None)
         if values.ndim != 1 or values.dtype.kind not in "fiu":
-            raise BadAnswer(
-                f"{provider}: embedding {number} of {expected} is not a list of numbers. "
-                "Check that the model is an embedding model."
-            )
-        if dims is None:
-            dims = int(values.size)
+            raise BadAnswer(f"{which} is not a list of numbers. Check that the model is an embedding model.")
+        dims = values.size if dims is None else dims
         if values.size != dims or dims == 0:
             raise BadAnswer(
-                f"{provider}: embedding {number} of {expected} has {values.size} dimensions "
-                f"instead of {dims}. If the model behind this name changed, rebuild the index."
+                f"{which} has {values.size} dimensions instead of {dims}. If the model behind this name "
+                "changed, rebuild the index."
             )
         wide = values.astype(np.float64)
         peak = float(np.abs(wide).max())
         if not math.isfinite(peak):
             raise BadAnswer(
-                f"{provider}: embedding {number} of {expected} holds a value that is not finite "
-                "(NaN or infinity). Nothing of this answer was kept; try again or use another model."
+                f"{which} holds a value that is not finite (NaN or infinity). Nothing of this answer was "
+                "kept; try again or use another model."
             )
         if peak == 0.0:
             vectors.append(None)

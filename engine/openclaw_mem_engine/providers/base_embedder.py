@@ -1,4 +1,4 @@
-"""What embedders have in common: batching and single calls over one method, and an embedder round another."""
+"""What embedders have in common: batches over one method, and an embedder round another."""
 
 from __future__ import annotations
 
@@ -18,11 +18,8 @@ _Inner = TypeVar("_Inner", bound="Embedder")
 
 
 class BaseEmbedder(ABC):
-    """An embedder made of :meth:`embed_batch`; ``id``, ``model`` and ``key`` are the subclass's.
-
-    ``batch_texts`` and ``batch_chars`` say when a batch is full: at so many texts, or when it has reached so
-    many characters.
-    """
+    """An embedder made of :meth:`embed_batch`; ``id``, ``model`` and ``key`` are the subclass's. A batch is
+    full at ``batch_texts`` texts, or when it has reached ``batch_chars`` characters."""
 
     batch_texts: int = sys.maxsize
     batch_chars: int = 500_000
@@ -36,11 +33,7 @@ class BaseEmbedder(ABC):
     def embed_batch(
         self, texts: Sequence[str], purpose: Purpose, cancel: CancelToken | None
     ) -> list[Vector | None]:
-        """One vector, or None for "no embedding", per text, in order.
-
-        ``texts``: one batch, never empty. May block for as long as one request takes. Raises ProviderError
-        (TextRefused when one text is the reason) or Cancelled.
-        """
+        """As ``embed_documents``, for one batch, which is never empty."""
 
     def why_not(self) -> str | None:
         """Nothing is known to be missing."""

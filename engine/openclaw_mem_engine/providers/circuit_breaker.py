@@ -45,7 +45,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
     """Another embedder with a circuit breaker. Safe to call from several threads.
 
     ``key_tag`` says which API key is used (``ProviderRecords.key_tag``): what was stored for another key
-    does not count. ``clock`` is in seconds since 1970; ``random`` gives numbers in [0, 1).
+    does not count. ``random`` gives numbers in [0, 1). The clock is that of ``records``.
     """
 
     def __init__(
@@ -54,13 +54,11 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         records: ProviderRecords,
         *,
         key_tag: str = "",
-        clock: Callable[[], float] = time.time,
         random: Callable[[], float] = random.random,
     ) -> None:
         super().__init__(inner)
         self._records = records
         self._key_tag = key_tag
-        self._clock = clock
         self._random = random
         self._lock = threading.Lock()
         self._trying = False  # one thread sends a query to a provider that failed
@@ -75,9 +73,9 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
         """As the provider does; raises Unavailable for every failure of the provider, and at once while the
         circuit is open. A refusal of this text is raised as it is, and the next query is sent."""
-        seen, first = self._admitted()
+        first = self._admitted()
         try:
-            vector, ms = self._timed(text, cancel)
+            return self._query(text, cancel)[0]
         except Unavailable:
             raise
         except NotConfigured as error:
@@ -86,11 +84,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         except ProviderError as error:
             if _is_about_the_text(error):
                 raise
-            raise _unavailable(self._failed(error, seen), self._clock()) from error
-        else:
-            if vector is not None:
-                self._succeeded(ms)
-            return vector
+            raise _unavailable(self.health, self._records.now()) from error
         finally:
             if first:
                 with self._lock:
@@ -121,49 +115,49 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         """Send one query now, even while the circuit is open. Returns milliseconds; raises ProviderError as
         the provider does. Its text is a word that every model knows, so even a refusal of it is a failure of
         the provider."""
-        seen = self._changes
-        try:
-            vector, ms = self._timed(_PROBE_TEXT)
-        except ProviderError as error:
-            self._failed(error, seen)
-            raise
-        if vector is not None:
-            self._succeeded(ms)
-        return ms
+        return self._query(_PROBE_TEXT, every_error=True)[1]
 
-    # -- deciding --------------------------------------------------------------------------------------
-
-    def _admitted(self) -> tuple[int, bool]:
-        """(changes so far, whether this is the one query that is sent). Raises Unavailable."""
+    def _admitted(self) -> bool:
+        """Whether this is the one query that is sent to a provider that failed. Raises Unavailable."""
         with self._lock:
-            health, now = self._recorded(), self._clock()
+            health, now = self._recorded(), self._records.now()
             if not health.failures:
-                return self._changes, False
+                return False
             if self._trying or _is_open(health, now):
                 raise _unavailable(health, now)
             self._trying = True
-            return self._changes, True
+            return True
 
-    def _timed(self, text: str, cancel: CancelToken | None = None) -> tuple[Vector | None, float]:
-        start = time.perf_counter()
-        vector = self._inner.embed_query(text, cancel)
-        return vector, (time.perf_counter() - start) * 1000
+    def _query(
+        self, text: str, cancel: CancelToken | None = None, *, every_error: bool = False
+    ) -> tuple[Vector | None, float]:
+        """Send a query and store how it went, a refusal of the text only with ``every_error``. Returns the
+        vector and milliseconds."""
+        seen, start = self._changes, time.perf_counter()
+        try:
+            vector = self._inner.embed_query(text, cancel)
+        except ProviderError as error:
+            if every_error or not _is_about_the_text(error):
+                self._failed(error, seen)
+            raise
+        ms = (time.perf_counter() - start) * 1000
+        if vector is not None:
+            self._succeeded(ms)
+        return vector, ms
 
     def _recorded(self) -> Health:
         health = self._records.health(self.key)
         return health if health.key_tag == self._key_tag else Health(key_tag=self._key_tag)
 
-    # -- recording -------------------------------------------------------------------------------------
-
-    def _failed(self, error: ProviderError, seen: int) -> Health:
+    def _failed(self, error: ProviderError, seen: int) -> None:
         """Store a failure. ``seen``: the number of changes when the request was sent."""
+        if isinstance(error, (NotConfigured, Unavailable)):
+            return
         with self._lock:
-            health, now = self._recorded(), self._clock()
-            if isinstance(error, (NotConfigured, Unavailable)):
-                return health
+            health, now = self._recorded(), self._records.now()
             # Ten queries that were in flight when the provider went down are one failure, not ten.
             if seen != self._changes and health.failures and _is_open(health, now):
-                return health
+                return
             failures = health.failures + 1
             backoff = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(failures - 1, 16))
             wait = max(backoff * (1 + JITTER * self._random()), _hint_s(error))
@@ -177,12 +171,11 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
             )
             self._changes += 1
             self._records.save_health(self.key, health)
-            return health
 
     def _succeeded(self, ms: float | None) -> None:
         """Store a good answer; ``ms`` is None where the time says nothing about that of a query."""
         with self._lock:
-            health, now = self._recorded(), self._clock()
+            health, now = self._recorded(), self._records.now()
             recent = health.last_ok is not None and 0 <= now - health.last_ok < REMEMBER_OK_S
             if recent and not health.failures:
                 return
@@ -200,15 +193,12 @@ def trouble_of(embedder: Embedder) -> Unavailable | None:
     """Why an embedder does not answer, as far as that is known without a request."""
     if not isinstance(embedder, GuardedEmbedder):
         return None
-    missing = embedder.why_not()
+    missing, health = embedder.why_not(), embedder.health
     if missing is not None:
         return Unavailable(missing, since=None, next_retry=None)
-    health = embedder.health
-    return (
-        Unavailable(health.reason, since=health.failing_since, next_retry=health.next_retry)
-        if health.failures
-        else None
-    )
+    if not health.failures:
+        return None
+    return Unavailable(health.reason, since=health.failing_since, next_retry=health.next_retry)
 
 
 def _is_open(health: Health, now: float) -> bool:

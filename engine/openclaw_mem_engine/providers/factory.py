@@ -6,11 +6,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import Note, Space
+from openclaw_mem_engine.model import Note, Space, as_json
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FAULTS, PROVIDER_FAULTS, FaultyEmbedder
@@ -19,15 +19,9 @@ from openclaw_mem_engine.providers.records import ProviderRecords
 from openclaw_mem_engine.providers.registry import make_embedder
 from openclaw_mem_engine.providers.resolve import Choice, choices
 
-if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.records import DayUsage
-
 RECORDS_FILE = "providers.sqlite"
 
-
 State = Literal["serving", "ready", "idle", "failed", "skipped"]
-
-KEYWORDS = "keywords"
 
 _LABELS = {"serving": "active", "idle": "not indexed", "skipped": "not selected"}
 
@@ -51,8 +45,8 @@ class ProviderState:
     key_origin: str = ""
     price: str = ""
     vectors: int = 0
-    chunks: int = 0
     space: str = ""
+    chunks: int = 0
     since: float | None = None
     next_retry: float | None = None
     last_ok: float | None = None
@@ -72,23 +66,7 @@ class ProviderState:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for ``openclaw-mem providers --json``."""
-        return {
-            "name": self.name,
-            "role": self.role,
-            "state": self.state,
-            "why": self.why,
-            "model": self.model,
-            "place": self.host,
-            "keyOrigin": self.key_origin,
-            "price": self.price,
-            "vectors": self.vectors,
-            "space": self.space,
-            "chunks": self.chunks,
-            "since": self.since,
-            "nextRetry": self.next_retry,
-            "lastOk": self.last_ok,
-            "lastMs": self.last_ms,
-        }
+        return as_json(self, host="place")
 
 
 def _state(
@@ -114,13 +92,8 @@ def _state(
     if missing is not None:
         return replace(made, state="failed", why=missing)
     if health.failing_since is not None:
-        return replace(
-            made,
-            state="failed",
-            why=health.reason,
-            since=health.failing_since,
-            next_retry=health.next_retry,
-        )
+        made = replace(made, since=health.failing_since, next_retry=health.next_retry)
+        return replace(made, state="failed", why=health.reason)
     if chunks and not made.vectors:
         why = f"the index holds no vectors of {space.label} yet: run `openclaw-mem index`"
         return replace(made, state="idle", why=why)
@@ -128,11 +101,13 @@ def _state(
 
 
 def _keywords(states: Sequence[ProviderState], full_text: bool) -> ProviderState:
+    state: State = "serving"
+    why = "no provider of vectors answers: BM25 only"
     if not full_text:
-        return ProviderState(KEYWORDS, "keywords", "failed", "full-text search is not available")
-    if any(state.state == "serving" for state in states):
-        return ProviderState(KEYWORDS, "keywords", "ready", "answer together with the vectors")
-    return ProviderState(KEYWORDS, "keywords", "serving", "no provider of vectors answers: BM25 only")
+        state, why = "failed", "full-text search is not available"
+    elif any(other.state == "serving" for other in states):
+        state, why = "ready", "answer together with the vectors"
+    return ProviderState("keywords", "keywords", state, why)
 
 
 class ProviderSet:
@@ -151,18 +126,14 @@ class ProviderSet:
         clock: Callable[[], float] = time.time,
         read_only: bool = False,
     ) -> None:
-        self._settings, self._clock = settings, clock
+        self._settings = settings
         self.faults = faults
         path = None if faults else settings.data_dir / RECORDS_FILE
         self.records = ProviderRecords(path, clock, read_only=read_only)
         #: Every provider of the configuration, with its embedder, None for one that is not in use.
         self._made = [(choice, self._guarded(choice)) for choice in choices(settings)]
-        by_role = {role: self._of_role(role) for role in ("primary", "fallback", "also")}
-        self.embedders = Embedders(
-            next(iter(by_role["primary"]), None),
-            next(iter(by_role["fallback"]), None),
-            tuple(by_role["also"]),
-        )
+        primary, fallback = (next(iter(self._of_role(role)), None) for role in ("primary", "fallback"))
+        self.embedders = Embedders(primary, fallback, tuple(self._of_role("also")))
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -192,17 +163,12 @@ class ProviderSet:
     def probe(self, name: str) -> float:
         """Ask a provider (by name, role, or ``name:model``) for one vector, now; returns milliseconds. Raises
         ProviderError, or UsageError for one that is not in use."""
-        for role in ("primary", "fallback", "also"):
-            for guard in self._of_role(role):
-                if name in (guard.id, role, f"{guard.id}:{guard.model}"):
-                    return guard.probe()
+        for choice, guard in self._made:
+            if guard is not None and name in (guard.id, choice.role, f"{guard.id}:{guard.model}"):
+                return guard.probe()
         in_use = [choice.name for choice, _ in self._made if choice.role != "skipped"]
         known = ", ".join(dict.fromkeys(in_use)) or "none"
         raise UsageError(f"Provider {name!r} is not in use, so it cannot be asked. In use: {known}.")
-
-    def usage(self, days: int = 30) -> list[DayUsage]:
-        """Tokens and requests, newest day first."""
-        return self.records.usage(days)
 
     def close(self) -> None:
         """Close embedders and records."""
@@ -226,4 +192,4 @@ class ProviderSet:
             made = FaultyEmbedder(made, self.faults)
         # A key may be in a header as well. After a change of key the circuit is closed.
         tag = self.records.key_tag(spec.api_key, *(f"{k}:{v}" for k, v in sorted(spec.headers.items())))
-        return GuardedEmbedder(made, self.records, key_tag=tag, clock=self._clock)
+        return GuardedEmbedder(made, self.records, key_tag=tag)

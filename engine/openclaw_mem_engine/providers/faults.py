@@ -86,10 +86,8 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
         return vectors
 
     def _faulty(self, texts: Sequence[str], tries: int) -> list[Vector | None]:
-        filled = [number for number, text in enumerate(texts) if text.strip()]
-        vectors: list[Vector | None] = [None] * len(texts)
-        if not filled:
-            return vectors
+        if not any(text.strip() for text in texts):
+            return [None] * len(texts)
         if self._fault == "wrong-dimension":
             length = WRONG_DIMS + (self.dims == WRONG_DIMS)
             row = [1.0, *([0.0] * (length - 1))]
@@ -97,21 +95,24 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
             row = [0.0] * (self.dims or WRONG_DIMS)
         else:
             raise self._error(tries)
-        made = check_vectors(
-            [row] * len(filled), expected=len(filled), dims=None, provider=f"{self.id} embeddings"
-        )
-        for number, vector in zip(filled, made, strict=True):
-            vectors[number] = vector
-        return vectors
+        vector = check_vectors([row], expected=1, dims=None, provider=f"{self.id} embeddings")[0]
+        return [vector if text.strip() else None for text in texts]
 
     def _error(self, tries: int) -> ProviderError:
         if self._fault == "embeddings-garbage":
             return self._unreadable()
-        if self._fault == "embeddings-401":
-            return self._refused(401, 1, "Incorrect API key provided")
-        if self._fault == "embeddings-429":
-            return self._refused(429, tries, "Rate limit reached")
-        return self._refused(None, _SILENT_TRIES, f"waited {QUERY_TIMEOUT_S:.3g} s")
+        status, tries, said = {
+            "embeddings-401": (401, 1, "Incorrect API key provided"),
+            "embeddings-429": (429, tries, "Rate limit reached"),
+            "embeddings-timeout": (None, _SILENT_TRIES, f"waited {QUERY_TIMEOUT_S:.3g} s"),
+        }[self._fault]
+        failed = f"{self.id} embeddings failed: {'no answer' if status is None else status}"
+        if self.host:
+            after = f" after {tries} tries" if tries > 1 else ""
+            failed += f" from {self.host}{after}: {said}. {_advice(self.id, status)}"
+        else:  # no server that checks a key
+            failed += f"{',' if status is None else ''} {said}"
+        return RequestFailed(f"{failed} {ON_PURPOSE}", status=status)
 
     def _unreadable(self) -> BadAnswer:
         from openclaw_mem_engine.providers.remote.wires import parsed
@@ -122,17 +123,6 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
         except BadAnswer as error:
             return BadAnswer(f"{error} {ON_PURPOSE}")
         raise AssertionError("that is no JSON")
-
-    def _refused(self, status: int | None, tries: int, said: str) -> RequestFailed:
-        failed = f"{self.id} embeddings failed: {'no answer' if status is None else status}"
-        if not self.host:  # no server that checks a key
-            comma = "," if status is None else ""
-            return RequestFailed(f"{failed}{comma} {said} {ON_PURPOSE}", status=status)
-        after = f" after {tries} tries" if tries > 1 else ""
-        advice = _advice(self.id, status)
-        return RequestFailed(
-            f"{failed} from {self.host}{after}: {said}. {advice} {ON_PURPOSE}", status=status
-        )
 
 
 def _advice(provider: str, status: int | None) -> str:

@@ -4,6 +4,7 @@ usage of models has cost."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -46,7 +47,7 @@ LIST_PRICES = {
 SOURCE = "list price known to this release; check the provider's page"
 
 _IN_PROCESS = frozenset({"static", "local", "none"})
-_PREFIXES = ("models/", "openai/", "gemini/", "google/", "voyage/", "mistral/")
+_PREFIX = re.compile(r"(models/|openai/|gemini/|google/|voyage/|mistral/)*")
 _MILLION = 1_000_000
 
 
@@ -63,7 +64,7 @@ def price_per_million(provider: str, model: str, host: str) -> float | None:
         return None if name == "ollama.com" or name.endswith(".ollama.com") else 0.0
     if provider not in PUBLIC_HOSTS or _host(host) != PUBLIC_HOSTS[provider]:
         return None
-    return LIST_PRICES[provider].get(_bare(model))
+    return LIST_PRICES[provider].get(_PREFIX.sub("", model.strip().lower(), count=1))
 
 
 def cost(provider: str, model: str, host: str, tokens: int) -> float | None:
@@ -78,7 +79,8 @@ def price_class(provider: str, model: str, host: str) -> str:
     if price is None:
         if _host(host) == PUBLIC_HOSTS.get(provider):
             return "unknown price: a model that this release does not know; check the provider's page"
-        if _is_this_machine(host):
+        # "::1:8080" is an address and, written carelessly, a loopback host with a port.
+        if not (name := _host(host)) or is_loopback(name) or is_loopback(name.rpartition(":")[0]):
             return "unknown price: a server on this machine, free unless it passes text on"
         return "unknown price: custom endpoint"
     if provider in _IN_PROCESS:
@@ -94,25 +96,12 @@ def estimated_tokens(utf8_bytes: int) -> int:
     return -(-max(0, utf8_bytes) // 4)
 
 
-def _bare(model: str) -> str:
-    name = model.strip().lower()
-    for prefix in _PREFIXES:
-        name = name.removeprefix(prefix)
-    return name
-
-
 def _host(host: str) -> str:
     """``host`` without port and brackets; an IPv6 address without brackets is taken as it is."""
     name = host.strip().lower()
     if name.startswith("["):
         return name[1:].partition("]")[0]
     return name.partition(":")[0] if name.count(":") == 1 else name
-
-
-def _is_this_machine(host: str) -> bool:
-    name = _host(host)
-    # "::1:8080" is an address and, written carelessly, a loopback host with a port.
-    return not name or is_loopback(name) or is_loopback(name.rpartition(":")[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,23 +126,18 @@ def summed(usage: Iterable[DayUsage], links: Sequence[ProviderState], since: str
     What a model costs depends on its host: one that is not among ``links`` has no known price.
     """
     hosts = {(link.name, link.model): link.host for link in links}
-    days: dict[tuple[str, str], list[DayUsage]] = {}
+    found: dict[tuple[str, str], Spent] = {}
     for day in usage:
+        key = day.provider, day.model
+        so_far = found.get(key, Spent(*key, 0, 0, 0, estimated=False, usd=None))
+        tokens = so_far.tokens + day.tokens
         if day.day >= since:
-            days.setdefault((day.provider, day.model), []).append(day)
-    found = []
-    for (provider, model), rows in days.items():
-        tokens = sum(row.tokens for row in rows)
-        host = hosts.get((provider, model))
-        found.append(
-            Spent(
-                provider,
-                model,
-                sum(row.requests for row in rows),
-                sum(row.texts for row in rows),
+            found[key] = Spent(
+                *key,
+                so_far.requests + day.requests,
+                so_far.texts + day.texts,
                 tokens,
-                any(row.estimated for row in rows),
-                None if host is None else cost(provider, model, host, tokens),
+                so_far.estimated or day.estimated,
+                cost(*key, hosts[key], tokens) if key in hosts else None,
             )
-        )
-    return sorted(found, key=lambda item: (-item.tokens, item.provider, item.model))
+    return sorted(found.values(), key=lambda item: (-item.tokens, item.provider, item.model))

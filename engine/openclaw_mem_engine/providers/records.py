@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from secrets import token_hex
@@ -107,9 +107,7 @@ class StoredJob:
 
 
 class ProviderRecords:
-    """The file ``path``; without a path everything stays in memory. Safe to call from several threads, and
-    several processes may use one file. No method raises because of the file: see ``note``. ``read_only`` is
-    for looking at the file as it is: nothing may be added, changed or dropped."""
+    """A ``StateDatabase`` with its guarantees: no method raises because of the file, see ``note``."""
 
     def __init__(
         self, path: Path | None, clock: Callable[[], float] = time.time, *, read_only: bool = False
@@ -118,6 +116,10 @@ class ProviderRecords:
         self._salt = token_hex(16)
         first = "INSERT INTO meta VALUES('salt', ?)", (self._salt,)
         self._file = StateDatabase(path, SCHEMA, clock, first=first, tidy=self._tidy, read_only=read_only)
+
+    def now(self) -> float:
+        """Epoch seconds."""
+        return self._file.now()
 
     @property
     def note(self) -> Note | None:
@@ -145,8 +147,7 @@ class ProviderRecords:
         )
 
     def health(self, key: str) -> Health:
-        """How the provider with this vector space did; an empty record when nothing is known, or the record
-        cannot be read."""
+        """How the provider with this vector space did; an empty record when nothing is known."""
         found = self._file.read(
             "SELECT failing_since, reason, failures, next_retry, last_ok, last_ms, key_tag FROM health "
             "WHERE key = ?",
@@ -185,13 +186,11 @@ class ProviderRecords:
 
     def item_cap(self, key: str) -> int | None:
         """How many texts this endpoint takes in one request, where that was found out."""
-        found = self._file.read(
-            "SELECT items FROM item_caps WHERE key = ?", (key,), lambda row: max(1, int(row[0]))
-        )
-        return found[0] if found else None
+        sql = "SELECT items FROM item_caps WHERE key = ?"
+        return next(iter(self._file.read(sql, (key,), lambda row: max(1, int(row[0])))), None)
 
     def set_item_cap(self, key: str, items: int) -> None:
-        """Remember how many texts an endpoint takes in one request."""
+        """Store it, at least 1."""
         self._file.write(
             "INSERT OR REPLACE INTO item_caps VALUES(?,?,?)",
             (key, max(1, _count(items)), self._file.today().isoformat()),
@@ -209,10 +208,8 @@ class ProviderRecords:
     def save_job(self, job: StoredJob) -> None:
         """Remember a job, or its new state."""
         texts = json.dumps(job.texts, separators=(",", ":"))
-        self._file.write(
-            "INSERT OR REPLACE INTO jobs VALUES(?,?,?,?,?,?)",
-            (job.id, job.provider_key, job.provider, job.state, finite(job.submitted_at) or 0.0, texts),
-        )
+        row = (job.id, job.provider_key, job.provider, job.state, finite(job.submitted_at) or 0.0, texts)
+        self._file.write("INSERT OR REPLACE INTO jobs VALUES(?,?,?,?,?,?)", row)
 
     def drop_job(self, id: str) -> None:
         """Forget a job whose outcome was fetched, or will never come."""
@@ -233,15 +230,15 @@ class ProviderRecords:
 
 
 def _day(row: Row) -> DayUsage:
-    day, provider, model, requests, texts, tokens, estimated = row
-    return DayUsage(
-        str(day), str(provider), str(model), int(requests), int(texts), int(tokens), bool(estimated)
-    )
+    return replace(DayUsage(*row), estimated=bool(row[-1]))
 
 
 def _health(row: Row) -> Health:
-    since, reason, failures, retry, ok, ms, tag = row
-    return Health(_time(since), str(reason), int(failures), _time(retry), _time(ok), _time(ms), str(tag))
+    health = Health(*row)
+    times = (health.failing_since, health.next_retry, health.last_ok, health.last_ms)
+    if not all(math.isfinite(time) for time in times if time is not None):
+        raise ValueError("a time that is no number")
+    return health
 
 
 def _job(row: Row) -> StoredJob:
@@ -250,12 +247,6 @@ def _job(row: Row) -> StoredJob:
         raise ValueError("a job without a list of texts")
     id, key, provider, state = map(str, row[:4])
     return StoredJob(id, key, provider, state, float(row[4]), tuple(map(str, texts)))
-
-
-def _time(value: float | None) -> float | None:
-    if value is not None and not math.isfinite(value):
-        raise ValueError("a time that is no number")
-    return value
 
 
 def _count(value: int) -> int:

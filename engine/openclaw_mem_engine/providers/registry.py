@@ -1,7 +1,7 @@
 """Which providers exist: one line of a table for each, and what an embedder is made from.
 
 To add a provider, write one module with an object that has the methods of :class:`Provider`, and add its line
-to ``_PROVIDERS`` (or call :func:`register`). The module is imported when its provider is used.
+to ``_PROVIDERS``. The module is imported when its provider is used.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ BATCH_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class EmbedderSpec:
-    """Which embedder to make. Key, headers and address (which may hold a password) stay out of ``repr``, so
-    that a logged spec leaks nothing.
+    """Which embedder to make. What may hold a secret stays out of ``repr``.
 
     Empty ``model`` and ``base_url`` mean the provider's default. ``key_missing`` says why there is no key,
     for the error at the first text. Timeouts are in seconds; ``concurrency`` is the number of requests in
@@ -110,12 +109,6 @@ _PROVIDERS: dict[str, str | Provider] = {
 def names() -> tuple[str, ...]:
     """All names that a spec may hold; "none" (BM25 only) is the one without a provider."""
     return (*_PROVIDERS, "none")
-
-
-def register(name: str, provider: str | Provider) -> None:
-    """Make a provider known: the object, or "module:attribute" below this package, imported at its first use.
-    An existing name is replaced."""
-    _PROVIDERS[name] = provider
 
 
 def provider_named(name: str) -> Provider:

@@ -78,19 +78,15 @@ def _uses(settings: Settings) -> Iterator[tuple[Role, EmbedderSpec]]:
         return
     if provider.fallback in ORDER and provider.fallback not in ("none", primary.provider):
         yield "fallback", _spec(settings, provider.fallback)
-    entries = [(name, entry) for name in ORDER for entry in provider.also if name_of(entry) == name]
-    # Names of models are resolved only when there is something to compare.
-    seen: set[tuple[str, str]] = {_identity(primary)} if entries else set()
-    for name, entry in entries:
-        spec = _spec(settings, name, model_of(entry))
-        # The default model under its own name is the same embedder once more.
-        if _identity(spec) not in seen:
-            seen.add(_identity(spec))
-            yield "also", spec
-
-
-def _identity(spec: EmbedderSpec) -> tuple[str, str]:
-    return spec.provider, _model(spec)
+    used = [primary]
+    for name in ORDER:
+        for entry in provider.also:
+            if name_of(entry) == name:
+                spec = _spec(settings, name, model_of(entry))
+                # The default model under its own name is the same embedder once more.
+                if all((spec.provider, _model(spec)) != (other.provider, _model(other)) for other in used):
+                    used.append(spec)
+                    yield "also", spec
 
 
 def _spec(settings: Settings, name: str, model: str = "") -> EmbedderSpec:
@@ -144,16 +140,15 @@ def _choice(settings: Settings, role: Role, spec: EmbedderSpec) -> Choice:
     sent = "" if is_here else f"note text is sent to {host}"
     if host and is_here:
         why.append(f"at {host} on this machine")
-    if role == "primary" and not auto:
-        why.insert(0, _named(settings))
-    elif role == "primary" and sent:
-        why.append(f"chosen by auto, so {sent}")
+    if role == "primary":
+        if not auto:
+            why.insert(0, _named(settings))
+        elif sent:
+            why.append(f"chosen by auto, so {sent}")
     elif role == "fallback":
-        why.insert(0, f"used when {primary} fails")
-        why.append(sent and f"then {sent}")
-    elif role == "also":
-        why.insert(0, f"its vectors are kept beside those of {primary}")
-        why.append(sent)
+        why = [f"used when {primary} fails", *why, sent and f"then {sent}"]
+    else:
+        why = [f"its vectors are kept beside those of {primary}", *why, sent]
     return Choice(
         name,
         role,
@@ -188,17 +183,14 @@ def _state(settings: Settings, spec: EmbedderSpec) -> str:
 
 def _key_state(settings: Settings, name: str) -> str:
     endpoint = _endpoint(settings, name)
-    key_origin = _key(settings, name)
-    if key_origin:
+    if key_origin := _key(settings, name):
         return f"key from {key_origin}"
     if endpoint.api_key is not None and endpoint.api_key.problem:
         return endpoint.api_key.problem
     if name == "ollama":
         return "needs no key"
     advice = "".join(f"set {variables[0]}" for known, variables in KEY_VARIABLES.items() if known == name)
-    if endpoint.base_url:
-        return f"no key: a server of your own may need none, else {advice}"
-    return f"no key: {advice}"
+    return f"no key: {'a server of your own may need none, else ' if endpoint.base_url else ''}{advice}"
 
 
 def _key(settings: Settings, name: str) -> str:

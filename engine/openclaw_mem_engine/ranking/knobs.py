@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from openclaw_mem_engine.errors import UsageError
@@ -282,6 +281,8 @@ def spec(name: str) -> KnobSpec:
     try:
         return KNOBS[name]
     except KeyError:
+        from difflib import get_close_matches
+
         near = get_close_matches(name, [*KNOBS, "profile"], 3, 0.5)
         hint = f" Did you mean {', '.join(near)}?" if near else ""
         raise UsageError(f"There is no knob {name!r}.{hint} Known: profile, {', '.join(KNOBS)}.") from None

@@ -1,8 +1,8 @@
 """From a query to a pool of candidates: the protocol of backends, and their registry.
 
-A backend is one module with a function ``open_backend(context)`` and one line in ``BACKENDS``. ``Memory`` and
-``Health`` know it by the protocol alone. Its capabilities say what it cannot do: the methods of a missing
-capability raise UsageError, which ``Limited`` does for all of them.
+A backend is one module with a function ``open_backend(context)`` and one line in ``BACKENDS``. ``Memory``
+knows it by the protocol alone. Its capabilities say what it cannot do: the methods of a missing capability
+raise UsageError, which ``Limited`` does for all of them.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, 
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.lock import SyncLock
-from openclaw_mem_engine.sync.plan import Plan, plan
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.workspace.reading import get_excerpt
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.stores.findings import DoctorReport
+    from openclaw_mem_engine.sync.plan import Plan
 
 
 def open_backend(context: BackendContext) -> BuiltinBackend:
@@ -76,7 +76,7 @@ class BuiltinBackend:
         self._freshness = FreshnessTracker(settings, store, embedders)
         self._vectors = QueryVectors(store, embedders)
         self._searching: dict[int, LinkedToken] = {}
-        self.journal = journal or Journal.of(settings, clock, kept=False)
+        self.journal = journal or Journal(settings, clock, kept=False)
         self._coordinator = SyncCoordinator(
             settings, store, embedders, self.journal, clock, self._freshness.syncing
         )
@@ -84,7 +84,7 @@ class BuiltinBackend:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        unkept = self.journal.note
+        unkept = self.journal.log.note
         return (*self._more_notes(), *self.store.notes, *((unkept,) if unkept else ()))
 
     # -- keeping up -------------------------------------------------------------------------------------
@@ -114,6 +114,8 @@ class BuiltinBackend:
             return self.store.prune_cache(most)
 
     def plan(self, request: SyncRequest = DEFAULT_REQUEST, cancel: CancelToken | None = None) -> Plan:
+        from openclaw_mem_engine.sync.plan import plan
+
         return plan(self.settings, self.store, self.embedders, request, cancel)
 
     def would_rebuild(self) -> bool:

@@ -17,7 +17,7 @@ from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.sync.changes import Changes, scan
 from openclaw_mem_engine.sync.report import SyncReport
 from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
-from openclaw_mem_engine.workspace.transcript_listing import TRANSCRIPT_FOLDER
+from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER
 
 #: How many changed paths an answer names; the count is always exact.
 _NAMED_CHANGES = 50

@@ -73,12 +73,11 @@ TROUBLE = (apsw.Error, OSError, TypeError, ValueError, Trouble)
 
 class StateDatabase:
     """Tables in the file ``path``, or in memory without one. Safe to call from several threads; several
-    processes may use one file. Reading makes no file. ``clock`` gives epoch seconds. No method raises because
-    of the file: ``note`` says why it cannot be used.
+    processes may use one file. Reading makes no file; one that was removed or replaced is opened or made
+    anew. No method raises because of the file: ``note`` says why it cannot be used.
 
-    A file that was removed or replaced is opened or made anew. ``first`` is a statement, with what is bound
-    to it, for a file that this process makes. ``tidy`` is called in the transaction of every write, with True
-    at the first one of a day. ``read_only``: nothing may be written, and the file stays as it is.
+    ``clock`` gives epoch seconds. ``first`` is a statement, with what is bound to it, for a file that this
+    process makes. ``tidy`` is called in the transaction of every write, with True at the first of a day.
     """
 
     def __init__(
@@ -105,8 +104,8 @@ class StateDatabase:
         self._connection: apsw.Connection | None = None
         self._tidied = ""
         if path is None:
-            kept = f"{schema.remembered[0].upper()}{schema.remembered[1:]} are kept in memory"
-            self.note = Note(schema.code, f"{kept}: they are forgotten when this program ends.")
+            text = f"{schema.remembered} are kept in memory: they are forgotten when this program ends."
+            self.note = Note(schema.code, f"{text[0].upper()}{text[1:]}")
 
     def close(self) -> None:
         """Close the file. May be called twice; a later call opens it again (what was in memory is gone)."""
@@ -121,8 +120,7 @@ class StateDatabase:
         return datetime.fromtimestamp(self.now()).date()
 
     def read(self, sql: str, bound: Row, decode: Callable[[Row], _Result]) -> list[_Result]:
-        """``decode`` of every row. A row that it refuses (TypeError, ValueError) was not written by us: it is
-        dropped."""
+        """``decode`` of every row; a row that it refuses (TypeError, ValueError) is dropped."""
         with self._lock:
             try:
                 connection = self._opened(create=False)
@@ -168,10 +166,8 @@ class StateDatabase:
     def _go_on_in_memory(self, error: Exception, path: Path) -> None:
         """Use memory for the rest of the run, with a note and all rows that can still be read."""
         schema = self._schema
-        text = (
-            f"{explained(error, path, schema).text} Until then, {schema.remembered} are kept in memory only."
-        )
-        self.note = Note(schema.code, text, schema.level)
+        until_then = f"Until then, {schema.remembered} are kept in memory only."
+        self.note = Note(schema.code, f"{explained(error, path, schema).text} {until_then}", schema.level)
         self._path, self._tidied, self.identity = None, "", None
         file, memory = self._connection, self._migrated(apsw.Connection(":memory:"))
         self._connection = memory
@@ -194,26 +190,25 @@ class StateDatabase:
                     path.chmod(0o600)
         until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
         while True:
-            connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
             try:
-                connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-                connection.pragma("synchronous", "normal")
-                connection.pragma("query_only", self._read_only)
-                if version_of(connection, self._schema) < self._schema.version:
-                    if self._read_only:
-                        connection.close()
-                        return self._migrated(apsw.Connection(":memory:"))
-                    connection.pragma("journal_mode", "wal")
-                    self._migrated(connection)
-            except BaseException as error:
-                with suppress(apsw.Error):
-                    connection.close()
+                return self._connected(path)
+            except apsw.BusyError:
                 # While a new file becomes WAL, SQLite refuses a second process at once, without waiting.
-                if isinstance(error, apsw.BusyError) and time.monotonic() < until:
-                    time.sleep(_POLL_S)
-                    continue
-                raise
-            return connection
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(_POLL_S)
+
+    def _connected(self, path: Path) -> apsw.Connection:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.pragma("synchronous", "normal")
+        connection.pragma("query_only", self._read_only)
+        if version_of(connection, self._schema) < self._schema.version:
+            if self._read_only:
+                return self._migrated(apsw.Connection(":memory:"))
+            connection.pragma("journal_mode", "wal")
+            self._migrated(connection)
+        return connection
 
     def _migrated(self, connection: apsw.Connection) -> apsw.Connection:
         """The connection with its tables up to date, unless another process just did that."""
@@ -241,8 +236,7 @@ def immediate(connection: apsw.Connection) -> Iterator[None]:
 
 
 def rows_of(path: Path, schema: Schema, table: str) -> int | Trouble:
-    """Check an existing file without changing it: the number of rows of a table, or why the file cannot be
-    used."""
+    """Check an existing file without changing it: the rows of a table, or why the file cannot be used."""
     try:
         # Not SQLITE_OPEN_READONLY, which could not remove its own companions again.
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
@@ -259,10 +253,9 @@ def rows_of(path: Path, schema: Schema, table: str) -> int | Trouble:
             with closing(apsw.Connection(":memory:")) as fresh:
                 schema.migrate(fresh)
                 for name, columns in tables_of(fresh).items():
-                    if name not in found:
-                        raise ValueError(f"no table {name}")
-                    if found[name] != columns:
-                        raise ValueError(f"the table {name} has other columns")
+                    if found.get(name) != columns:
+                        there = f"the table {name} has other columns"
+                        raise ValueError(there if name in found else f"no table {name}")
             ((number,),) = connection.execute(f"SELECT count(*) FROM {table}")
             return int(number)
     except TROUBLE as error:
@@ -270,8 +263,7 @@ def rows_of(path: Path, schema: Schema, table: str) -> int | Trouble:
 
 
 def version_of(connection: apsw.Connection, schema: Schema) -> int:
-    """The version of the tables, 0 when there are none yet. Raises Trouble for a newer version, and for
-    tables of another program."""
+    """The version of the tables, 0 without any. Raises Trouble for a newer one, or tables of others."""
     # One statement sees one state of the file, also while another process makes its tables.
     ((version, tables),) = connection.execute(
         "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"

@@ -91,15 +91,6 @@ class Event:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicState:
-    """The last state of a topic. ``since`` is the time of the first event after the topic was last well
-    (epoch seconds); None when it is well."""
-
-    state: str
-    since: float | None
-
-
 class EventLog:
     """The file ``path``; without a path events stay in memory. Safe to call from several threads, and several
     processes may use one file. ``clock`` gives epoch seconds. No method raises because of the file."""
@@ -115,8 +106,7 @@ class EventLog:
 
     @property
     def identity(self) -> tuple[int, int] | None:
-        """Device and inode of the file that was last read or written, None without one: another file counts
-        its events from the start."""
+        """Device and inode of the file, None without one: another file counts its events from the start."""
         return self._file.identity
 
     def now(self) -> float:
@@ -137,12 +127,9 @@ class EventLog:
         state: str = "",
         quiet_s: float = 0.0,
     ) -> None:
-        """Write an event down, now.
-
-        It is not written when the last event of the same topic, agent and workspace has the same ``state``
-        and is less than ``quiet_s`` seconds old: what fails at every keystroke is written once. That is
-        decided in one step with the writing, so two processes do not both write it.
-        """
+        """Write an event down, unless the last one of the same topic, agent and workspace has the same
+        ``state`` and is less than ``quiet_s`` seconds old: what fails at every keystroke is written once,
+        also by two processes."""
         figures = {utf8(name).decode(): _count(number) for name, number in (counts or {}).items()}
         self._file.write(
             _ADD,
@@ -161,15 +148,17 @@ class EventLog:
             ),
         )
 
-    def last_state(self, topic: str, *, well: str, agent: str = "", workspace: str = "") -> TopicState | None:
-        """The last state of a topic, where ``well`` is the state in which nothing is wrong; None when
-        nothing is known of it."""
+    def last_state(
+        self, topic: str, *, well: str, agent: str = "", workspace: str = ""
+    ) -> tuple[str | None, float | None]:
+        """The last state of a topic, and the time of the first event after the topic was last in the state
+        ``well`` (epoch seconds; None when it is in that). (None, None) when nothing is known of it."""
         found = self._file.read(
             _LAST_STATE,
             (topic, agent, visible(workspace), printable(well)),
-            lambda row: TopicState(str(row[0]), finite(row[1])),
+            lambda row: (str(row[0]), finite(row[1])),
         )
-        return found[0] if found else None
+        return found[0] if found else (None, None)
 
     def read(
         self,
@@ -211,8 +200,7 @@ def printable(text: str) -> str:
 
 
 def _event(row: Row) -> Event:
-    """A row as an event. Raises ValueError for one that was never written like this, by a damaged page or
-    by a version that knows more kinds: it is no reason to hide the others."""
+    """A row as an event. Raises ValueError for one that this version does not write."""
     number, at, kind, text, seconds, counts, reason, agent, workspace = row
     found = json.loads(counts)
     if kind not in KINDS or not isinstance(found, dict) or not math.isfinite(at):

@@ -61,9 +61,12 @@ class Fingerprint:
 
     @staticmethod
     def from_json(text: str) -> Fingerprint:
-        data = json.loads(text)
-        data["sources"] = tuple(data["sources"])
-        return Fingerprint(**data)
+        """Raises ValueError for anything else than what ``to_json`` of this version writes."""
+        try:
+            data = json.loads(text)
+            return Fingerprint(**data | {"sources": tuple(data["sources"])})
+        except (TypeError, LookupError, RecursionError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
 
     def differences(self, other: Fingerprint) -> list[str]:
         """What differs, for people: ``key old → new``."""
@@ -78,8 +81,7 @@ class Fingerprint:
 
 class FileState(NamedTuple):
     """What the index knows of a file. ``checked_ns``: when its content was last compared with ``hash``.
-    ``refusal``: why it holds no text for us, "" when it does; such a file is kept without chunks, so that it
-    is not read again."""
+    ``refusal``: why it holds no text, "" when it does; it is kept without chunks, and not read again."""
 
     path: str
     source: Source
@@ -164,9 +166,9 @@ class SearchStore(Protocol):
         self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
     ) -> CandidateRows:
         """The ``limit`` best full-text matches by BM25 (k1 1.2, b 0.75, idf = max(ln((N - n + 0.5) / (n +
-        0.5)), 1e-6) over all chunks of the index). For ``keywords`` the union of one search per term, in
-        order of first appearance, each limited on its own. Which of several equal scores at the limit are
-        taken is not promised. Empty without full-text search."""
+        0.5)), 1e-6) over all chunks). For ``keywords`` the union of one search per term, in order of first
+        appearance, each limited on its own. Which of equal scores at the limit are taken is not promised.
+        Empty without full-text search."""
 
     def vector(
         self,
@@ -203,7 +205,7 @@ class SearchStore(Protocol):
         """Chunks with the time of their file, by chunk id; unknown ids are absent."""
 
     def interrupt(self) -> None:
-        """Stop the searches that run at this moment; they raise Cancelled. Other reads and writes go on."""
+        """Stop the searches that run now; they raise Cancelled. Other reads and writes go on."""
 
     def close(self) -> None:
         """Release all; other threads' searches are interrupted. May wait two seconds."""
@@ -251,7 +253,7 @@ class EmbeddingCache(Protocol):
     write is atomic. Raises IndexUnavailable, IndexLocked."""
 
     def cached_vectors(self, hashes: Iterable[str], space: Space | None = None) -> dict[str, Vector | None]:
-        """Known embeddings by text hash; None where the text is known to have none; unknown ones absent."""
+        """Known embeddings by text hash; None where the text has none; unknown ones are absent."""
 
     def cache_vectors(self, vectors: Mapping[str, Vector | None], space: Space | None = None) -> None:
         """Keep embeddings by text hash, over those that are there. A chunk is searchable in another than the
@@ -268,8 +270,7 @@ class EmbeddingCache(Protocol):
 class IndexWriter(Protocol):
     """Changes of one generation of an index. Each call is atomic, also when the process is killed, and can be
     repeated. Waits some seconds for another process that writes, then raises IndexLocked; IndexUnavailable
-    when the disk is full. ``built_with`` is what the changes were made for: IndexChanged when the index
-    differs."""
+    when the disk is full; IndexChanged when the index is another than ``built_with`` names."""
 
     def begin(self, fingerprint: Fingerprint) -> None:
         """Declare what an empty index will be built with."""
@@ -303,7 +304,7 @@ class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protoco
     path: Path  # names the index, also for the lock of a sync; nothing above the store opens it
 
     def new_generation(self, fingerprint: Fingerprint, without: Space | None = None) -> Generation:
-        """Begin an empty generation. The embedding cache is carried over, but none of the space ``without``
+        """Begin an empty generation. It takes every usable embedding over, but none of the space ``without``
         (not comparable with vectors to come). Raises IndexUnavailable, also when there is no room for it."""
 
     def rebuild(

@@ -1,5 +1,4 @@
-"""Searches over an index that may be damaged: each kind of list fails by itself, and the damage is
-recorded."""
+"""Searches over an index that may be damaged: each kind of list fails by itself."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What one kind of list could not read. ``space`` is the vector space that was searched, None for the
-    lexical list and for what concerns all spaces."""
+    """What one kind of list could not read. ``space``: that of vectors that were searched, else None."""
 
     kind: Literal["lexical", "vector"]
     error: IndexUnavailable
@@ -28,8 +26,8 @@ class Damage:
 
     @property
     def reason(self) -> str:
-        """``(cause). repair``: what SQLite or numpy reported, and what repairs this kind of list. The message
-        of the error itself names the repair of a whole index: too much here."""
+        """``(cause). repair``: what SQLite or numpy reported, and what repairs this kind of list: the message
+        of the error names the repair of a whole index."""
         return f"({self.error.__cause__ or self.error}). {self.error.repair}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -13,10 +13,8 @@ Severity = Literal["error", "warning", "info"]
 #: The worst first.
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
-#: How many paths or rows stand for all of them; the text has the exact number.
-EVIDENCE = 5
-#: No piece of evidence is longer, in characters.
-_EVIDENCE_CHARS = 200
+#: How many paths or rows are shown of all; the text has the exact number. Characters of each.
+EVIDENCE, _EVIDENCE_CHARS = 5, 200
 
 #: The commands that a finding may name.
 INDEX = "openclaw-mem index"
@@ -30,9 +28,7 @@ UPGRADE = "python -m pip install --upgrade openclaw-mem-workbench"
 class Finding:
     """Something that is not as it should be. ``code`` is stable. An ``error`` makes answers wrong or
     incomplete without a word, a ``warning`` makes them less than they could be, ``info`` is worth knowing.
-
-    ``repair`` is the command to type, "" when nothing need be done. ``fixable``: ``doctor --fix`` does it
-    from what is on this machine; it never touches notes and sends nothing.
+    ``repair`` is the command to type, "" when nothing need be done. ``fixable``: ``doctor --fix`` does it.
     """
 
     code: str
@@ -48,8 +44,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at. ``ok`` is False when it gave an error or a warning, or could not be
-    done; ``detail`` tells what was seen, with numbers."""
+    """One thing that was examined. ``ok`` is False when it gave an error or a warning, or could not be done;
+    ``detail`` is what was seen, with numbers."""
 
     name: str
     ok: bool
@@ -61,7 +57,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class DoctorReport:
-    """Everything that was found, the worst first, and everything that was looked at, in order."""
+    """Everything that was found, the worst first, and every check, in order."""
 
     findings: tuple[Finding, ...]
     checks: tuple[Check, ...]
@@ -86,24 +82,18 @@ class DoctorReport:
 
 
 class Outcome:
-    """What one check collects while it looks."""
+    """What one check collects."""
 
     def __init__(self) -> None:
         self.detail = ""
         self.findings: list[Finding] = []
 
     def add(
-        self,
-        code: str,
-        severity: Severity,
-        text: str,
-        evidence: Iterator[str] | tuple[str, ...] | list[str] = (),
-        repair: str = "",
-        *,
-        fixable: bool = False,
+        self, code: str, severity: Severity, text: str, evidence: Iterable[str] = (), repair: str = ""
     ) -> None:
         """Note something. Of the evidence the first few are kept, printable and cut to a length."""
         some = tuple(" ".join(visible(item).split())[:_EVIDENCE_CHARS] for item in islice(evidence, EVIDENCE))
+        fixable = repair.startswith(FIX)
         self.findings.append(Finding(code, severity, visible(text), some, repair, fixable))
 
     def check(self, name: str, *, ok: bool = True) -> Check:
@@ -117,7 +107,7 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def counted_are(number: int, noun: str, plural: str | None = None) -> str:
-    """The same as a subject with its verb: ``1 chunk is``, ``1,904 chunks are``"""
+    """``1 chunk is``, ``1,904 chunks are``"""
     return f"{counted(number, noun, plural)} {'is' if number == 1 else 'are'}"
 
 

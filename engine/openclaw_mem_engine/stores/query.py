@@ -1,9 +1,6 @@
-"""Our own tokenising, the same for every store: which words of a query are searched, how CJK text is cut for
-the index, and the keyword extraction of OpenClaw 2026.2 for the profile of that name.
-
-A store receives a :class:`LexicalQuery`, never the user's raw text; the query language of its full-text
-search is made inside the store.
-"""
+"""Our own tokenising, the same for every store: which words of a query are searched (a store receives a
+:class:`LexicalQuery`, never the user's text), how CJK text is cut for the index, and the keyword extraction
+of OpenClaw 2026.2 for the profile of that name."""
 
 from __future__ import annotations
 
@@ -16,10 +13,11 @@ from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.sanitize import CJK
 
-_CJK_RUN = re.compile(f"[{CJK}]+")
-_WORD = re.compile(rf"[{CJK}]+|[^\W{CJK}]+")
+# Texts, not compiled: ``re`` compiles at first use, which takes milliseconds for a class of CJK characters.
+_CJK_RUN = f"[{CJK}]+"
+_WORD = rf"[{CJK}]+|[^\W{CJK}]+"
 # Letters, numbers and the underscore; combining marks are left out, as the original's expression does.
-_PLAIN_WORD = re.compile(r"\w+")
+_PLAIN_WORD = r"\w+"
 
 _STOP_WORDS = frozenset(
     """
@@ -34,13 +32,10 @@ Operator = Literal["or", "and", "keywords"]
 
 @dataclass(frozen=True, slots=True)
 class LexicalQuery:
-    """What to search for, in no store's query language.
-
-    ``terms`` are alternatives (``or``), all required (``and``), or searched one after the other
-    (``keywords``). Each term is a tuple of neighbouring tokens (a phrase); a term of one token that ends in
-    ``*`` is a prefix. ``index`` names the form of the words: as they are (``plain``), or stemmed with CJK
-    bigrams (``stemmed``).
-    """
+    """What to search for, in no store's query language. ``terms`` are alternatives (``or``), all required
+    (``and``), or searched one after the other (``keywords``). Each is a tuple of neighbouring tokens (a
+    phrase); one of a single token that ends in ``*`` is a prefix. ``index`` names the form of the words: as
+    they are (``plain``), or stemmed with CJK bigrams (``stemmed``)."""
 
     terms: tuple[tuple[str, ...], ...]
     operator: Operator
@@ -90,7 +85,7 @@ def segment(text: str) -> str:
     a single character is found by prefix at any position; everything else is unchanged."""
     if text.isascii():
         return text
-    return _CJK_RUN.sub(lambda m: f" {' '.join(bigrams(m[0]))} {m[0][-1]} ", composed(text))
+    return re.sub(_CJK_RUN, lambda m: f" {' '.join(bigrams(m[0]))} {m[0][-1]} ", composed(text))
 
 
 def composed(text: str) -> str:
@@ -102,18 +97,17 @@ def composed(text: str) -> str:
 def build_query(
     text: str, form: Literal["or", "and"], index: Literal["stemmed", "plain"]
 ) -> LexicalQuery | None:
-    """The lexical query of a user's text, or None when it holds no word.
-
-    ``or`` leaves out stop words (unless nothing would be left); ``and`` keeps every word, as OpenClaw does.
-    On the stemmed index a CJK run is its bigrams: alternatives in ``or``, one phrase in ``and``.
-    """
-    words = _PLAIN_WORD.findall(text) if index == "plain" else _WORD.findall(composed(text))
+    """The lexical query of a user's text, or None when it holds no word. ``or`` leaves out stop words (unless
+    nothing would be left); ``and`` keeps every word, as OpenClaw does. On the stemmed index a CJK run is its
+    bigrams: alternatives in ``or``, one phrase in ``and``."""
+    plain = index == "plain" or text.isascii()
+    words = re.findall(_PLAIN_WORD, text) if plain else re.findall(_WORD, composed(text))
     if form == "or":
         words = [w for w in words if w.lower() not in _STOP_WORDS] or words
         words = list(dict.fromkeys(w.lower() for w in words))
     terms: list[tuple[str, ...]] = []
     for word in words:
-        if index == "plain" or not _CJK_RUN.fullmatch(word):
+        if plain or not re.fullmatch(_CJK_RUN, word):
             terms.append((word,))
         elif len(word) == 1:
             terms.append((word + "*",))
@@ -129,7 +123,7 @@ def build_keyword_query(text: str) -> LexicalQuery | None:
     """OpenClaw 2026.2's search without embeddings: its extracted keywords, looked for one by one; the whole
     text when none is left."""
     words = extract_keywords(text) or [text.strip()]
-    terms = [tuple(_PLAIN_WORD.findall(word)) for word in words]
+    terms = [tuple(re.findall(_PLAIN_WORD, word)) for word in words]
     kept = tuple(term for term in terms if term)
     return LexicalQuery(kept, "keywords", "plain") if kept else None
 
@@ -193,12 +187,12 @@ _PARTICLES = sorted(
     key=len,
     reverse=True,
 )
-_KANA = re.compile("[\u3040-\u30ff]")
-_HAN = re.compile("[\u4e00-\u9fff]")
-_HANGUL = re.compile("[\uac00-\ud7af\u3131-\u3163]")
-_ASCII_WORD = re.compile("[a-z0-9_]+")
-_JAPANESE_PIECES = re.compile("[a-z0-9_]+|[\u30a0-\u30ff]+|[\u4e00-\u9fff]+|[\u3040-\u309f]{2,}")
-_ASCII_LETTERS = re.compile("[a-z]+")
+_KANA = "[\u3040-\u30ff]"
+_HAN = "[\u4e00-\u9fff]"
+_HANGUL = "[\uac00-\ud7af\u3131-\u3163]"
+_ASCII_WORD = "[a-z0-9_]+"
+_JAPANESE_PIECES = "[a-z0-9_]+|[\u30a0-\u30ff]+|[\u4e00-\u9fff]+|[\u3040-\u309f]{2,}"
+_ASCII_LETTERS = "[a-z]+"
 
 
 def extract_keywords(query: str) -> list[str]:
@@ -218,17 +212,17 @@ def _segments(text: str) -> list[str]:
 
 
 def _words_of(piece: str) -> list[str]:
-    if _KANA.search(piece):
+    if re.search(_KANA, piece):
         words = []
-        for part in _JAPANESE_PIECES.findall(piece):
+        for part in re.findall(_JAPANESE_PIECES, piece):
             words.append(part)
-            if _HAN.match(part):
+            if re.match(_HAN, part):
                 words.extend(part[i : i + 2] for i in range(len(part) - 1))
         return words
-    if _HAN.search(piece):
-        characters = _HAN.findall(piece)
+    if re.search(_HAN, piece):
+        characters = re.findall(_HAN, piece)
         return characters + [a + b for a, b in pairwise(characters)]
-    if _HANGUL.search(piece):
+    if re.search(_HANGUL, piece):
         stem = _korean_stem(piece)
         if piece in STOP_WORDS or (stem is not None and stem in STOP_WORDS):
             return []
@@ -241,15 +235,15 @@ def _korean_stem(word: str) -> str | None:
     for particle in _PARTICLES:
         if word.endswith(particle) and len(word) > len(particle):
             stem = word[: -len(particle)]
-            if _HANGUL.search(stem):
+            if re.search(_HANGUL, stem):
                 return stem if len(stem) >= 2 else None
-            return stem if _ASCII_WORD.fullmatch(stem) else None
+            return stem if re.fullmatch(_ASCII_WORD, stem) else None
     return None
 
 
 def _too_weak(word: str) -> bool:
     """Short ASCII words, bare numbers, and runs of symbols say too little."""
-    if _ASCII_LETTERS.fullmatch(word):
+    if re.fullmatch(_ASCII_LETTERS, word):
         return len(word) < 3
     if word.isdigit():
         return True

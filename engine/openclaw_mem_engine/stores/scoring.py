@@ -36,8 +36,7 @@ def idf(total: float, matching: float) -> float:
 
 
 def bm25(weights: Sequence[float], counts: Sequence[int], length: int, mean_length: float) -> float:
-    """BM25 of one text: ``weights`` are the idf of each term, ``counts`` how often it occurs, ``length`` the
-    tokens of the text."""
+    """BM25 of one text of ``length`` tokens: idf of each term and how often it occurs."""
     norm = _K1 * (1 - _B + _B * length / mean_length)
     return sum(w * n * (_K1 + 1) / (n + norm) for w, n in zip(weights, counts, strict=True))
 
@@ -144,10 +143,8 @@ def document_frequencies(
 
 
 def products(matrix: Vector, vector: Vector) -> Vector:
-    """Each row of ``matrix`` times ``vector``.
-
-    Not ``matrix @ vector``: OpenBLAS takes twice as long for this shape, and wakes threads that then spin.
-    """
+    """Each row of ``matrix`` times ``vector``. Not ``matrix @ vector``: OpenBLAS takes twice as long for this
+    shape, and wakes threads that then spin."""
     import numpy as np
 
     found: Vector = np.einsum("ij,j->i", matrix, vector)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Literal
 
@@ -12,10 +12,9 @@ from openclaw_mem_engine.chunking.line_chunker import is_blank
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import MemoryFile, SkippedFile, text_hash
 from openclaw_mem_engine.stores.base import FileState, IndexStore
-from openclaw_mem_engine.workspace.listing import Listing, list_memory
+from openclaw_mem_engine.workspace.listing import Listing, list_memory, list_transcripts
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable
 from openclaw_mem_engine.workspace.reading import read_note
-from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 from openclaw_mem_engine.workspace.transcripts import (
     Growth,
     cut_at,
@@ -24,9 +23,6 @@ from openclaw_mem_engine.workspace.transcripts import (
     growth_of,
     read_transcript,
 )
-
-#: Called with the path of each file before it is read, to tell of it and to stop (by raising).
-Reading = Callable[[str], None]
 
 #: A file written this shortly before it was last read may have been written again in the same clock tick.
 RACY_NS = 2_000_000_000
@@ -54,12 +50,13 @@ class Changes:
 class Comparison:
     """How known files are compared with listed ones. ``verify`` reads every file, whatever its time and size
     say. ``tails`` takes transcripts that grew by a line. ``bare`` are known files without a chunk in the
-    index: such a file has changed when there is text in it. ``reading``: see ``Reading``."""
+    index: such a file has changed when there is text in it. ``reading`` is called with the path of each file
+    before it is read, and may stop the comparison by raising."""
 
     verify: bool = False
     tails: bool = False
     bare: Collection[str] = ()
-    reading: Reading = lambda _: None
+    reading: Callable[[str], None] = lambda _: None
 
 
 def listed(settings: Settings) -> Listing:
@@ -77,20 +74,17 @@ def listed(settings: Settings) -> Listing:
 def scan(
     settings: Settings,
     store: IndexStore,
+    how: Comparison = Comparison(),
     listing: Listing | None = None,
-    *,
-    verify: bool = False,
-    tails: bool = False,
-    reading: Reading = lambda _: None,
 ) -> tuple[Changes, list[SkippedFile]]:
-    """What a sync would do, and what it excludes, of files that were listed just now (None: of those of now);
-    see ``Comparison``. Raises WorkspaceError for a workspace that cannot be listed."""
+    """What a sync would do, and what it excludes, of files that were listed just now (None: of those of now).
+    Raises WorkspaceError for a workspace that cannot be listed."""
     listing = listing or listed(settings)
     known = store.files()
-    # An index that lost all of its chunks is no record of anything: every file is read.
-    verify = verify or store.is_hollow()
-    bare = known.keys() - store.chunk_counts().keys() if verify else frozenset()
-    changes = changes_of(settings, listing, known, Comparison(verify, tails, bare, reading))
+    if how.verify or store.is_hollow():
+        # An index that lost all of its chunks is no record of anything: every file is read.
+        how = replace(how, verify=True, bare=known.keys() - store.chunk_counts().keys())
+    changes = changes_of(settings, listing, known, how)
     refused = [SkippedFile(s.path, s.refusal) for s in known.values() if s.refusal]
     fresh = {file.path for file in changes.changed} | {state.path for state in changes.removed}
     partly = cut_files(known.values(), fresh)
@@ -105,14 +99,12 @@ def changes_of(
 ) -> Changes:
     """What of the listed files differs from what the index knows.
 
-    A file whose size, time and inode are as recorded is unchanged, unless it was written, or anything else
-    was done to it, later than two seconds before its last check; then, and where only the time differs, its
-    content decides. So a time that was set back hides nothing, and new permissions cost one reading of the
-    file. What cannot be read just now is not removed: its old text stays searchable.
+    A file whose size, time and inode are as recorded is unchanged, unless it was touched later than two
+    seconds before its last check; then, and where only the time differs, its content decides. So a time that
+    was set back hides nothing. What cannot be read just now is not removed: its old text stays searchable.
 
-    A transcript that has grown below the thresholds is unchanged: its tail is indexed when there is more of
-    it, or when nothing was written to it for a while; with ``tails`` at once. One that was cut, or is another
-    file by now, is read again at once, since what is indexed may be gone from it.
+    A transcript that has grown below the thresholds is unchanged until there is more of it, or nothing was
+    written to it for a while, or with ``tails``. One that was cut, or is another file by now, is read again.
     """
     changed, touched, gone = [], [], dict(known)
     for file in listing.files:
@@ -131,13 +123,14 @@ def changes_of(
             touched.append(
                 state._replace(mtime_ns=file.mtime_ns, inode=file.inode, checked_ns=time.time_ns())
             )
-    return Changes(tuple(changed), tuple(touched), gone_for_good(gone, listing))
+    kept = unreadable_now(gone, listing.skipped)
+    removed = tuple(state for path, state in gone.items() if path not in kept)
+    return Changes(tuple(changed), tuple(touched), removed)
 
 
 def _is_settled(file: MemoryFile, state: FileState) -> bool:
-    """Whether time and inode prove a file of the same size unchanged. One that was last written, or had
-    anything else done to it, shortly before it was checked may have been written again in the same clock
-    tick; or since, with its time set back."""
+    """Whether time and inode prove a file of the same size unchanged. One that was touched shortly before it
+    was checked may have been written again in the same clock tick."""
     same = state.mtime_ns == file.mtime_ns and state.inode == file.inode
     return same and max(file.mtime_ns, file.ctime_ns) < state.checked_ns - RACY_NS
 
@@ -195,8 +188,8 @@ def transcript_state(file: MemoryFile, known: FileState | None) -> TranscriptSta
 
 def _is_due(settings: Settings, file: MemoryFile, state: FileState, *, tails: bool) -> bool:
     """Whether a longer transcript is to be read again: it has grown enough (with ``tails``, by any whole
-    line), or its last words have been said, or it is not what has grown. To index every message at once would
-    embed the last passage again and again. Raises NoteRefused."""
+    line), or it is quiet, or it is not what has grown. To index every message at once would embed the last
+    passage again and again. Raises NoteRefused."""
     # Where a conversation was refused, reading ended somewhere.
     if not state.refusal and not ends_a_line(file, state.size):
         return True
@@ -222,12 +215,6 @@ def is_quiet(mtime_ns: int, quiet_s: float, now_ns: int) -> bool:
     """Whether a transcript has not been written to for ``quiet_s`` seconds; never when that is 0. By a clock
     that runs behind the file's time nothing is quiet yet."""
     return quiet_s > 0 and now_ns - mtime_ns >= quiet_s * 1_000_000_000
-
-
-def gone_for_good(gone: Mapping[str, FileState], listing: Listing) -> tuple[FileState, ...]:
-    """Of the known files that were not listed those that are to be removed: not what cannot be read now."""
-    kept = unreadable_now(gone, listing.skipped)
-    return tuple(state for path, state in gone.items() if path not in kept)
 
 
 def unreadable_now(paths: Iterable[str], skipped: Iterable[SkippedFile]) -> frozenset[str]:

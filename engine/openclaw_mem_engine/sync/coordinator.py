@@ -9,16 +9,16 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 
 from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexUnavailable
+from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexUnavailable, OpenClawMemError
 from openclaw_mem_engine.model import Progress
-from openclaw_mem_engine.providers.base import Embedders
+from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, make_folder, sweep
-from openclaw_mem_engine.sync.changes import scan
+from openclaw_mem_engine.sync.changes import Comparison, scan
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.lock import Owner, SyncLock
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
-from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild, update
+from openclaw_mem_engine.sync.update import beside_of, fingerprint_of, needs_rebuild, update
 
 #: How long a search waits with its own sync, seconds: most syncs are over by then.
 GRACE_S = 0.2
@@ -96,8 +96,15 @@ class SyncCoordinator:
             return joined
         flight, wait_s = joined
         report = SyncReport()
-        with self._flying(flight), self._locked(flight, wait_s, cancel) as lock, self._during(report):
-            with self._events.syncing(report, lambda: self._will_rebuild(request)):
+        with self._flying(flight):
+            if self._is_up_to_date(request, report):
+                flight.report = report
+                return report
+            with (
+                self._locked(flight, wait_s, cancel) as lock,
+                self._during(report),
+                self._events.syncing(report, lambda: self._will_rebuild(request)),
+            ):
                 opened = self._store.follow()
                 update(
                     self._settings,
@@ -106,8 +113,8 @@ class SyncCoordinator:
                     request,
                     flight.show,
                     LinkedToken(cancel, lambda: lock.is_lost),  # without the lock nothing may be written
-                    clock=self._clock,
-                    report=report,
+                    self._clock,
+                    report,
                 )
                 if self._store.follow() != opened:
                     raise IndexChanged(
@@ -116,6 +123,33 @@ class SyncCoordinator:
                     )
             flight.report = report
         return report
+
+    def _is_up_to_date(self, request: SyncRequest, report: SyncReport) -> bool:
+        """Whether a sync would neither read nor write: the usual case of a search, which needs no lock, nor
+        the library of locks. ``report`` is filled in then. Never while another process has the lock, or was
+        killed."""
+        start, store = time.perf_counter(), self._store
+        at_work = SyncLock(store.path).record_path.exists()
+        if request.force or request.verify or at_work or not store.path.exists():
+            return False
+        try:
+            store.follow(make=False)
+            if store.synced_at() is None or self._will_rebuild(request) or store.is_hollow():
+                return False
+            changes, skipped = scan(
+                self._settings, store, Comparison(tails=request.tails, reading=_reading_is_work)
+            )
+            primary = self._embedders.primary
+            filled = [*([primary] if primary else []), *beside_of(self._embedders)]
+            if changes.paths or any(store.chunks_without_vector(1, space_of(each)) for each in filled):
+                return False
+            with self._during(report):
+                counts = store.counts()
+                report.files, report.chunks, report.skipped = counts.files, counts.chunks, skipped
+                report.seconds = time.perf_counter() - start
+        except OpenClawMemError:
+            return False  # an error is raised again by the sync, and written down there
+        return True
 
     def sweep(self) -> None:
         """Remove what killed rebuilds left beside the index, unless a process is at work on it. Never raises:
@@ -133,8 +167,7 @@ class SyncCoordinator:
     def _join_or_begin(
         self, request: SyncRequest, progress: Progress | None, cancel: CancelToken | None
     ) -> SyncReport | tuple[_Flight, float]:
-        """The report of a sync that was joined, or a sync of our own with the seconds that it may wait for
-        another process."""
+        """The report of a sync that was joined, or one of our own and how long it may wait, seconds."""
         wait_s = request.wait_s
         while True:
             with self._guard:
@@ -149,7 +182,7 @@ class SyncCoordinator:
                 return report
 
     def _is_current(self, request: SyncRequest) -> bool:
-        return not scan(self._settings, self._store, tails=request.tails)[0].paths
+        return not scan(self._settings, self._store, Comparison(tails=request.tails))[0].paths
 
     def _will_rebuild(self, request: SyncRequest) -> bool:
         present = self._store.fingerprint()
@@ -167,7 +200,7 @@ class SyncCoordinator:
 
     @contextmanager
     def _locked(self, flight: _Flight, wait_s: float, cancel: CancelToken | None) -> Iterator[SyncLock]:
-        def waiting(owner: Owner | None, _: float) -> None:
+        def waiting(owner: Owner | None) -> None:
             who = owner.described(time.time()) if owner else "another process, which is indexing"
             flight.show(0, 0, f"{WAITING}{who}")
 
@@ -176,18 +209,13 @@ class SyncCoordinator:
         lock = SyncLock(self._store.path, what, killed=self._events.killed)
         with lock.holding(wait_s, cancel, waiting):
             flight.began = time.monotonic()
-            try:
-                yield lock
-            except Cancelled as error:
-                if lock.is_lost:
-                    raise lock.taken_away() from error
-                raise
+            yield lock
 
     def _join(
         self, flight: _Flight, wait_s: float, progress: Progress | None, cancel: CancelToken | None
     ) -> float:
-        """Wait for the end of a sync of another thread. Returns how long that waited for another process
-        meanwhile, seconds; raises SyncBusy when it is more than ``wait_s``."""
+        """Wait for the end of a sync of another thread. Returns for how many seconds that waited for another
+        process; raises SyncBusy when it is more than ``wait_s``."""
         start = time.monotonic()
         shown: tuple[int, int, str] | None = None
         while not flight.done.wait(_POLL_S):
@@ -199,3 +227,7 @@ class SyncCoordinator:
                 shown = flight.latest
                 progress(*shown)
         return max(0.0, (flight.began or time.monotonic()) - start)
+
+
+def _reading_is_work(path: str) -> None:
+    raise Cancelled(f"{path} has to be read.")

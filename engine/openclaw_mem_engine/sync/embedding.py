@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
+from openclaw_mem_engine.cancellation import CancelToken, Deadline, LinkedToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note, Progress, Space
 from openclaw_mem_engine.providers.base import TextRefused, space_of
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 GROUP_CHUNKS = 256
 #: The same where a batch job is made of them: a job takes hours, so there should be few.
 JOB_CHUNKS = 10_000
-
-
 #: Refused texts, and none accepted, after which the provider is the trouble and not the texts.
 _REFUSALS = 3
 _PROBE_TEXT = "memory"
@@ -50,8 +48,8 @@ class Embedding:
         store: IndexStore,
         embedder: Embedder | None,
         space: Space,
-        progress: Progress | None = None,
-        cancel: CancelToken | None = None,
+        progress: Progress,
+        cancel: CancelToken,
         *,
         group: int = GROUP_CHUNKS,
         budget_s: float | None = None,
@@ -62,14 +60,9 @@ class Embedding:
         self._embedder = embedder
         self.space = space
         self._progress = progress
-        self._budget_s = budget_s
-        self._until: LinkedToken | None = None
-        if budget_s is not None:
-            end = time.monotonic() + budget_s
-            self._until = LinkedToken(cancel, lambda: time.monotonic() >= end)
-        self._cancel = self._until or cancel
-        #: Whether embedding ends by itself after some time.
-        self.is_bounded = budget_s is not None
+        self.budget_s = budget_s
+        deadline = Deadline(budget_s)
+        self._cancel = LinkedToken(cancel, lambda: deadline.is_over)
         self._admitted = budget_s is None
         self.failure: ProviderError | None = None
         self.notes: list[Note] = []
@@ -98,11 +91,10 @@ class Embedding:
                     self._admitted = True
                 self._embed(self._embedder, missing, texts, known, label)
             except Cancelled:
-                if self._until is None or self._until.is_cancelled:
+                if self.budget_s is None or self._cancel.is_cancelled:
                     raise
-                self.failure = OutOfTime(
-                    f"Embedding takes longer than {self._budget_s:g} s, for which a search does not wait."
-                )
+                text = f"Embedding takes longer than {self.budget_s:g} s, for which a search does not wait."
+                self.failure = OutOfTime(text)
             except TextRefused as error:
                 self._refused[missing[error.position]] = error
                 if not self.embedded and len(self._refused) >= _REFUSALS:
@@ -113,9 +105,8 @@ class Embedding:
                 break
         self._exclude_refused(known)
         if self._zeros:
-            self._note(
-                "zero-vector", f"{self._zeros:,} texts got a vector of zeros: keywords alone find them."
-            )
+            text = f"{self._zeros:,} texts got a vector of zeros: keywords alone find them."
+            self._note("zero-vector", text)
             self._zeros = 0
         self.notes += self._embedder.take_notes()
         return known
@@ -149,16 +140,15 @@ class Embedding:
             self._bytes += sum(len(texts[key].encode("utf-8", "replace")) for key in made)
 
         def show(done: int, total: int, _: str) -> None:
-            if self._progress is not None:
-                self._progress(*self.files, f"{label}{self._rate(embedder, done, total)}")
+            self._progress(*self.files, f"{label}{self._rate(embedder, done, total)}")
 
         embedder.embed_documents([texts[key] for key in missing], self._cancel, show, keep)
 
     def _check_zeros(
         self, embedder: Embedder, made: Mapping[str, Vector | None], texts: Mapping[str, str]
     ) -> None:
-        """A model for all languages has a vector for every text: where it sends zeros, something is wrong.
-        Raises ProviderError when it sends nothing else."""
+        """Count vectors of zeros, which a model for all languages never makes. Raises ProviderError when it
+        sends nothing else."""
         if embedder.languages != "any":
             return
         zeros = sum(1 for key, vector in made.items() if vector is None and texts[key].strip())
@@ -170,17 +160,19 @@ class Embedding:
         self._zeros += zeros
 
     def _exclude_refused(self, known: dict[str, Vector | None]) -> None:
-        """Remember that these texts have no vector, so that they are not sent again as long as they are the
-        same; but only when the provider takes others."""
+        """Remember that these texts have no vector, so that they are not sent again; but only when the
+        provider takes others."""
         new = [key for key in self._refused if key not in known]
         if not new or self.failure is not None:
             return
         assert self._embedder is not None
         error = self._refused[new[0]]
-        failure = None if self.embedded else probe(self._embedder, self._cancel)[1]
-        if failure is not None:
-            self.failure = failure
-            return
+        if not self.embedded:
+            try:
+                probe(self._embedder, self._cancel)
+            except ProviderError as failure:
+                self.failure = failure
+                return
         self._store.cache_vectors(dict.fromkeys(new), self.space)
         known.update(dict.fromkeys(new))
         texts = "A text was" if len(new) == 1 else f"{len(new):,} texts were"
@@ -206,7 +198,7 @@ class Embedding:
                 if primary:
                     self._store.vectors_complete()
                 return
-            if self._cancel is not None and self._cancel.is_set():
+            if self._cancel.is_set():
                 raise Cancelled("Embedding was stopped.")
             ids = {chunk.chunk_id for chunk in waiting}
             if ids == before:
@@ -218,14 +210,11 @@ class Embedding:
                 self._store.set_vectors(ready, self._built_with)
 
 
-def probe(embedder: Embedder, cancel: CancelToken | None = None) -> tuple[int | None, ProviderError | None]:
-    """(length of the embedder's vectors, why it does not answer). Raises Cancelled."""
-    try:
-        # As a document: a sync was ordered, so it is asked however often it failed before.
-        vectors = embedder.embed_documents([_PROBE_TEXT], cancel)
-    except ProviderError as error:
-        return None, error
-    return next((vector.size for vector in vectors if vector is not None), None), None
+def probe(embedder: Embedder, cancel: CancelToken) -> int | None:
+    """The length of the embedder's vectors. Raises ProviderError when it does not answer, Cancelled."""
+    # As a document: a sync was ordered, so it is asked however often it failed before.
+    vectors = embedder.embed_documents([_PROBE_TEXT], cancel)
+    return next((vector.size for vector in vectors if vector is not None), None)
 
 
 def other_dims(embedder: Embedder, sent: int, held: int) -> str:

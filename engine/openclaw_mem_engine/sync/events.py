@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
+from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.sync.report import first_few
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.errors import IndexDamaged
-    from openclaw_mem_engine.model import Fallback, Note
+    from openclaw_mem_engine.model import Fallback
     from openclaw_mem_engine.state.events import EventKind
     from openclaw_mem_engine.stores.findings import DoctorReport
     from openclaw_mem_engine.sync.lock import Owner
@@ -30,37 +29,34 @@ if TYPE_CHECKING:
 QUIET_S = 600.0
 
 _WELL = "well"
+#: What an owner of the lock may have been at, and the event of its end.
+_WORK: dict[str, tuple[EventKind, str]] = {
+    "indexing": ("sync", "A sync"),
+    "rebuilding": ("rebuild", "A rebuild"),
+    "repairing": ("doctor", "A repair"),
+}
 #: Notes of a sync that was to be a rebuild and is none, since the provider does not answer in time.
 _NO_REBUILD = ("embedding-failed", "embedding-later")
 
 
 class Journal:
-    """Writes for the agent and the workspace of ``settings``. Thread-safe. No method raises because of the
-    log; errors of the work that is written about pass through."""
+    """Writes for the agent and the workspace of ``settings``, into the log of the data folder; not ``kept``:
+    in memory alone. Thread-safe. No method raises because of the log; errors of the work pass through."""
 
-    def __init__(self, settings: Settings, log: EventLog) -> None:
-        self.log = log
+    def __init__(
+        self, settings: Settings, clock: Callable[[], float] = time.time, *, kept: bool = True
+    ) -> None:
+        self.log = EventLog(settings.data_dir / EVENTS_FILE if kept else None, clock)
         self._of = {"agent": settings.agent, "workspace": str(settings.workspace)}
-        self._add = partial(log.add, agent=settings.agent, workspace=str(settings.workspace))
+        self._add = partial(self.log.add, agent=settings.agent, workspace=str(settings.workspace))
         self._guard = threading.Lock()
         #: The last known state of each provider; saves reading the file at each search.
         self._known_states: dict[str, str] = {}
 
-    @classmethod
-    def of(cls, settings: Settings, clock: Callable[[], float] = time.time, *, kept: bool = True) -> Journal:
-        """A journal in the log of the data folder; not ``kept``: in memory alone."""
-        return cls(settings, EventLog(settings.data_dir / EVENTS_FILE if kept else None, clock))
-
-    @property
-    def note(self) -> Note | None:
-        """Why the log cannot be kept; None as long as it can."""
-        return self.log.note
-
     @contextmanager
     def syncing(self, report: SyncReport, will_rebuild: Callable[[], bool]) -> Iterator[None]:
         """Write down what the sync in the body did, or why it failed; nothing when there was nothing to do.
-        ``report`` is filled in by the body: after an error it says how far it came. ``will_rebuild`` is asked
-        beforehand whether the index is going to be rebuilt."""
+        The body fills in ``report``. ``will_rebuild`` is asked before it."""
         start = time.perf_counter()
         rebuild = False
         try:
@@ -102,19 +98,22 @@ class Journal:
             return
         parts = []
         if report.rebuilt:
-            parts.append(f"index rebuilt with {_counted(report.files, 'file')}")
+            parts.append(f"index rebuilt with {counted(report.files, 'file')}")
         elif report.changed or report.refused or report.removed:
             out = f", {len(report.left_out):,} left out" if report.left_out else ""
             parts.append(
-                f"{_counted(len(report.changed), 'file')} new or changed, {len(report.gone):,} gone{out}"
+                f"{counted(len(report.changed), 'file')} new or changed, {len(report.gone):,} gone{out}"
             )
         if made:
-            parts.append(f"{_counted(made, 'text')} embedded")
+            parts.append(f"{counted(made, 'text')} embedded")
         if failures:
             parts.append("vectors are missing")
         why = [note.text for note in report.notes if note.code == "rebuilt"]
-        left_out = "" if report.rebuilt else _left_out(report)
-        reason = " ".join(filter(None, [*why, left_out, *failures]))
+        if report.left_out and not report.rebuilt:
+            old = dict.fromkeys(report.removed, " (its old text was removed)")
+            texts = [f"{file.path}: {file.reason}{old.get(file.path, '')}" for file in report.left_out]
+            why.append(f"Left out: {first_few(texts, '; ')}.")
+        reason = " ".join([*why, *failures])
         self._add(
             "rebuild" if report.rebuilt else "sync",
             _sentence("; ".join(parts)),
@@ -132,19 +131,12 @@ class Journal:
         )
 
     def killed(self, owner: Owner | None, left: bool) -> None:
-        """The process ``owner`` (None: not known) was found to have been killed while it worked on the index;
-        ``left``: during a rebuild. A killed process cannot write that down itself."""
-        kinds: dict[str, tuple[EventKind, str]] = {
-            "indexing": ("sync", "A sync"),
-            "rebuilding": ("rebuild", "A rebuild"),
-            "repairing": ("doctor", "A repair"),
-        }
-        if left:
-            kind, what = kinds["rebuilding"]
-        elif owner is not None and owner.what in kinds:
-            kind, what = kinds[owner.what]
-        else:
+        """The process ``owner`` (None: not known) was killed while it worked on the index; ``left``: during
+        a rebuild."""
+        work = "rebuilding" if left else owner.what if owner is not None else ""
+        if work not in _WORK:
             return  # tidying up and the like: the next one does it again
+        kind, what = _WORK[work]
         who = "" if owner is None else f" of process {owner.pid} that began {_began(owner.since)}"
         kept = "the index is as it was" if left else "what it had finished is in the index"
         self._add(kind, f"{what}{who} was killed; {kept}.")
@@ -156,49 +148,23 @@ class Journal:
         )
 
     def answered(self, fallback: Fallback | None, primary: str | None) -> None:
-        """A search was answered: instead of its provider by a ``fallback``, or by the provider ``primary``
-        itself. Only what changed is written down, once for all processes. Both None: nothing is known."""
-        if fallback is not None:
-            self._fell_back(fallback)
-        elif primary is not None:
-            self._recovered(primary)
-
-    def _fell_back(self, fallback: Fallback) -> None:
-        if not self._is_news(fallback.origin, fallback.served):
-            return
-        served = "keywords" if fallback.served == "keywords" else f"vectors of {fallback.served}"
-        self._add(
-            "fallback",
-            _sentence(f"{served} answer instead of {fallback.origin}"),
-            reason=fallback.reason,
-            topic=f"provider {fallback.origin}",
-            state=fallback.served,
-            quiet_s=math.inf,
-        )
-
-    def _recovered(self, provider: str) -> None:
-        if not self._is_news(provider, _WELL):
-            return
-        topic = f"provider {provider}"
-        last = self.log.last_state(topic, well=_WELL, **self._of)
-        if last is None or last.state == _WELL:
-            return
-        away = None if last.since is None else max(0.0, self.log.now() - last.since)
-        self._add(
-            "recovered",
-            f"{provider} answers again.",
-            seconds=away,
-            topic=topic,
-            state=_WELL,
-            quiet_s=math.inf,
-        )
-
-    def _is_news(self, provider: str, state: str) -> bool:
+        """A search was answered by a ``fallback``, or by the provider ``primary`` itself (both None: not
+        known). Only what changed is written down, once for all processes."""
+        provider, state = (fallback.origin, fallback.served) if fallback is not None else (primary, _WELL)
         with self._guard:
-            if self._known_states.get(provider) == state:
-                return False
+            if provider is None or self._known_states.get(provider) == state:
+                return
             self._known_states[provider] = state
-            return True
+        news = partial(self._add, topic=f"provider {provider}", state=state, quiet_s=math.inf)
+        if fallback is not None:
+            served = "keywords" if state == "keywords" else f"vectors of {state}"
+            text = _sentence(f"{served} answer instead of {provider}")
+            news("fallback", text, reason=fallback.reason)
+            return
+        last, since = self.log.last_state(f"provider {provider}", well=_WELL, **self._of)
+        if last not in (None, _WELL):
+            away = None if since is None else max(0.0, self.log.now() - since)
+            news("recovered", f"{provider} answers again.", seconds=away)
 
     @contextmanager
     def searching(self) -> Iterator[None]:
@@ -225,14 +191,14 @@ class Journal:
         reason = _reason(error)
         self._add("search-failed", text, reason=reason, topic="search", state=reason, quiet_s=QUIET_S)
 
-    def repaired(self, done: Sequence[str], seconds: float | None = None) -> None:
+    def repaired(self, done: Sequence[str], seconds: float) -> None:
         """The doctor has repaired what ``done`` names; nothing is written down of nothing. To be called at
         once: what follows may be stopped."""
         if done:
             counts = {"mended": len(done)}
             self._add("doctor", f"Repaired: {'; '.join(done)}.", seconds=seconds, counts=counts)
 
-    def examined(self, report: DoctorReport, seconds: float | None = None) -> None:
+    def examined(self, report: DoctorReport, seconds: float) -> None:
         """The doctor has checked. Nothing is written down when there is no index: a check makes no file."""
         codes = list(dict.fromkeys(finding.code for finding in report.findings))
         if "not-there" in codes:
@@ -241,15 +207,15 @@ class Journal:
         counts = {"errors": found["error"], "warnings": found["warning"], "remarks": found["info"]}
         self._add(
             "doctor",
-            f"{_counted(found['error'], 'error')}, {_counted(found['warning'], 'warning')}.",
+            f"{counted(found['error'], 'error')}, {counted(found['warning'], 'warning')}.",
             seconds=seconds,
             counts=counts | {"checks": len(report.checks)},
             reason=", ".join(codes),
         )
 
-    def watched(self, text: str, *, counts: Mapping[str, int] | None = None, reason: str = "") -> None:
+    def watched(self, text: str) -> None:
         """What following the files reports of itself. The syncs that it starts write their own events."""
-        self._add("watch", text, counts=counts, reason=reason)
+        self._add("watch", text)
 
     def close(self) -> None:
         """Close the log. May be called twice."""
@@ -259,18 +225,6 @@ class Journal:
 def _reason(error: BaseException) -> str:
     """What an error says; an unexpected one with its type."""
     return str(error) if isinstance(error, OpenClawMemError) else f"{type(error).__name__}: {error}"
-
-
-def _left_out(report: SyncReport) -> str:
-    """``Left out: memory/a.md: is not text (its old text was removed).``; "" for nothing."""
-    found = report.left_out
-    if not found:
-        return ""
-    texts = [
-        f"{file.path}: {file.reason}" + (" (its old text was removed)" if file.path in report.removed else "")
-        for file in found
-    ]
-    return f"Left out: {first_few(texts, '; ')}."
 
 
 def _began(since: float) -> str:
@@ -283,7 +237,3 @@ def _began(since: float) -> str:
 
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

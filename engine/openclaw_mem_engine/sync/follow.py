@@ -43,10 +43,9 @@ FollowSync: TypeAlias = Callable[[SyncTrigger, Progress], SyncReport]
 
 @dataclass(frozen=True, slots=True)
 class FollowEvent:
-    """Something to report. ``time`` is epoch seconds; ``reason`` says why a sync was made; ``text`` is the
-    text of a failure or of waiting, ``retry_s`` the seconds until a failure is tried again. ``excluded`` was
-    not excluded before this sync, or had text in the index; ``included`` are paths that were excluded before
-    it and are not any more."""
+    """Something to report. ``time`` is epoch seconds; ``reason`` says why a sync was made; ``text`` belongs
+    to a failure or to waiting, ``retry_s`` are the seconds until the next try. ``excluded`` was not excluded
+    before this sync, or had text in the index; ``included`` was excluded before it."""
 
     event: EventName
     time: float

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.chunking import chunker_of
@@ -25,7 +25,7 @@ from openclaw_mem_engine.model import (
 )
 from openclaw_mem_engine.providers.remote.limits import split_utf8
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore, StoredChunk
-from openclaw_mem_engine.sync.changes import Changes, listed, scan
+from openclaw_mem_engine.sync.changes import Changes, Comparison, listed, scan
 from openclaw_mem_engine.sync.embedding import Embedding
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
 from openclaw_mem_engine.workspace.opening import NoteRefused
@@ -35,67 +35,28 @@ from openclaw_mem_engine.workspace.transcripts import MAX_LINE_BYTES, cut_at, fi
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
 
+#: Lines of transcripts that are not indexed: the code of the note, and what they are.
+_LOST_LINES = (("broken-lines", "no JSON"), ("long-lines", f"longer than {MAX_LINE_BYTES // 2**20} MB"))
 #: Refusals that stay as long as the file is the same: they are recorded, so that it is read once.
 _LASTING = ("binary", "not-utf8")
 
 
 @dataclass(slots=True)
-class PartlyRead:
-    """Transcripts that one sync has read: how many lines of each are no JSON or too long, and which were
-    cut, with the limit in bytes of text."""
-
-    broken: dict[str, int] = field(default_factory=dict)
-    too_long: dict[str, int] = field(default_factory=dict)
-    cut: dict[str, int] = field(default_factory=dict)
-
-    def read(self, path: str, source: SourceText) -> None:
-        """Take note of a transcript that was read; of others there is nothing to note."""
-        if source.broken:
-            self.broken[path] = source.broken
-        if source.too_long:
-            self.too_long[path] = source.too_long
-        if (limit := cut_at(source.hash)) is not None:
-            self.cut[path] = limit
-
-    @property
-    def skipped(self) -> list[SkippedFile]:
-        """The conversations that are searched in part."""
-        return [SkippedFile(path, first_part(limit)) for path, limit in self.cut.items()]
-
-    @property
-    def notes(self) -> list[Note]:
-        """One for each kind of loss."""
-        found = []
-        longer = f"longer than {MAX_LINE_BYTES // 2**20} MB"
-        for code, what, lines in (
-            ("broken-lines", "no JSON", self.broken),
-            ("long-lines", longer, self.too_long),
-        ):
-            if lines:
-                counts = f"{sum(lines.values()):,} in {first_few(lines)}"
-                found.append(Note(code, f"Lines of transcripts that are {what} were left out: {counts}."))
-        if self.cut:
-            part = first_part(next(iter(self.cut.values())))
-            text = f"Of long conversations {part}: {first_few(self.cut)}."
-            found.append(Note("transcripts-cut", text, "warning"))
-        return found
-
-
-@dataclass(slots=True)
 class IndexUpdate:
     """Makes one store match the files on disk, once. No file is ever half written, and what is done stays
-    done. ``max_input_bytes``: see ``Embedder``. ``report`` takes what is done. ``clock`` gives epoch seconds,
-    for the time of the sync."""
+    done. ``max_input_bytes``: see ``Embedder``. ``clock`` gives epoch seconds, for the time of the sync."""
 
     settings: Settings
     store: IndexStore
     embedding: Embedding
     max_input_bytes: int | None
-    progress: Progress | None
-    cancel: CancelToken | None
+    progress: Progress
+    cancel: CancelToken
     report: SyncReport
     clock: Callable[[], float]
-    _partly_read: PartlyRead = field(default_factory=PartlyRead)
+    #: By code of ``_LOST_LINES`` how many lines of each transcript, and those that were cut at so many bytes.
+    _lost: dict[str, dict[str, int]] = field(default_factory=lambda: {code: {} for code, _ in _LOST_LINES})
+    _cut: dict[str, int] = field(default_factory=dict)
     #: Refused files whose old text goes.
     _emptied: list[str] = field(default_factory=list)
     _known: Mapping[str, FileState] | None = None
@@ -121,24 +82,20 @@ class IndexUpdate:
         def reading(path: str) -> None:
             if request.verify:
                 self._stop_if_asked()
-                self._show(self.report.verified, len(known), path)
+                self.progress(self.report.verified, len(known), path)
                 self.report.verified += 1
 
-        listing = listed(self.settings)
-        changes, self.report.skipped = scan(
-            self.settings, self.store, listing, verify=request.verify, tails=request.tails, reading=reading
-        )
+        how = Comparison(request.verify, request.tails, reading=reading)
+        changes, self.report.skipped = scan(self.settings, self.store, how, listed(self.settings))
         self._note_silent_changes(changes, known)
         done, total = 0, len(changes.changed)
-        written: list[str] = []
-        refused: list[str] = []
+        taken: list[FileState] = []
         for batch in self._batches(changes.changed):
             self.embedding.files = (done, total)
             self._embed_and_write(batch)
             done += len(batch)
-            written.extend(state.path for state, _ in batch if not state.refusal)
-            refused.extend(state.path for state, _ in batch if state.refusal)
-            self._show(done, total, batch[-1][0].path)
+            taken += [state for state, _ in batch]
+            self.progress(done, total, batch[-1][0].path)
         removed = self._remove(changes.removed)
         self.store.touch(changes.touched)
         left = [file.path for file in changes.changed[self._taken :]]
@@ -155,16 +112,15 @@ class IndexUpdate:
                 f"{files} to be indexed, for which a search does not wait: they are new, edited or deleted. "
                 "`openclaw-mem index` does the rest."
             )
-            self.report.notes.append(Note("files-later", text, "warning"))
-        elif written or refused or removed or changes.touched or self.store.synced_at() is None:
+            self._note("files-later", text)
+        elif taken or removed or changes.touched or self.store.synced_at() is None:
             # A sync that found nothing writes nothing: it need not wait for another process that does.
             self.store.finish(self.clock())
-        self.report.skipped += self._partly_read.skipped
-        self.report.notes += self._partly_read.notes
+        self._report_losses()
         counts = self.store.counts()
         self.report.files, self.report.chunks = counts.files, counts.chunks
-        self.report.changed = tuple(written)
-        self.report.refused = tuple(refused)
+        self.report.changed = tuple(state.path for state in taken if not state.refusal)
+        self.report.refused = tuple(state.path for state in taken if state.refusal)
         self.report.removed = (*(state.path for state in removed), *self._emptied)
 
     def _remove(self, gone: Sequence[FileState]) -> Sequence[FileState]:
@@ -180,10 +136,6 @@ class IndexUpdate:
     def _is_late(self) -> bool:
         return time.monotonic() >= self._until
 
-    def _show(self, done: int, total: int, label: str) -> None:
-        if self.progress is not None:
-            self.progress(done, total, label)
-
     def _note_silent_changes(self, changes: Changes, known: Mapping[str, FileState]) -> None:
         """Files whose size, time and inode are as they were, and whose content is not."""
         silent = [
@@ -195,10 +147,10 @@ class IndexUpdate:
         ]
         if silent:
             text = f"Not in the index as on disk, though their times are; indexed anew: {first_few(silent)}."
-            self.report.notes.append(Note("silent-changes", text, "warning"))
+            self._note("silent-changes", text)
 
     def _stop_if_asked(self) -> None:
-        if self.cancel is not None and self.cancel.is_set():
+        if self.cancel.is_set():
             raise Cancelled("Indexing was stopped.")
 
     def _batches(self, files: Sequence[MemoryFile]) -> Iterator[list[tuple[FileState, list[StoredChunk]]]]:
@@ -222,7 +174,13 @@ class IndexUpdate:
 
     def _read(self, file: MemoryFile) -> tuple[FileState, list[StoredChunk]] | None:
         try:
-            return chunks_of(self.settings, file, self._space, self.max_input_bytes, self._partly_read)
+            source = read_source(self.settings, file)
+            for (code, _), lines in zip(_LOST_LINES, (source.broken, source.too_long), strict=True):
+                if lines:
+                    self._lost[code][file.path] = lines
+            if (limit := cut_at(source.hash)) is not None:
+                self._cut[file.path] = limit
+            return chunks_of(self.settings, file, self._space, self.max_input_bytes, source)
         except NoteRefused as refusal:
             self.report.skipped.append(SkippedFile(file.path, refusal.reason, transient=refusal.transient))
             # A conversation is known to hold too much only when it was read; of a note its size tells.
@@ -238,12 +196,26 @@ class IndexUpdate:
             stat = file.mtime_ns, file.size, file.inode, checked
             return FileState(file.path, file.source, "", *stat, refusal.reason), []
 
+    def _report_losses(self) -> None:
+        """What of the transcripts that were read is not searched."""
+        for code, what in _LOST_LINES:
+            if lines := self._lost[code]:
+                text = f"{sum(lines.values()):,} in {first_few(lines)}"
+                self._note(code, f"Lines of transcripts that are {what} were left out: {text}.", "info")
+        if self._cut:
+            part = first_part(next(iter(self._cut.values())))
+            self._note("transcripts-cut", f"Of long conversations {part}: {first_few(self._cut)}.")
+        self.report.skipped += [SkippedFile(path, first_part(limit)) for path, limit in self._cut.items()]
+
+    def _note(self, code: str, text: str, level: Literal["info", "warning"] = "warning") -> None:
+        self.report.notes.append(Note(code, text, level))
+
     def _embed_and_write(self, batch: list[tuple[FileState, list[StoredChunk]]]) -> None:
         texts = {chunk.hash: chunk.text for _, chunks in batch for chunk in chunks}
         label = batch[-1][0].path
         began = time.monotonic()
         vectors = self.embedding.vectors_of(texts, label) if self._space is not None else {}
-        if self.embedding.is_bounded:
+        if self.embedding.budget_s is not None:
             self._until += time.monotonic() - began
         changes = [change_of(state, chunks, vectors, self.embedding.space) for state, chunks in batch]
         self.store.apply(*changes, built_with=self._built_with)
@@ -259,10 +231,8 @@ def change_of(
 
 
 class SourceText(NamedTuple):
-    """The text of a note, or the conversation of a transcript. ``line_map[i]`` is the 1-based line of the
-    file that text line ``i`` (from 0) comes from; None: they are the same. ``broken`` counts lines of a
-    transcript that are no JSON, ``too_long`` those that are too long to be read. ``settled`` is False
-    when the file changed while it was read."""
+    """The text of a note, or the conversation of a transcript (see ``Transcript``). ``line_map`` None: the
+    lines are those of the file. ``settled`` is False when the file changed while it was read."""
 
     text: str
     hash: str
@@ -315,13 +285,10 @@ def chunks_of(
     file: MemoryFile,
     space: Space | None,
     max_input_bytes: int | None,
-    partly: PartlyRead | None = None,
+    source: SourceText | None = None,
 ) -> tuple[FileState, list[StoredChunk]]:
-    """A file as the index would hold it. ``partly`` takes what of a transcript is not searched. Raises
-    NoteRefused."""
-    source = read_source(settings, file)
-    if partly is not None:
-        partly.read(file.path, source)
+    """A file as the index would hold it; ``source`` None reads it. Raises NoteRefused."""
+    source = source or read_source(settings, file)
     chunks = [chunk_of(file, source, span, space) for span in spans_of(settings, source, max_input_bytes)]
     # A file that changed while it was read keeps the older time, so that the next scan reads it again.
     checked = time.time_ns() if source.settled else 0

@@ -58,10 +58,9 @@ class Owner:
         return self.host == _host() and is_running(self.pid) is False
 
 
-#: Called while waiting, with the owner (None: not known) and the seconds waited so far.
-OnWait: TypeAlias = Callable[[Owner | None, float], None]
-#: Called with the process that was killed while it worked on the index (None: not known), and whether the
-#: files of an unfinished rebuild were still there.
+#: Called while waiting, with the owner (None: not known).
+OnWait: TypeAlias = Callable[[Owner | None], None]
+#: Called with the process that was killed at work (None: not known), and whether it left a rebuild.
 Killed: TypeAlias = Callable[[Owner | None, bool], None]
 
 
@@ -77,7 +76,7 @@ class SyncLock:
     """The right to change an index. Not re-entrant; one object is used by one thread at a time.
 
     ``killed`` is called once when the lock is taken after an owner that was killed. ``soft`` uses a lock file
-    from the start, as on a file system without native locks. ``clock`` gives epoch seconds.
+    from the start, as on a file system without native locks.
     """
 
     def __init__(
@@ -87,7 +86,6 @@ class SyncLock:
         *,
         killed: Killed = lambda *_: None,
         soft: bool = False,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self.index_path = index_path
         self.path = index_path.with_name(f"{index_path.name}.lock")
@@ -96,7 +94,6 @@ class SyncLock:
         self.what = what
         self._killed = killed
         self._soft = soft
-        self._clock = clock
         self._lock: BaseFileLock | None = None
         self._pid = 0
         #: What identifies our record: another one in its path is that of another owner.
@@ -105,14 +102,9 @@ class SyncLock:
         self.found_dead: Owner | None = None
 
     @property
-    def is_held(self) -> bool:
-        return self._lock is not None
-
-    @property
     def is_lost(self) -> bool:
-        """Whether another process has taken the lock meanwhile, as after its file was removed by hand, or
-        the lock file of a host that did not answer. Long work under the lock checks this before each write;
-        one stat."""
+        """Whether another process has taken the lock meanwhile, as after its file was removed by hand. Long
+        work under the lock checks this before each write; one stat."""
         return self._record is not None and _identity(self.record_path) not in (None, self._record)
 
     def owner(self) -> Owner | None:
@@ -133,7 +125,7 @@ class SyncLock:
             if cancel is not None and cancel.is_set():
                 raise Cancelled("Waiting for another process was stopped.")
             if on_wait is not None:
-                on_wait(self.owner(), waited)
+                on_wait(self.owner())
             time.sleep(min(POLL_S, wait_s - waited))
         self.found_dead = read_owner(self.record_path)
         self._write_record()
@@ -157,18 +149,22 @@ class SyncLock:
     def holding(
         self, wait_s: float = 0.0, cancel: CancelToken | None = None, on_wait: OnWait | None = None
     ) -> Iterator[SyncLock]:
-        """``acquire`` … ``release``; raises SyncBusy when another owner keeps it."""
+        """``acquire`` … ``release``; raises SyncBusy when another owner keeps it, or has taken it from a body
+        that was stopped."""
         if not self.acquire(wait_s, cancel, on_wait):
             raise self.busy()
         try:
             yield self
+        except Cancelled as error:
+            if self.is_lost:
+                raise self.taken_away() from error
+            raise
         finally:
             self.release()
 
     def busy(self) -> SyncBusy:
         """The error for a lock that another owner keeps."""
-        owner = self.owner()
-        who = f" ({owner.described(self._clock())})" if owner else ""
+        owner, who = self._who()
         # The death of an owner on another host cannot be noticed here.
         remote = f" If it is gone, remove {self._held_path}." if self._soft else ""
         return SyncBusy(
@@ -179,13 +175,16 @@ class SyncLock:
 
     def taken_away(self) -> SyncBusy:
         """The error for a lock that was lost (see ``is_lost``)."""
-        owner = self.owner()
-        who = f" to another process ({owner.described(self._clock())})" if owner else ""
+        owner, who = self._who(" to another process")
         return SyncBusy(
             f"The lock of the index {self.index_path} was lost{who}: its file was removed, or this host gave "
             "no answer for a while. What was finished before stays; run it again.",
             owner,
         )
+
+    def _who(self, before: str = "") -> tuple[Owner | None, str]:
+        owner = self.owner()
+        return owner, f"{before} ({owner.described(time.time())})" if owner else ""
 
     def _try(self) -> bool:
         from filelock import FileLock, SoftFileLock, Timeout
@@ -212,21 +211,16 @@ class SyncLock:
             self.record_path.unlink(missing_ok=True)
             descriptor = os.open(self.record_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(Owner(os.getpid(), _host(), self._clock(), self.what).to_json())
+                file.write(Owner(os.getpid(), _host(), time.time(), self.what).to_json())
             self._record = _identity(self.record_path)
 
 
 def read_owner(path: Path) -> Owner | None:
-    """The owner that a record names; None for a file that is missing, empty, half written or foreign."""
-    with suppress(OSError), path.open("rb") as file:
-        return parse_owner(file.read(_MOST_BYTES))
-    return None
-
-
-def parse_owner(data: bytes) -> Owner | None:
-    """The same of bytes. Texts that are not printable are refused: they may reach a terminal."""
-    with suppress(LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-        found = json.loads(data)
+    """The owner that a record names; None for a file that is missing, empty, half written or foreign. Texts
+    that are not printable are refused: they may reach a terminal."""
+    with suppress(OSError, LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        with path.open("rb") as file:
+            found = json.loads(file.read(_MOST_BYTES))
         host, what = str(found["host"]), str(found["what"])
         if all(text.isprintable() and len(text) < 300 for text in (host, what)):
             return Owner(int(found["pid"]), host, float(found["since"]), what)

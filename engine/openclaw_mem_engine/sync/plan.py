@@ -10,11 +10,11 @@ from typing import Any
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.model import MemoryFile, SkippedFile, Space, utf8
+from openclaw_mem_engine.model import MemoryFile, SkippedFile, Space, as_json, utf8
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
 from openclaw_mem_engine.stores.base import IndexStore
-from openclaw_mem_engine.sync.changes import listed, scan
+from openclaw_mem_engine.sync.changes import Comparison, listed, scan
 from openclaw_mem_engine.sync.index_update import chunks_of
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncRequest
 from openclaw_mem_engine.sync.update import beside_of, fingerprint_of, needs_rebuild
@@ -36,6 +36,11 @@ class PlannedSpace:
     usd: float | None
     why_not: str = ""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for ``openclaw-mem index --dry-run --json``."""
+        space = {"provider": self.space.provider, "model": self.space.model}
+        return space | as_json(self, space="", tokens="estimatedTokens") | {"whyNot": self.why_not or None}
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -50,27 +55,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for ``openclaw-mem index --dry-run --json``."""
-        return {
-            "files": self.files,
-            "removed": self.removed,
-            "chunks": self.chunks,
-            "rebuild": self.rebuild,
-            "embed": [
-                {
-                    "provider": item.space.provider,
-                    "model": item.space.model,
-                    "place": item.place,
-                    "texts": item.texts,
-                    "cached": item.cached,
-                    "estimatedTokens": item.tokens,
-                    "price": item.price,
-                    "usd": item.usd,
-                    "whyNot": item.why_not or None,
-                }
-                for item in self.spaces
-            ],
-            "skipped": [file.to_dict() for file in self.skipped],
-        }
+        return as_json(self, spaces="embed")
 
 
 def plan(
@@ -94,7 +79,7 @@ def plan(
     bounded = request.files_s is not None and store.counts().files
     until = time.monotonic() + (request.files_s or 0.0) if bounded else math.inf
     listing = listed(settings)
-    changes, skipped = scan(settings, store, listing, tails=request.tails)
+    changes, skipped = scan(settings, store, Comparison(tails=request.tails), listing)
     files: list[MemoryFile] = list(changes.changed)
     if rebuild:
         files, skipped = list(listing.files), list(listing.skipped)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import islice
 
-from openclaw_mem_engine.model import Note, SkippedFile
+from openclaw_mem_engine.model import Note, SkippedFile, as_json
 
 #: Notes of a sync that did not do all that it should have done.
 _INCOMPLETE = ("embedding-failed", "beside-failed")
@@ -23,9 +23,8 @@ class SyncRequest:
 
     ``force`` rebuilds the index. ``verify`` reads every file to compare it, whatever its time and size say.
     ``tails`` also takes what was appended to transcripts, however little it is. ``wait_s`` is how long
-    another process is waited for. The rest is for a search that waits for this sync: ``budget_s`` ends
-    embedding by a provider that takes time, and nothing is rebuilt for it; after ``files_s`` no further file
-    is begun, unless there is nothing to search yet.
+    another process is waited for. For a search: ``budget_s`` limits embedding by a provider that takes time,
+    and nothing is rebuilt then; after ``files_s`` no further file is begun, unless the index is empty.
     """
 
     force: bool = False
@@ -75,21 +74,7 @@ class SyncReport:
 
     def to_dict(self) -> dict[str, object]:
         """The stable answer of ``openclaw-mem index --json``."""
-        return {
-            "files": self.files,
-            "chunks": self.chunks,
-            "embedded": self.embedded,
-            "cacheHits": self.cache_hits,
-            "beside": self.beside,
-            "verified": self.verified,
-            "changed": list(self.changed),
-            "refused": list(self.refused),
-            "removed": list(self.removed),
-            "skipped": [skipped.to_dict() for skipped in self.skipped],
-            "notes": [note.to_dict() for note in self.notes],
-            "rebuilt": self.rebuilt,
-            "seconds": round(self.seconds, 3),
-        }
+        return as_json(self, waiting="") | {"seconds": round(self.seconds, 3)}
 
     @property
     def incomplete(self) -> list[Note]:
@@ -111,15 +96,10 @@ class SyncReport:
 
     def forget(self) -> None:
         """Become the report of a sync that has done nothing yet."""
-        fresh = SyncReport()
-        for item in fields(self):
-            setattr(self, item.name, getattr(fresh, item.name))
+        SyncReport.__init__(self)
 
 
 def first_few(texts: Collection[str], separator: str = ", ") -> str:
-    """``a, b, c and 2 more``; with "; " between longer parts, ``a; b; c; and 2 more``."""
-    shown = separator.join(islice(texts, _NAMED))
+    """``a, b, c and 2 more``"""
     more = len(texts) - _NAMED
-    if more <= 0:
-        return shown
-    return f"{shown}{' ' if separator == ', ' else separator}and {more:,} more"
+    return separator.join(islice(texts, _NAMED)) + (f" and {more:,} more" if more > 0 else "")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -39,11 +38,8 @@ def fingerprint_of(settings: Settings, embedder: Embedder | None) -> Fingerprint
 
 
 def needs_rebuild(present: Fingerprint, wanted: Fingerprint) -> bool:
-    """Whether an index with the present content cannot serve what is wanted.
-
-    Searching by keywords alone (provider none) is served by any index of the same chunks: its vectors are
-    just not asked, and are there when they are wanted again.
-    """
+    """Whether an index with the present content cannot serve what is wanted. Searching by keywords alone
+    (provider none) is served by any index of the same chunks, whose vectors stay."""
     if wanted.provider == "none":
         wanted = replace(
             wanted, provider=present.provider, model=present.model, provider_key=present.provider_key
@@ -67,23 +63,21 @@ def update(
     store: IndexStore,
     embedders: Embedders,
     request: SyncRequest,
-    progress: Progress | None = None,
-    cancel: CancelToken | None = None,
-    *,
-    clock: Callable[[], float] = time.time,
-    report: SyncReport | None = None,
-) -> SyncReport:
+    progress: Progress,
+    cancel: CancelToken,
+    clock: Callable[[], float],
+    report: SyncReport,
+) -> None:
     """Make the index match the files on disk. No file is ever half written; what is done stays done.
 
     An index built with other settings (model, chunking, sources), or ``force``, is rebuilt aside and put in
-    its path in one step; but never for an embedder that does not answer, which would cost the vectors that
-    are there. What cannot be read just now is carried over from the old index, or a note names it. When the
-    primary embedder fails, files are still indexed for keywords, the report says so, the next sync tries
-    their vectors again, and the fallback makes vectors of its own space meanwhile.
+    its path in one step; but not when the embedder does not answer, which would cost the vectors that are
+    there. What cannot be read now is carried over, or a note names it. When the primary embedder fails, files
+    are still indexed for keywords, the next sync tries their vectors again, and the fallback makes vectors of
+    its own space meanwhile.
 
-    ``clock`` gives epoch seconds for the time of the sync. ``report`` is filled in and returned: with one of
-    their own, callers know after an error how far it came. Raises WorkspaceError, IndexUnavailable,
-    Cancelled.
+    ``clock`` gives epoch seconds for the time of the sync. ``report`` is filled in, also before an error.
+    Raises WorkspaceError, IndexUnavailable, Cancelled.
     """
     start = time.perf_counter()
     wanted = fingerprint_of(settings, embedders.primary)
@@ -91,7 +85,6 @@ def update(
     if present is None:
         store.begin(wanted)
         present = wanted
-    report = SyncReport() if report is None else report
     if store.is_hollow():
         # Damage that took the chunks leaves rows that only a new index is rid of.
         request = replace(request, force=True)
@@ -100,18 +93,24 @@ def update(
     if request.files_s is not None and not store.counts().files:
         request = replace(request, files_s=None)  # there would be nothing to answer from
     work = _Update(settings, store, embedders, request, progress, cancel, clock, present, wanted, report)
-    embedding, failure = None, None
-    if work.is_other or request.force:
-        with _stopped_as(_REBUILD_STOPPED):
-            embedding, failure = work.rebuilt()
-    with _stopped_as(_STOPPED):
+    embedding: Embedding | None = None
+    failure: ProviderError | None = None
+    rebuilding = work.is_other or request.force
+    try:
+        if rebuilding:
+            try:
+                embedding = work.rebuilt()
+            except ProviderError as error:
+                failure = error
+            rebuilding = False
         if embedding is None:
             in_place = work.in_place(failure)
             in_place.run(request)
             embedding = in_place.embedding
         work.finish(embedding, failure)
+    except Cancelled as error:
+        raise Cancelled(_REBUILD_STOPPED if rebuilding else _STOPPED) from error
     report.seconds = time.perf_counter() - start
-    return report
 
 
 @dataclass(slots=True)
@@ -123,8 +122,8 @@ class _Update:
     store: IndexStore
     embedders: Embedders
     request: SyncRequest
-    progress: Progress | None
-    cancel: CancelToken | None
+    progress: Progress
+    cancel: CancelToken
     clock: Callable[[], float]
     present: Fingerprint
     wanted: Fingerprint
@@ -156,20 +155,16 @@ class _Update:
             text = f"Embedding failed: {failure} New text is found by keywords; vectors follow when it works."
             self._note_failure(failure, text)
         primary_failed = failure is not None and not isinstance(failure, OutOfTime)
-        for embedder in (
-            () if self.report.waiting else beside_of(self.embedders, primary_failed=primary_failed)
-        ):
-            if self.request.budget_s is None or embedder.cheap_lines:
+        for embedder in beside_of(self.embedders, primary_failed=primary_failed):
+            if not self.report.waiting and (self.request.budget_s is None or embedder.cheap_lines):
                 self._fill_beside(embedder)
         if self.report.embedded or self.report.beside:
             cache = self.settings.cache
             self.store.prune_cache(cache.max_entries if cache.enabled else 0)
 
-    def rebuilt(self) -> tuple[Embedding | None, ProviderError | None]:
-        """Rebuild the index. Without an embedding: why it stayed as it was."""
-        failure = self._obstacle()
-        if failure is not None:
-            return None, failure
+    def rebuilt(self) -> Embedding:
+        """Rebuild the index. Raises ProviderError when it stays as it was."""
+        self._check_rebuild()
         done: list[Embedding] = []
 
         def fill(fresh: IndexStore) -> None:
@@ -184,20 +179,16 @@ class _Update:
 
         try:
             self.store.rebuild(self.wanted, fill, self.cancel, without=self.unfit)
-        except ProviderError as error:
+        except ProviderError:
             self.report.forget()  # what was done is lost with the rebuild
-            return None, error
+            raise
         self.report.rebuilt = True
-        return done[0], None
+        return done[0]
 
     def in_place(self, failure: ProviderError | None) -> IndexUpdate:
         """An update of the index as it is. After a failure no embedder is asked: new text is found by
-        keywords, and by vectors that happen to be in the cache.
-
-        Chunks are cut as those are that are there: what the index was built with describes all of them, and
-        one that was cut in another way would stay so when the settings are set back. Sources are those of the
-        settings: a scan takes in or removes whole files, then as now.
-        """
+        keywords, and by vectors that are in the cache. Chunks are cut like those that are there, which what
+        the index was built with describes; sources are those of the settings."""
         chunking = ChunkingSettings(self.present.chunk_tokens, self.present.chunk_overlap)
         settings = replace(self.settings, chunking=chunking)
         space = self.present.space
@@ -206,23 +197,21 @@ class _Update:
         self._note_failure(failure, f"The index keeps its vectors of {space.label} as they are: {failure}")
         return self._index_update(settings, self.store, space, None)
 
-    def _obstacle(self) -> ProviderError | None:
-        """Why the index cannot be rebuilt now; None when it can."""
+    def _check_rebuild(self) -> None:
+        """Raises ProviderError when the index cannot be rebuilt now."""
         if self.is_other and self._budget_s is not None:
-            return OutOfTime(_TOO_LONG)
+            raise OutOfTime(_TOO_LONG)
         primary = self.embedders.primary
         if primary is None:
-            return None
-        dims, failure = probe(primary, self.cancel)
+            return
+        dims = probe(primary, self.cancel)
         held = self.store.vector_dims(self.wanted.space)
         if held is not None and dims is not None and held != dims:
             self.unfit = self.wanted.space  # another model by the same name: not comparable
-        return failure
 
     def _carry_over(self, fresh: IndexStore) -> None:
         """Copy what the index holds of files that cannot be read now and may be readable later. Only chunks
-        of the same cut and the same vector space fit; a note names the other files. Files of a source that is
-        not wanted any more are neither kept nor lost."""
+        of the same cut and the same vector space fit; a note names the other files."""
         known, there, sources = self.store.files(), fresh.files(), self.wanted.sources
         missing = [path for path, state in known.items() if path not in there and state.source in sources]
         states = [known[path] for path in sorted(unreadable_now(missing, self.report.skipped))]
@@ -284,12 +273,3 @@ class _Update:
 
     def _note(self, code: str, text: str, level: Literal["info", "warning"] = "warning") -> None:
         self.report.notes.append(Note(code, text, level))
-
-
-@contextmanager
-def _stopped_as(text: str) -> Iterator[None]:
-    """Say what became of the index when the body is stopped."""
-    try:
-        yield
-    except Cancelled as error:
-        raise Cancelled(text) from error

@@ -11,20 +11,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TypeAlias
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.sync.watch_targets import (
-    MOST_FOLDERS,
-    TooManyFolders,
-    WatchTargets,
-    network_target,
-)
-from openclaw_mem_engine.workspace.rules import NOTE_SUFFIX
-from openclaw_mem_engine.workspace.transcript_listing import TRANSCRIPT_SUFFIX
+from openclaw_mem_engine.sync.watch_targets import Refused, WatchTargets, network_target
 
 #: A group of changes ends after the configured quiet time, or when it has lasted this long, seconds: changes
 #: that never stop must not keep the index old.
@@ -35,16 +27,9 @@ STEP_S = 0.05
 RETRY_S = 600.0
 #: How often a watch is opened anew because folders come and go meanwhile, before that counts as a refusal.
 _TRIES = 20
-#: New folders are watched at once, but this costs no more than a tenth of the time.
-_OPEN_SHARE = 10
-_MASS = 1_000
 
 #: Opens a watch of folders, with all below them or not: changed paths, an empty set about every step.
 OpenWatch: TypeAlias = Callable[[Sequence[str], bool, CancelToken], Iterator[set[str]]]
-
-
-class _Refused(Exception):
-    """The system does not watch; the text says why."""
 
 
 def system_watch(folders: Sequence[str], recursive: bool, stop: CancelToken) -> Iterator[set[str]]:
@@ -73,7 +58,7 @@ class Watcher:
     """Watches the files of one agent's memory. Used by one thread.
 
     ``open_watch`` is the system's events; ``whole_trees`` tells whether the system watches a tree at the
-    price of one folder; ``mounts`` lists the mounted file systems, as Linux does.
+    price of one folder.
     """
 
     def __init__(
@@ -82,14 +67,10 @@ class Watcher:
         open_watch: OpenWatch = system_watch,
         *,
         whole_trees: bool = sys.platform in ("darwin", "win32"),
-        mounts: Path = Path("/proc/self/mountinfo"),
-        most_folders: int = MOST_FOLDERS,
     ) -> None:
         self._settings = settings
         self._open_watch = open_watch
         self._whole_trees = whole_trees
-        self._mounts = mounts
-        self._most_folders = most_folders
         self._quiet_s = settings.sync.debounce_ms / 1000
         self._longest_s = max(LONGEST_S, 4 * self._quiet_s)
         self._targets = WatchTargets(settings)
@@ -105,9 +86,13 @@ class Watcher:
         while not stop.is_set():
             try:
                 yield from self._watched(stop, noted)
-            except (_Refused, OSError, RuntimeError) as error:
+            except (Refused, OSError, RuntimeError) as error:
                 if not self.is_blind:
-                    noted(_polling_note(_reason(error)))
+                    text = (
+                        "Changes are noticed by looking at all files every few seconds, not by events: "
+                        f"{_reason(error)}. It is tried again later."
+                    )
+                    noted(Note("watch-polling", text, "warning"))
                     self.is_blind = True
                     yield frozenset({self._targets.root})  # what happened in between has no event
                 until = time.monotonic() + RETRY_S
@@ -116,14 +101,13 @@ class Watcher:
                     yield frozenset()
 
     def _watched(self, stop: CancelToken, noted: Callable[[Note], None]) -> Iterator[frozenset[str]]:
-        """Gather events into groups. Raises _Refused when the system does not watch any more."""
+        """Gather events into groups. Raises Refused when the system does not watch any more."""
         watches, group = self._opened(stop)
         if self.is_blind:
             self.is_blind = False
             noted(Note("watching", "Changes are noticed at once again."))
             group.add(self._targets.root)
         began = last = time.monotonic()
-        open_again = 0.0
         yield frozenset()
         try:
             while not stop.is_set():
@@ -135,28 +119,22 @@ class Watcher:
                     began = began if group else last
                     group |= seen
                 ended = bool(group) and (now - last >= self._quiet_s or now - began >= self._longest_s)
-                if (ended and _may_move_folders(group)) or (now >= open_again and self._has_new_folder(seen)):
-                    # Before the group is yielded: what is written into a new folder from now on has an event,
-                    # and what is there already is for the scan to find.
-                    if self._folders_now()[1] != self._folders:
-                        before = self._folders
-                        _close(watches)
-                        watches, more = self._opened(stop)
-                        # A folder that went while nothing was watched has no event.
-                        group |= more | {path for path in before if self._folders.get(path) != before[path]}
-                    spent = time.monotonic() - now
-                    open_again = now + (1 + _OPEN_SHARE) * spent
+                # Before the group is yielded: what is written into a new folder from now on has an event, and
+                # what is there already is for the scan to find.
+                if ended and self._folders_now()[1] != self._folders:
+                    before = self._folders
+                    _close(watches)
+                    watches, more = self._opened(stop)
+                    # A folder that went while nothing was watched has no event.
+                    group |= more | {path for path in before if self._folders.get(path) != before[path]}
                 yield frozenset(group) if ended else frozenset()
                 if ended:
                     group = set()
         finally:
             _close(watches)
 
-    def _has_new_folder(self, seen: frozenset[str]) -> bool:
-        return any(path not in self._folders and os.path.isdir(path) for path in seen)  # noqa: PTH112
-
     def _opened(self, stop: CancelToken) -> tuple[list[Iterator[set[str]]], set[str]]:
-        """Watches of the folders that are there now, and what they saw already. Raises _Refused."""
+        """Watches of the folders that are there now, and what they saw already. Raises Refused."""
         refusal = "folders come and go too fast"
         for _ in range(_TRIES):
             (alone, trees), self._folders = self._folders_now()
@@ -166,7 +144,7 @@ class Watcher:
                 if folders
             ]
             try:
-                seen = self._targets.relevant(set[str]().union(*map(_first, watches)), self._folders)
+                events = set[str]().union(*(next(watch, ()) for watch in watches))
             except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
                 refusal = _reason(error)  # a folder went away just now
             except BaseException:
@@ -175,32 +153,21 @@ class Watcher:
             else:
                 # Once more for a folder that was made meanwhile: it has no watch yet.
                 if self._folders_now()[1] == self._folders:
-                    return watches, set(seen)
+                    return watches, set(self._targets.relevant(events, self._folders))
             _close(watches)
             if stop.is_set():
                 return [], set()
             time.sleep(STEP_S)
-        raise _Refused(refusal)
+        raise Refused(refusal)
 
     def _folders_now(self) -> tuple[tuple[list[str], list[str]], dict[str, tuple[int, int] | None]]:
         """The folders to be watched alone, those with all below them, and what identifies them. Raises
-        _Refused."""
+        Refused."""
         self._targets = WatchTargets(self._settings)
-        if remote := network_target(self._targets, self._mounts):
-            raise _Refused(f"{remote[0]} is on a network file system ({remote[1]})")
-        try:
-            found = (
-                self._targets.roots()
-                if self._whole_trees
-                else (self._targets.folders(self._most_folders), list[str]())
-            )
-        except TooManyFolders:
-            raise _Refused(f"there are more than {self._most_folders:,} folders") from None
+        if remote := network_target(self._targets):
+            raise Refused(f"{remote[0]} is on a network file system ({remote[1]})")
+        found = self._targets.folders(whole_trees=self._whole_trees)
         return found, {folder: _identity(folder) for folder in (*found[0], *found[1])}
-
-
-def _first(watch: Iterator[set[str]]) -> set[str]:
-    return next(watch, set())
 
 
 def _close(watches: Sequence[Iterator[set[str]]]) -> None:
@@ -216,23 +183,6 @@ def _identity(folder: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _may_move_folders(group: set[str]) -> bool:
-    """Whether folders may have come or gone. In a group that large an event may be missing: systems drop them
-    when they come too fast."""
-    return len(group) > _MASS or any(
-        not path.endswith((NOTE_SUFFIX, TRANSCRIPT_SUFFIX)) or os.path.isdir(path)  # noqa: PTH112
-        for path in group
-    )
-
-
 def _reason(error: Exception) -> str:
     """The message of the system, without the lists that follow."""
     return str(error).split(" about [")[0].strip().rstrip(".") or type(error).__name__
-
-
-def _polling_note(reason: str) -> Note:
-    text = (
-        f"Changes are noticed by looking at all files every few seconds, not by events: {reason}. "
-        "It is tried again later."
-    )
-    return Note("watch-polling", text, "warning")

@@ -1,11 +1,12 @@
 """What of the disk is watched for one agent's memory, and which changes there can change what is memory."""
 
 # Paths are strings here: events come by the thousand.
-# ruff: noqa: PTH100, PTH112, PTH113, PTH114, PTH115, PTH117, PTH118, PTH120, PTH206
+# ruff: noqa: PTH100, PTH112, PTH113, PTH114, PTH115, PTH118, PTH120, PTH206
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Container, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -15,18 +16,22 @@ from openclaw_mem_engine.workspace.rules import (
     MEMORY_FOLDER,
     NOTE_SUFFIX,
     ROOT_FILES,
+    TRANSCRIPT_SUFFIX,
     Workspace,
     below,
     is_ignored_folder,
     is_note_name,
     resolve_extras,
 )
-from openclaw_mem_engine.workspace.transcript_listing import TRANSCRIPT_SUFFIX
 
 #: The most folders that are watched one by one; the systems that need that allow some ten thousand for all
 #: programs of a user together.
 MOST_FOLDERS = 10_000
+#: The mounted file systems, as Linux lists them.
+MOUNTS = Path("/proc/self/mountinfo")
 
+#: Octal codes of spaces and the like in Linux's list of mounts.
+_ESCAPED = re.compile(r"\\(\d{3})")
 #: As many links as a system follows before it calls them a circle.
 _MOST_LINKS = 40
 #: File systems whose changes by other machines, or by the other side, cause no event here.
@@ -37,8 +42,8 @@ _ELSEWHERE = frozenset(
 )
 
 
-class TooManyFolders(Exception):
-    """More folders than may be watched one by one."""
+class Refused(Exception):
+    """The system does not watch; the text says why."""
 
 
 class WatchTargets:
@@ -81,40 +86,31 @@ class WatchTargets:
         self.exact = frozenset(exact)
         self._above = frozenset(above for path in exact for above in _ancestors(path))
 
-    def folders(self, most: int = MOST_FOLDERS) -> list[str]:
-        """Every folder to be watched, without what lies below it: the trees with all that is memory by its
-        path, and of each configured path the nearest folder above it that exists. Raises TooManyFolders."""
-        found: dict[str, None] = {}
-        for path in sorted(self.exact):
-            found.setdefault(_nearest(os.path.dirname(path)))
-        for path in (self.root, self.transcripts):
-            if path and _is_open_folder(path):
-                found.setdefault(path)
-        for tree in self.trees:
-            pending = [tree] if not os.path.islink(tree) else []
-            while pending:
-                folder = pending.pop()
-                with suppress(OSError), os.scandir(folder) as entries:
-                    found.setdefault(folder)
-                    pending += [
-                        entry.path
-                        for entry in entries
-                        if not is_ignored_folder(entry.name) and entry.is_dir(follow_symlinks=False)
-                    ]
-                if len(found) > most:
-                    raise TooManyFolders
-        return list(found)
-
-    def roots(self) -> tuple[list[str], list[str]]:
-        """For systems that watch a whole tree at the price of one folder: the folders to be watched alone,
-        and those with all below them."""
-        # Links of the root folder belong to the system (`/tmp`, `/var`), and a watch of it has an event for
-        # everything on the disk.
-        paths = (path for path in sorted(self.exact) if not _is_root(os.path.dirname(path)))
+    def folders(self, *, whole_trees: bool) -> tuple[list[str], list[str]]:
+        """The folders to be watched alone, and those with all below them: of each configured path the nearest
+        folder above it that exists, and the trees. Without ``whole_trees`` their folders are watched one by
+        one, as far as they are memory by their path. Raises Refused when there are too many."""
+        # Where trees are watched, links of the root folder belong to the system (`/tmp`, `/var`), and a watch
+        # of it has an event for everything on the disk.
+        paths = [path for path in sorted(self.exact) if not whole_trees or len(Path(path).parents) > 1]
         alone = dict.fromkeys(_nearest(os.path.dirname(path)) for path in paths)
-        open_folders = (path for path in (self.root, self.transcripts) if path and _is_open_folder(path))
-        alone.update(dict.fromkeys(open_folders))
-        return list(alone), [tree for tree in self.trees if os.path.isdir(tree) and not os.path.islink(tree)]
+        own = (path for path in (self.root, self.transcripts) if path and _is_open_folder(path))
+        alone.update(dict.fromkeys(own))
+        trees = [tree for tree in self.trees if os.path.isdir(tree) and not os.path.islink(tree)]
+        if whole_trees:
+            return list(alone), trees
+        while trees:
+            folder = trees.pop()
+            with suppress(OSError), os.scandir(folder) as entries:
+                alone.setdefault(folder)
+                trees += [
+                    entry.path
+                    for entry in entries
+                    if not is_ignored_folder(entry.name) and entry.is_dir(follow_symlinks=False)
+                ]
+            if len(alone) > MOST_FOLDERS:
+                raise Refused(f"there are more than {MOST_FOLDERS:,} folders")
+        return list(alone), []
 
     def relevant(self, paths: Iterable[str], watched: Container[str]) -> frozenset[str]:
         """Of changed paths those that can change what is memory; ``watched`` are folders known before."""
@@ -143,31 +139,22 @@ def _in_tree(rest: str, path: str, watched: Container[str]) -> bool:
     )
 
 
-def network_target(
-    targets: WatchTargets, mounts: Path = Path("/proc/self/mountinfo")
-) -> tuple[str, str] | None:
+def network_target(targets: WatchTargets) -> tuple[str, str] | None:
     """A target on a file system whose changes need not cause events, and the type of that file
     system; None when there is none, or where the system does not tell (only Linux does)."""
     kinds: dict[str, str] = {}
     with suppress(OSError):
-        for line in mounts.read_text("utf-8", "surrogateescape").splitlines():
+        for line in MOUNTS.read_text("utf-8", "surrogateescape").splitlines():
             before, _, after = line.partition(" - ")
             fields, more = before.split(" "), after.split(" ")
             if len(fields) > 4 and more[0]:
-                kinds[_unescaped(fields[4])] = more[0]  # of several mounts on one path the last is seen
+                folder = _ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4])
+                kinds[folder] = more[0]  # of several mounts on one path the last is seen
     for target in sorted(targets.exact):
-        for folder in (target, *_ancestors(target)):
-            if folder in kinds:
-                if kinds[folder] in _ELSEWHERE:
-                    return target, kinds[folder]
-                break
+        kind = next((kinds[folder] for folder in (target, *_ancestors(target)) if folder in kinds), "")
+        if kind in _ELSEWHERE:
+            return target, kind
     return None
-
-
-def _unescaped(text: str) -> str:
-    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(code, char)
-    return text
 
 
 def _ancestors(path: str) -> list[str]:
@@ -176,40 +163,16 @@ def _ancestors(path: str) -> list[str]:
 
 def _links_on(way: str) -> list[str]:
     """Every link that is met on the way to an absolute path, itself included, each by its real path."""
-    here, rest = _split_root(way)
     found: list[str] = []
-    while rest and len(found) < _MOST_LINKS:
-        name = rest.pop()
-        if name == os.pardir:
-            here = os.path.dirname(here)
-            continue
-        path = os.path.join(here, name)
-        try:
-            target = os.readlink(path)
-        except OSError:
-            here = path  # no link, or not there
-            continue
-        found.append(path)
-        if os.path.isabs(target):
-            here, more = _split_root(target)
-        else:
-            more = _names(target)
-        rest += more
+    path = Path(way)
+    with suppress(OSError):
+        while len(found) < _MOST_LINKS:
+            link = next((part for part in (*reversed(path.parents), path) if os.path.islink(part)), None)
+            if link is None:
+                break
+            found.append(os.path.join(os.path.realpath(link.parent), link.name))
+            path = link.parent / os.readlink(link) / path.relative_to(link)
     return found
-
-
-def _split_root(path: str) -> tuple[str, list[str]]:
-    """The root of an absolute path, and the names below it, the last one first."""
-    anchor = Path(path).anchor
-    return anchor, _names(path[len(anchor) :])
-
-
-def _names(path: str) -> list[str]:
-    return [name for name in reversed(path.split(os.sep)) if name not in ("", os.curdir)]
-
-
-def _is_root(folder: str) -> bool:
-    return os.path.dirname(folder) == folder
 
 
 def _nearest(folder: str) -> str:

@@ -36,6 +36,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 #: The reason shown for a link itself.
 LINK = "is a link; links are not followed"
+#: The reason shown for a file that this user may not read.
+UNREADABLE = "may not be read; change its permissions"
 
 
 class NoteRefused(PathRefused):
@@ -54,8 +56,8 @@ class NoteRefused(PathRefused):
 
 
 class FileBytes(NamedTuple):
-    """What was read, and what the file was when the reading began, both from one descriptor. ``settled`` is
-    False when the file changed meanwhile."""
+    """What was read, and what the file was when the reading began. ``settled`` is False when the file changed
+    meanwhile."""
 
     data: bytes
     status: os.stat_result
@@ -72,12 +74,16 @@ def read_bytes(base: str, tail: str, max_bytes: int = MAX_NOTE_BYTES, shown: str
     descriptor, before = open_file(base, tail, shown)
     try:
         _check(before, shown, max_bytes)
-        data = _read_to_end(descriptor, before.st_size, max_bytes + 1)
+        parts, left = [], max_bytes + 1
+        while left > 0 and (part := os.read(descriptor, min(left, 2**16))):
+            parts.append(part)
+            left -= len(part)
         after = os.fstat(descriptor)
     except OSError as error:
         raise refusal_of(error, shown) from error
     finally:
         os.close(descriptor)
+    data = b"".join(parts)
     if len(data) > max_bytes:  # it grew past the limit while it was read
         raise NoteRefused("too-large", shown, too_large(len(data), max_bytes))
     same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
@@ -85,8 +91,7 @@ def read_bytes(base: str, tail: str, max_bytes: int = MAX_NOTE_BYTES, shown: str
 
 
 def open_file(base: str, tail: str, shown: str) -> tuple[int, os.stat_result]:
-    """A descriptor of the regular file ``tail`` below ``base``, and its status. Arguments and refusals are
-    those of ``read_bytes``; the caller closes the descriptor."""
+    """A descriptor, which the caller closes, and its status. Arguments and refusals as of ``read_bytes``."""
     try:
         descriptor = _open_beneath(base, tail, shown)
         try:
@@ -112,11 +117,8 @@ def refusal_of(error: Exception, path: str) -> NoteRefused:
         return NoteRefused("missing", path, "does not exist")
     if code == errno.ELOOP:
         return NoteRefused("link", path, LINK)
-    if code in (errno.EACCES, errno.EPERM):
-        return NoteRefused("unreadable", path, "may not be read; change its permissions")
-    if code is None:
-        return NoteRefused("unreadable", path, "is not a possible path")
-    return NoteRefused("unreadable", path, f"cannot be read: {os.strerror(code)}")
+    reason = "is not a possible path" if code is None else f"cannot be read: {os.strerror(code)}"
+    return NoteRefused("unreadable", path, UNREADABLE if code in (errno.EACCES, errno.EPERM) else reason)
 
 
 def through_link(part: str) -> str:
@@ -158,7 +160,7 @@ def _open_beneath(base: str, tail: str, shown: str) -> int:
 
 
 def _open_by_name(base: str, parts: list[str], shown: str) -> int:
-    """The same where a system cannot open relative to a folder: look at each part, then open the file."""
+    """The same where a system cannot open relative to a folder."""
     path = base
     for part in parts:
         path = os.path.join(path, part)
@@ -166,18 +168,6 @@ def _open_by_name(base: str, parts: list[str], shown: str) -> int:
             raise NoteRefused("link", shown, through_link(part))
     _check(os.lstat(path), shown, None)
     return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
-
-
-def _read_to_end(descriptor: int, expected: int, most: int) -> bytes:
-    data = os.read(descriptor, min(expected + 1, most))
-    if len(data) == expected and not os.read(descriptor, 1):
-        return data  # the usual case, without a copy
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    parts: list[bytes] = []
-    while most > 0 and (part := os.read(descriptor, min(most, 2**16))):
-        parts.append(part)
-        most -= len(part)
-    return b"".join(parts)
 
 
 def _check(status: os.stat_result, shown: str, max_bytes: int | None) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,8 +31,7 @@ from openclaw_mem_engine.workspace.rules import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NoteText:
+class NoteText(NamedTuple):
     """The text of a note, a byte order mark included, and what its file was when the reading began.
     ``settled`` is False when the file changed meanwhile: the next scan then sees a difference."""
 
@@ -85,7 +83,6 @@ def get_excerpt(
     lines: int | None = None,
     extra_paths: Sequence[str] = (),
     max_bytes: int = MAX_NOTE_BYTES,
-    home: str | None = None,
 ) -> Excerpt:
     """Lines of one memory file, by the rules of the ``memory_get`` tool.
 
@@ -96,9 +93,8 @@ def get_excerpt(
     1`` when no line was there. A file that does not exist is an empty excerpt with ``found=False``: agents
     ask for the note of a day before it is written.
 
-    Raises ``NoteRefused`` (a ``PathRefused``) with kind outside, not-memory, not-markdown, link (it or any
-    folder on the way to it), not-regular, too-large or unreadable; ``UsageError`` for a blank path;
-    ``WorkspaceError`` when the workspace cannot be opened.
+    Raises ``NoteRefused`` with kind outside, not-memory, not-markdown, link (it or any folder on the way to
+    it), not-regular, too-large or unreadable; ``UsageError`` for a blank path; ``WorkspaceError``.
     """
     asked = path.strip()
     if not asked:
@@ -106,21 +102,20 @@ def get_excerpt(
     workspace = open_workspace(root)
     if "\0" in asked:
         raise NoteRefused("outside", path, "holds a NUL character, which no path can")
-    allowed = _locate(workspace, asked, resolve_extras(workspace, extra_paths, home))
+    allowed = _locate(workspace, asked, resolve_extras(workspace, extra_paths))
     try:
         data = read_bytes(allowed.base, allowed.tail, max_bytes, asked).data
     except NoteRefused as refusal:
-        if refusal.kind == "missing":
-            return Excerpt(allowed.path, "", 1, 0, 0, found=False)
-        raise
+        if refusal.kind != "missing":
+            raise
+        return Excerpt(allowed.path, "", 1, 0, 0, found=False)
     all_lines = data.decode("utf-8", "replace").split("\n")
-    if not start and not lines:
-        return Excerpt(allowed.path, "\n".join(all_lines), 1, len(all_lines), len(all_lines), found=True)
     first = max(1, start or 1)
-    chosen = all_lines[first - 1 :] if lines is None else all_lines[first - 1 :][: max(1, lines)]
-    return Excerpt(
-        allowed.path, "\n".join(chosen), first, first + len(chosen) - 1, len(all_lines), found=True
-    )
+    chosen = all_lines[first - 1 :]
+    if lines is not None and (start or lines):
+        chosen = chosen[: max(1, lines)]
+    text, last = "\n".join(chosen), first + len(chosen) - 1
+    return Excerpt(allowed.path, text, first, last, len(all_lines), found=True)
 
 
 _LOCATION = re.compile(
@@ -143,13 +138,14 @@ def parse_location(text: str) -> Location:
     return Location(match["path"], start, max(start, int(end)) if end else start)
 
 
-@dataclass(frozen=True, slots=True)
-class _AllowedPath:
-    """An allowed path: ``path`` is reported, ``tail`` below the real folder ``base`` is opened."""
+class _AllowedPath(NamedTuple):
+    """An allowed path: ``path`` is reported, ``tail`` below the real folder ``base`` is opened. ``folders``
+    are those on the way to it below the folder that a rule names."""
 
     path: str
     base: str
     tail: str
+    folders: list[str]
 
 
 def _locate(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> _AllowedPath:
@@ -157,10 +153,10 @@ def _locate(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> _A
     # A relative path may come from a listing (relative to the real folder) or from the user's own view of it.
     spellings = [absolute_path(base, asked) for base in (workspace.real, workspace.given)]
     ignored = ""
-    for allowed, parts in _allowed(workspace, spellings, extras):
+    for allowed in _allowed(workspace, spellings, extras):
         if not allowed.path.endswith(NOTE_SUFFIX):
             raise NoteRefused("not-markdown", asked, "only files that end in .md (lower case) are memory")
-        ignored = next(filter(is_ignored_folder, parts[:-1]), "")
+        ignored = next(filter(is_ignored_folder, allowed.folders), "")
         if not ignored:
             return allowed
     if ignored:
@@ -173,20 +169,20 @@ def _locate(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> _A
 
 def _allowed(
     workspace: Workspace, spellings: Sequence[str], extras: Sequence[ExtraPath]
-) -> Iterator[tuple[_AllowedPath, list[str]]]:
-    """Each rule that allows a path, and its parts below the folder that the rule names."""
+) -> Iterator[_AllowedPath]:
+    """What each rule that allows a path makes of it."""
     for absolute in spellings:
         inner = workspace.inside(absolute) or ""
         parts = inner.split(os.sep)
         if inner in ROOT_FILES or (parts[0] == MEMORY_FOLDER and len(parts) > 1):
-            yield _AllowedPath("/".join(parts), workspace.real, inner), parts[1:]
+            yield _AllowedPath("/".join(parts), workspace.real, inner, parts[1:-1])
         for extra in extras:
             for spelled in (extra.lexical, extra.absolute):
                 rest = below(spelled, absolute)
                 if rest is not None and not extra.refusal:
                     tail = os.path.join(extra.tail, rest) if rest else extra.tail
                     path = workspace.relative(os.path.join(extra.base, tail))
-                    yield _AllowedPath(path, extra.base, tail), rest.split(os.sep)
+                    yield _AllowedPath(path, extra.base, tail, rest.split(os.sep)[:-1])
 
 
 #: Under this likeness (0 to 100) a suggestion would be noise.
@@ -201,22 +197,20 @@ def suggest_paths(wrong: str, known: Sequence[str], limit: int = 5) -> list[str]
     """
     if limit < 1 or not wrong.strip() or not known:
         return []
-    from rapidfuzz import fuzz, process  # only a failed look-up pays for loading it
+    from rapidfuzz import fuzz  # only a failed look-up pays for loading it
 
-    asked = wrong.strip().casefold()
-    likeness: dict[str, float] = {}
-    for share, part in ((1.0, 0), (0.95, 1)):
-        choices = {path: _parts(path)[part] for path in known}
-        query = _parts(asked)[part]
-        found = process.extract(query, choices, scorer=fuzz.ratio, limit=None, score_cutoff=LEAST_LIKENESS)
-        for _, score, path in found:
-            likeness[path] = max(likeness.get(path, 0.0), share * score)
-    return sorted(likeness, key=lambda path: (-likeness[path], path))[:limit]
+    def likeness(path: str) -> float:
+        folded = _folded(path)
+        name = fuzz.ratio(asked.rpartition("/")[2], folded.rpartition("/")[2], score_cutoff=LEAST_LIKENESS)
+        return max(fuzz.ratio(asked, folded, score_cutoff=LEAST_LIKENESS), 0.95 * name)
+
+    asked = _folded(wrong.strip())
+    ranked = sorted((-score, path) for path in set(known) if (score := likeness(path)))
+    return [path for _, path in ranked[:limit]]
 
 
-def _parts(path: str) -> tuple[str, str]:
-    folded = path.casefold().removesuffix(".md")
-    return folded, folded.rpartition("/")[2]
+def _folded(path: str) -> str:
+    return path.casefold().removesuffix(".md")
 
 
 # -- what of a root file an agent is given at the start of a session ----------------------------------------
@@ -227,8 +221,7 @@ BOOTSTRAP_LIMIT = 20_000
 _HEAD, _TAIL = 70, 20
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """A file that is handed over in part: ``head`` and ``tail`` are its kept ends. The agent sees the lines
     up to ``last_line`` and from ``next_line`` on, these two perhaps in part; lines count from 1. ``units`` is
     the length of all, in UTF-16 units."""
@@ -251,8 +244,6 @@ class Cut:
 def bootstrap_cut(text: str, limit: int = BOOTSTRAP_LIMIT) -> Cut | None:
     """Where a file is cut; None when it is handed over whole."""
     text = text.rstrip(WHITE)
-    if len(text) * 2 <= limit:
-        return None
     wide = text.encode("utf-16-le", "surrogatepass")
     units = len(wide) // 2
     if units <= limit:

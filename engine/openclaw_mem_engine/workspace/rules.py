@@ -1,4 +1,4 @@
-"""Which paths are memory, where configured extra paths are, and which date a note has by its path.
+"""Which paths are memory or transcripts, where extra paths are, and which date a note has by its path.
 
 Listing and reading share these rules, so that what is listed can be read and nothing else can.
 """
@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.model import Source
@@ -29,6 +29,10 @@ NOTE_SUFFIX = ".md"
 IGNORED_FOLDERS = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", ".pnpm-store"})
 #: No note is this large; a file that is would fill the index and the memory of the machine.
 MAX_NOTE_BYTES = 4 * 2**20
+#: Transcripts have paths of their own, whatever their folder is, and only this ending counts.
+TRANSCRIPT_FOLDER, TRANSCRIPT_SUFFIX = "sessions", ".jsonl"
+#: No conversation is this large; what is would be read for minutes.
+MAX_TRANSCRIPT_BYTES = 2**30
 
 _DAILY = re.compile(r"(?:.*/)?memory/([0-9]{4})-([0-9]{2})-([0-9]{2})\.md", re.DOTALL)
 _DAY_SECONDS = 86_400
@@ -47,8 +51,15 @@ def is_note_name(name: str) -> bool:
     return name[-3:].lower() == NOTE_SUFFIX
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+def source_of(path: str) -> Source:
+    """The source of a path as it is listed or excluded. The transcripts' folder itself counts as theirs; a
+    note below a folder of that name in the workspace does not."""
+    folder, _, name = path.partition("/")
+    ours = folder == TRANSCRIPT_FOLDER and (not name or TRANSCRIPT_SUFFIX in name.lower())
+    return "sessions" if ours else "memory"
+
+
+class Workspace(NamedTuple):
     """A workspace folder that exists: ``given`` as the caller wrote it, ``real`` without links."""
 
     given: str
@@ -56,8 +67,7 @@ class Workspace:
 
     def relative(self, absolute: str) -> str:
         """A path relative to the workspace with ``/``; ``../…`` when it lies outside."""
-        relative = os.path.relpath(absolute, self.real)
-        return relative if os.sep == "/" else relative.replace(os.sep, "/")
+        return os.path.relpath(absolute, self.real).replace(os.sep, "/")
 
     def inside(self, absolute: str) -> str | None:
         """The part of a normalised absolute path below the workspace (``""`` for itself), or None outside."""
@@ -80,10 +90,8 @@ def below(folder: str, path: str) -> str | None:
 
 
 def open_workspace(root: Path | str) -> Workspace:
-    """Find the real folder of a workspace (which may be configured as a link).
-
-    Raises ``WorkspaceError`` when it is missing, not a folder, or cannot be entered.
-    """
+    """Find the real folder of a workspace (which may be configured as a link). Raises ``WorkspaceError`` when
+    it is missing, not a folder, or cannot be entered."""
     given = os.path.abspath(root)  # takes `..` out as text, as the rules want
     hint = "Create it, or point the workspace setting at the folder that holds MEMORY.md or memory/."
     try:
@@ -100,16 +108,14 @@ def open_workspace(root: Path | str) -> Workspace:
     return Workspace(given, real)
 
 
-@dataclass(frozen=True, slots=True)
-class ExtraPath:
-    """A configured extra path: ``base`` is a real folder, ``tail`` the rest, where no part may be a link."""
+class ExtraPath(NamedTuple):
+    """A configured extra path: ``base`` is a real folder, ``tail`` the rest, where no part may be a link.
+    ``lexical`` is the absolute path as the user spelled it. ``refusal`` is why it is not taken, or ""."""
 
     configured: str
-    #: The absolute path as the user spelled it; ``base`` and ``tail`` together are where it really lies.
     lexical: str
     base: str
     tail: str
-    #: Why it is not taken, or "" when it is; what it is on the disk is for the caller to see.
     refusal: str
 
     @property
@@ -118,13 +124,21 @@ class ExtraPath:
         return os.path.join(self.base, self.tail) if self.tail else self.base
 
 
-def resolve_extra(workspace: Workspace, configured: str, home: str | None = None) -> ExtraPath:
-    """Where a configured extra path lies: absolute, ``~``, ``~/…`` or relative to the workspace.
+def resolve_extras(workspace: Workspace, configured: Sequence[str]) -> list[ExtraPath]:
+    """Where extra paths lie, in order, each once: absolute, ``~``, ``~/…`` or relative to the workspace.
 
-    Inside of the workspace every part of it stays in ``tail``, to be checked for links, since an agent that
-    writes there could plant one. Outside, only the last part is. ``home`` replaces ``~``.
+    Inside of the workspace every part of one stays in ``tail``, to be checked for links, since an agent that
+    writes there could plant one. Outside, only the last part is.
     """
-    home = os.path.abspath(home or os.path.expanduser("~"))
+    found: dict[str, ExtraPath] = {}
+    for text in configured:
+        extra = _resolved(workspace, text)
+        found.setdefault(extra.lexical, extra)
+    return list(found.values())
+
+
+def _resolved(workspace: Workspace, configured: str) -> ExtraPath:
+    home = os.path.abspath(os.path.expanduser("~"))
     text = configured.strip()
     if not text or "\0" in text:
         reason = "holds a NUL character" if text else "is blank"
@@ -142,24 +156,9 @@ def resolve_extra(workspace: Workspace, configured: str, home: str | None = None
     return ExtraPath(configured, lexical, base, tail, refusal)
 
 
-def resolve_extras(
-    workspace: Workspace, configured: Sequence[str], home: str | None = None
-) -> list[ExtraPath]:
-    """``resolve_extra`` for each, in order, without those that are written the same way again."""
-    found: dict[str, ExtraPath] = {}
-    for text in configured:
-        extra = resolve_extra(workspace, text, home)
-        found.setdefault(extra.lexical, extra)
-    return list(found.values())
-
-
-@dataclass(frozen=True, slots=True)
-class NoteDate:
+class NoteDate(NamedTuple):
     """What decay goes by. ``epoch_seconds`` is midnight UTC of the named day for ``dated``, else None.
-
-    ``evergreen`` notes never decay; for ``mtime`` the caller takes the modification time of the file, and a
-    file without one (a session transcript elsewhere) does not decay.
-    """
+    ``evergreen`` notes never decay; for ``mtime`` the caller takes the modification time of the file."""
 
     kind: Literal["dated", "evergreen", "mtime"]
     epoch_seconds: int | None = None
@@ -174,20 +173,12 @@ def note_date(path: str, source: Source = "memory") -> NoteDate:
     day (``memory/2026-02-30.md``, years before 0100).
     """
     name = path.replace("\\", "/").removeprefix("./")
-    match = _DAILY.fullmatch(name)
-    day = _real_day(int(match[1]), int(match[2]), int(match[3])) if match else None
-    if day is not None:
-        return NoteDate("dated", (day.toordinal() - _EPOCH_DAY) * _DAY_SECONDS)
+    if match := _DAILY.fullmatch(name):
+        with suppress(ValueError):  # no day of the calendar
+            day = date(*map(int, match.groups()))
+            if day.year >= _FIRST_YEAR:
+                return NoteDate("dated", (day.toordinal() - _EPOCH_DAY) * _DAY_SECONDS)
     below_memory = name.startswith(f"{MEMORY_FOLDER}/") and match is None
     if source == "memory" and (name in ROOT_FILES or below_memory):
         return NoteDate("evergreen")
     return NoteDate("mtime")
-
-
-def _real_day(year: int, month: int, day: int) -> date | None:
-    if year < _FIRST_YEAR:
-        return None
-    try:
-        return date(year, month, day)
-    except ValueError:
-        return None

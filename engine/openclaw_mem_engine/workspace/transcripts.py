@@ -23,9 +23,8 @@ from openclaw_mem_engine.model import MemoryFile, utf8
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import WHITE
 from openclaw_mem_engine.workspace.opening import NoteRefused, open_file, refusal_of, too_large
+from openclaw_mem_engine.workspace.rules import MAX_TRANSCRIPT_BYTES
 
-#: No conversation is this large; what is would be read for minutes.
-MAX_TRANSCRIPT_BYTES = 2**30
 #: A longer line is no message.
 MAX_LINE_BYTES = 8 * 2**20
 #: The most text of one conversation; of a longer one the beginning is taken.
@@ -39,14 +38,13 @@ _LABELS = {"user": "User", "assistant": "Assistant"}
 
 
 class Transcript(NamedTuple):
-    """The conversation of one transcript.
+    """The conversation of one transcript: in ``text`` a line ``User: ...`` or ``Assistant: ...`` a message.
 
-    ``text`` has a line ``User: ...`` or ``Assistant: ...`` for each message; ``line_map[i]`` is the 1-based
-    line of the file that text line ``i`` (from 0) comes from. ``hash`` is SHA-256 hex of both; that of a
-    conversation of which only the first part was taken also has the limit (see ``cut_at``). ``size`` counts
-    the bytes that were taken, from the beginning to the end of the last line that counts; the file may be
-    longer. ``broken`` counts lines that are no JSON, ``too_long`` those that are too long to be looked at.
-    ``settled`` is False when what was read may not be what is there now; appending does not count.
+    ``line_map[i]`` is the 1-based line of the file that text line ``i`` (from 0) comes from. ``hash`` is
+    SHA-256 hex of both, and the limit of a conversation that was cut (see ``cut_at``). ``size`` is the end of
+    the last line that counts, in bytes. ``broken`` counts lines that are no JSON, ``too_long`` those that are
+    too long to be looked at. ``settled`` is False when what was read may not be what is there now; appending
+    does not count.
     """
 
     text: str
@@ -69,8 +67,8 @@ class Growth(NamedTuple):
 
 
 def cut_at(content_hash: str) -> int | None:
-    """The limit, in bytes of text, at which the conversation of this ``Transcript.hash`` was cut; None for a
-    whole one. Whatever is appended to a conversation that was cut changes nothing of what is taken."""
+    """The limit, in bytes of text, at which the conversation of this ``Transcript.hash`` was cut, whatever is
+    appended to it later; None for a whole one."""
     _, _, limit = content_hash.partition(_CUT)
     return int(limit) if limit.isdecimal() else None
 
@@ -100,23 +98,20 @@ def read_transcript(
         reached = talk.take(_lines(descriptor, 0, end))
         after = os.fstat(descriptor)
     # More at the end changes nothing of what was read; another time alone means that something else did.
-    settled = (talk.cut or reached == end) and (
-        after.st_size > before.st_size
-        or (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    )
+    unchanged = (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     text, line_map = "\n".join(talk.texts), tuple(talk.numbers)
     content = f"{text}\n{','.join(map(str, line_map))}"
     return Transcript(
         text,
         line_map,
-        hashlib.sha256(content.encode()).hexdigest() + (f"{_CUT}{max_bytes}" if talk.cut else ""),
-        settled,
-        before.st_mtime_ns,
-        talk.size,
-        before.st_ino,
-        before.st_dev,
-        talk.broken,
-        talk.too_long,
+        hash=hashlib.sha256(content.encode()).hexdigest() + (f"{_CUT}{max_bytes}" if talk.cut else ""),
+        settled=(talk.cut or reached == end) and (after.st_size > before.st_size or unchanged),
+        mtime_ns=before.st_mtime_ns,
+        size=talk.size,
+        inode=before.st_ino,
+        device=before.st_dev,
+        broken=talk.broken,
+        too_long=talk.too_long,
     )
 
 
@@ -124,10 +119,7 @@ def read_transcript(
 @lru_cache(maxsize=4096)
 def growth_of(file: MemoryFile, start: int, enough: Growth) -> Growth:
     """Whole lines of a listed transcript after its first ``start`` bytes. Counting stops when there are
-    ``enough`` bytes or lines, so that a long tail costs no more than a short one.
-
-    Raises ``NoteRefused`` as ``read_transcript`` does.
-    """
+    ``enough`` bytes or lines. Raises ``NoteRefused`` as ``read_transcript`` does."""
     grown = Growth(0, 0)
     with _opened(file.absolute) as (descriptor, _):
         for line in _lines(descriptor, start, file.size):
@@ -141,10 +133,8 @@ def growth_of(file: MemoryFile, start: int, enough: Growth) -> Growth:
 @lru_cache(maxsize=4096)
 def ends_a_line(file: MemoryFile, size: int) -> bool:
     """Whether the first ``size`` bytes of a listed transcript, which is longer, end where a line does. Those
-    that were read do as long as their writer appends; of a file that was written anew, hardly ever.
-
-    Raises ``NoteRefused`` as ``read_transcript`` does.
-    """
+    that were read do as long as their writer appends; of a file that was written anew, hardly ever. Raises
+    ``NoteRefused`` as ``read_transcript`` does."""
     if not size:
         return True
     with _opened(file.absolute) as (descriptor, _):
@@ -185,20 +175,20 @@ def _lines(descriptor: int, start: int, end: int) -> Iterator[_Line]:
     position, number, held = start, 0, 0
     parts: list[bytes] = []
     while position < end and (block := os.read(descriptor, min(_BLOCK_BYTES, end - position))):
-        begin = 0
-        while (at := block.find(b"\n", begin)) >= 0:
-            held += at - begin
-            data = b"".join((*parts, block[begin:at])) if held <= MAX_LINE_BYTES else None
-            number += 1
-            yield _Line(number, data, position + at + 1, ended=True)
-            parts.clear()
-            held, begin = 0, at + 1
-        held += len(block) - begin
-        if held <= MAX_LINE_BYTES:
-            parts.append(block[begin:])
-        else:
-            parts.clear()
-        position += len(block)
+        pieces = block.split(b"\n")
+        for index, piece in enumerate(pieces):
+            held += len(piece)
+            position += len(piece)
+            if held <= MAX_LINE_BYTES:
+                parts.append(piece)
+            else:
+                parts.clear()
+            if index < len(pieces) - 1:
+                position += 1
+                number += 1
+                yield _Line(number, b"".join(parts) if held <= MAX_LINE_BYTES else None, position, ended=True)
+                parts.clear()
+                held = 0
     if held:
         yield _Line(number + 1, b"".join(parts) if held <= MAX_LINE_BYTES else None, position, ended=False)
 
@@ -219,33 +209,27 @@ class _Talk:
         reached = 0
         for line in lines:
             reached = line.end
+            said = None
             try:
                 said = _said(line.data)
             except (ValueError, RecursionError):
                 if not line.ended:
                     break  # half written: it is for the next time
-                if line.data is None:
-                    self.too_long += 1
-                else:
-                    self.broken += 1
-                said = None
+                self.too_long += line.data is None
+                self.broken += line.data is not None
             self.size = line.end
-            if said is not None:
-                self._add(said, line.number)
-            if self.cut:
+            if said is None:
+                continue
+            written = said.encode()
+            # One message may be all there is: of that which passes the limit the beginning is taken, too.
+            if said := written[: max(0, self._left - 1)].decode("utf-8", "ignore"):
+                self.texts.append(said)
+                self.numbers.append(line.number)
+            self._left -= len(written) + 1
+            if self._left < 0:
+                self.cut = True
                 break
         return reached
-
-    def _add(self, said: str, number: int) -> None:
-        written = said.encode()
-        self.cut = len(written) + 1 > self._left
-        if self.cut:
-            # One message may be all there is: of that which passes the limit the beginning is taken, too.
-            said = written[: max(0, self._left - 1)].decode("utf-8", "ignore")
-        self._left -= len(written) + 1
-        if said:
-            self.texts.append(said)
-            self.numbers.append(number)
 
 
 def _said(line: bytes | None) -> str | None:
@@ -256,34 +240,29 @@ def _said(line: bytes | None) -> str | None:
     if line is None:
         raise ValueError("too long")
     written = line.decode("utf-8", "replace")
-    if not written.strip(WHITE):
-        return None
-    record = _JSON.decode(written)
+    record = _JSON.decode(written) if written.strip(WHITE) else None
     if not isinstance(record, dict) or record.get("type") != "message":
         return None
     message = record.get("message")
     if not isinstance(message, dict):
         return None
     role = message.get("role")
-    label = _LABELS.get(role) if isinstance(role, str) else None
-    text = _text_of(message.get("content")) if label else ""
+    if not isinstance(role, str) or role not in _LABELS:
+        return None
+    text = _text_of(message.get("content"))
     # Halves of characters that escapes can spell have no UTF-8: as everywhere, they become U+FFFD.
-    return utf8(f"{label}: {redact(text)}").decode() if text else None
+    return utf8(f"{_LABELS[role]}: {redact(text)}").decode() if text else None
 
 
 def _text_of(content: object) -> str:
     """A text, or the ``text`` blocks of a list, on one line; "" when there is none."""
-    if isinstance(content, str):
-        return _on_one_line(content)
-    if not isinstance(content, list):
-        return ""
-    blocks = (block for block in content if isinstance(block, dict) and block.get("type") == "text")
-    texts = (_on_one_line(text) for block in blocks if isinstance(text := block.get("text"), str))
-    return " ".join(text for text in texts if text)
-
-
-def _on_one_line(text: str) -> str:
-    return _BLANKS.sub(" ", text).strip(" ")
+    texts: list[object] = [content]
+    if isinstance(content, list):
+        texts = [
+            block.get("text") for block in content if isinstance(block, dict) and block.get("type") == "text"
+        ]
+    lines = (_BLANKS.sub(" ", text).strip(" ") for text in texts if isinstance(text, str))
+    return " ".join(filter(None, lines))
 
 
 def _is_whole(line: bytes | None) -> bool:

@@ -49,8 +49,6 @@ def inert_lines(text: str, limit: int = LINE_LIMIT) -> list[str]:
 
 
 def _tame_marks(text: str) -> str:
-    if text.isascii():
-        return text
     kept: list[str] = []
     marks = 0
     for char in text:
@@ -63,9 +61,8 @@ def _tame_marks(text: str) -> str:
 # -- widths -----------------------------------------------------------------------------------------------
 
 
-def width_of(text: str) -> int:
-    """Cells that a text takes on a terminal."""
-    return cell_len(text)
+#: Cells that a text takes on a terminal.
+width_of = cell_len
 
 
 def crop(text: str, width: int) -> str:
@@ -83,14 +80,7 @@ def crop_left(text: str, width: int) -> str:
         return text
     if width <= 0:
         return ""
-    room = width - 1
-    kept: list[str] = []
-    for char in reversed(text):
-        room -= get_character_cell_size(char)
-        if room < 0:
-            break
-        kept.append(char)
-    return "…" + "".join(reversed(kept))
+    return "…" + set_cell_size(text[::-1], width - 1).rstrip()[::-1]
 
 
 def left(text: str, width: int) -> str:
@@ -105,14 +95,9 @@ def right(text: str, width: int) -> str:
     return " " * (width - cell_len(text)) + text
 
 
-def wrap(text: str, width: int) -> list[str]:
-    """Lines of at most ``width`` cells, cut at spaces where there are any; at least one line."""
-    pieces = [(text[a:b]) for a, b in wrap_spans(text, width)]
-    return [piece.rstrip() for piece in pieces] or [""]
-
-
 def wrap_spans(text: str, width: int) -> list[tuple[int, int]]:
-    """Where ``wrap`` cuts: character ranges that cover the text without a gap."""
+    """Lines of at most ``width`` cells, cut at spaces where there are any: character ranges that cover the
+    text without a gap, at least one."""
     width = max(1, width)
     if text.isascii() and len(text) <= width:
         return [(0, len(text))]
@@ -145,11 +130,8 @@ def score(value: float | None, digits: int = 3) -> str:
     """``.851``, ``1.000``, ``−.050``; a middle dot where there is none."""
     if value is None:
         return "·"
-    text = f"{abs(value):.{digits}f}"
-    if text.startswith("0."):
-        text = text[1:]
-    negative = value < 0 and text.strip(".0") != ""
-    return f"−{text}" if negative else text
+    text = f"{abs(value):.{digits}f}".removeprefix("0")
+    return f"−{text}" if value < 0 and text.strip(".0") else text
 
 
 def signed(value: float, digits: int = 3) -> str:
@@ -201,23 +183,23 @@ def age(seconds: float) -> str:
 
 def clock(at: float, now: float, seconds: bool = False) -> str:
     """A moment (epoch seconds) in local time: ``14:02``, ``14:02:20``; with its date when not today."""
-    moment = time.localtime(at)
-    text = time.strftime("%H:%M:%S" if seconds else "%H:%M", moment)
-    return text if moment[:3] == time.localtime(now)[:3] else f"{time.strftime('%Y-%m-%d', moment)} {text}"
+    today = "%H:%M:%S" if seconds else "%H:%M"
+    return _moment(at, now, today, f"%Y-%m-%d {today}")
 
 
 def day(at: float, now: float) -> str:
     """A moment (epoch seconds) in at most ten cells: ``14:02`` today, else ``2026-03-30``."""
-    moment = time.localtime(at)
-    today = moment[:3] == time.localtime(now)[:3]
-    return time.strftime("%H:%M" if today else "%Y-%m-%d", moment)
+    return _moment(at, now, "%H:%M", "%Y-%m-%d")
 
 
 def stamp(at: float, now: float) -> str:
     """A moment (epoch seconds) in eleven cells: ``   14:02:20`` today, else ``03-30 14:02``."""
+    return _moment(at, now, "   %H:%M:%S", "%m-%d %H:%M")
+
+
+def _moment(at: float, now: float, today: str, earlier: str) -> str:
     moment = time.localtime(at)
-    today = moment[:3] == time.localtime(now)[:3]
-    return time.strftime("   %H:%M:%S" if today else "%m-%d %H:%M", moment)
+    return time.strftime(today if moment[:3] == time.localtime(now)[:3] else earlier, moment)
 
 
 def seconds(value: float) -> str:

@@ -93,13 +93,6 @@ def wrapped(spans: Sequence[Span], cells: int, indent: int = 0) -> list[Line]:
             return made
 
 
-def labelled(label: str, spans: Sequence[Span], cells: int, wide: int) -> list[Line]:
-    """A label of ``wide`` cells before a text that is wrapped beside it."""
-    made = wrapped(spans, max(8, cells - wide - 1))
-    heads = [Span(set_cell_size(label, wide) + " ", "dim"), *[Span(" " * (wide + 1))] * (len(made) - 1)]
-    return [(head, *piece) for head, piece in zip(heads, made, strict=True)]
-
-
 class Details:
     """All about one thing: lines of a label and a text that is wrapped beside it."""
 
@@ -109,7 +102,10 @@ class Details:
         self._label_cells = label_cells
 
     def say(self, label: str, *parts: Span | tuple[str, str] | str) -> None:
-        self.lines.extend(labelled(label, line(*parts), self._cells, self._label_cells))
+        head = Span(set_cell_size(label, self._label_cells) + " ", "dim")
+        for piece in wrapped(line(*parts), max(8, self._cells - self._label_cells - 1)):
+            self.lines.append((head, *piece))
+            head = Span(" " * (self._label_cells + 1))
 
 
 def slice_of(spans: Sequence[Span], start: int, stop: int) -> Line:
@@ -122,8 +118,3 @@ def slice_of(spans: Sequence[Span], start: int, stop: int) -> Line:
             kept.append(Span(text, span.role))
         at += len(span.text)
     return tuple(kept)
-
-
-def pad(text: str, cells: int) -> str:
-    """Exactly ``cells`` wide, cut without an ellipsis (columns that were measured before)."""
-    return set_cell_size(text, cells)

@@ -1,9 +1,7 @@
-"""The lines at the edges: agent and provider (top), faults, soundness of the answer (notes), what runs
-(status)."""
+"""The edges: agent and provider (top), faults, soundness of the answer (notes), what runs (status)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,15 +57,11 @@ class Activity:
 
 def top(header: Header, cells: int, screen: str = "search lab") -> Line:
     """Name at the left, agent and provider at the right; the workspace in between when there is room."""
-    start = line(
-        (" openclaw-mem", "strong accent"), (f"  {screen}", "dim"), ("  demo" if header.demo else "", "warn")
-    )
-    agent = line(("agent ", "dim"), fmt.inert(header.agent)) if header.agent else ()
-    provider = fmt.join((fmt.inert(header.backend) if cells >= 70 else "", fmt.inert(header.provider)))
-    if cells < 70:
-        start, agent = line((" openclaw-mem", "strong accent"), ("  demo" if header.demo else "", "warn")), ()
-    tail = line((" · " if agent and provider else "", "faint"), (provider, "dim"), " ")
-    end: Line = (*agent, *tail)
+    wide, demo = cells >= 70, ("  demo" if header.demo else "", "warn")
+    start = line((" openclaw-mem", "strong accent"), (f"  {screen}" if wide else "", "dim"), demo)
+    agent = line(("agent ", "dim"), fmt.inert(header.agent)) if header.agent and wide else ()
+    provider = fmt.join((fmt.inert(header.backend) if wide else "", fmt.inert(header.provider)))
+    end = (*agent, *line((" · " if agent and provider else "", "faint"), (provider, "dim"), " "))
     room = cells - width(start) - width(end) - 6
     if header.workspace and room > 14:
         shown = fmt.crop_left(fmt.inert(header.workspace), room)
@@ -75,17 +69,11 @@ def top(header: Header, cells: int, screen: str = "search lab") -> Line:
     return spread(start, end, cells)
 
 
-def _in_order(faults: Iterable[str]) -> list[str]:
-    """Known faults in the order in which they are offered, then others."""
-    names = frozenset(faults)
-    return [*(name for name in FAULTS if name in names), *sorted(names - FAULTS.keys())]
-
-
 def fault_banner(faults: frozenset[str], cells: int, here: bool = False) -> Line:
     """``here``: on the screen that has the switch."""
     if not faults:
         return ()
-    names = _in_order(faults)
+    names = [*(name for name in FAULTS if name in faults), *sorted(faults - FAULTS.keys())]
     head = f" ✗ SIMULATED FAULT{'S' * (len(names) > 1)}: "
     off = "u clears" if here else "2 then u clears"
     for end in (f"{off} ", ""):
@@ -97,53 +85,51 @@ def fault_banner(faults: frozenset[str], cells: int, here: bool = False) -> Line
     return fit((Span(head + ", ".join(names)),), cells)
 
 
+_FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i ", "accent")
+
+
 def soundness(view: View, activity: Activity, cells: int) -> list[Line]:
     """One line a warning, then the informative notes in one: what makes this answer less than it could be."""
     made: list[Line] = []
-    if view.error:
-        made.extend(wrapped(line((" ✗ ", "bad"), fmt.inert(view.error)), cells, 3))
-    if activity.trouble:
-        made.extend(wrapped(line((" ! ", "warn"), fmt.inert(activity.trouble)), cells, 3))
-    if activity.noted:
-        made.extend(wrapped(line((" i ", "accent"), (fmt.inert(activity.noted), "dim")), cells, 3))
+    for sign, text in ((_FAILED, view.error), (_WARNING, activity.trouble), (_INFO, activity.noted)):
+        if text:
+            made.extend(wrapped(_signed(sign, text), cells, 3))
     if view.trace is None:
         return made
     # The banner names the faults; that no provider records are kept under one is expected.
     elsewhere = {"fault", *(["provider-records"] if view.pool_faults else [])}
     if view.pool is not None and view.pool.fallback is not None:
-        made.extend(_at_most(2, wrapped(fallback(view.pool), cells - 1, 3), cells))
+        first, *rest = wrapped(fallback(view.pool), cells - 1, 3)
+        made.extend(
+            (first, *rest[:1]) if len(rest) < 2 else (first, fit((*rest[0], Span(" …", "dim")), cells))
+        )
         elsewhere |= _OF_FALLBACK
     notes: dict[str, Note] = {note.text: note for note in view.trace.notes if note.code not in elsewhere}
     warnings = [note.text for note in notes.values() if note.level == "warning"]
     informative = [note.text for note in notes.values() if note.level != "warning"]
-    for text in warnings[:3]:
-        made.append(spread(line((" ! ", "warn"), fmt.inert(text)), (), cells))
-    if informative:
-        joined = fmt.inert(" · ".join(informative))
-        if fmt.width_of(joined) + 4 > cells:
-            made.extend(
-                spread(line((" i ", "accent"), (fmt.inert(text), "dim")), (), cells)
-                for text in informative[:2]
-            )
-        else:
-            made.append(spread(line((" i ", "accent"), (joined, "dim")), (), cells))
+    joined = " · ".join(informative)
+    if joined and fmt.width_of(fmt.inert(joined)) + 4 <= cells:
+        informative = [joined]
+    made.extend(fit(_signed(_WARNING, text), cells) for text in warnings[:3])
+    made.extend(fit(_signed(_INFO, text), cells) for text in informative[:2])
     return made
 
 
+def _signed(sign: Span, text: str) -> Line:
+    return line(sign, (fmt.inert(text), "dim" if sign is _INFO else ""))
+
+
 def fallback(pool: Pool) -> Line:
-    """That a fallback answered: which for which provider, since when, the next retry, and why (may be
-    long)."""
+    """That a fallback answered: which for which provider, since when, the next retry, and why."""
     assert pool.fallback is not None
     why = pool.fallback
     since = f" since {fmt.clock(why.since, pool.now)}" if why.since is not None else ""
     retry = "no automatic retry"
     if why.next_retry is not None:
-        later = why.next_retry > pool.now
-        retry = (
-            f"retry at {fmt.clock(why.next_retry, pool.now, True)}" if later else "retry with the next search"
-        )
+        at = fmt.clock(why.next_retry, pool.now, True)
+        retry = f"retry at {at}" if why.next_retry > pool.now else "retry with the next search"
     return line(
-        (" ! ", "warn"),
+        _WARNING,
         (f"Fallback{since}: ", "strong"),
         f"{fmt.inert(served(pool))} for {fmt.inert(why.origin)}",
         (f" · {retry} · ", "dim"),
@@ -155,12 +141,10 @@ def fallback(pool: Pool) -> Line:
 
 def served(pool: Pool) -> str:
     """What answers: ``BM25 only``, ``vectors of static-minilm answer``."""
-    if pool.fallback is not None:
-        source = pool.fallback.served
-        if source not in ("keywords", "nothing"):
-            return f"vectors of {source} answer"
-        return "BM25 only" if source == "keywords" else "no retriever answers"
-    return "BM25 only" if pool.first("lexical") is not None else "no retriever answers"
+    lexical = "keywords" if pool.first("lexical") is not None else "nothing"
+    source = pool.fallback.served if pool.fallback is not None else lexical
+    answers = {"keywords": "BM25 only", "nothing": "no retriever answers"}
+    return answers.get(source, f"vectors of {source} answer")
 
 
 def reason(pool: Pool) -> str:
@@ -171,13 +155,6 @@ def reason(pool: Pool) -> str:
         if note.code in _OF_FALLBACK and pool.fallback.reason in note.text:
             return note.text.removeprefix("BM25 only: ")
     return pool.fallback.reason
-
-
-def _at_most(count: int, lines: list[Line], cells: int) -> list[Line]:
-    """The first lines; the last one ends with an ellipsis when there were more."""
-    if len(lines) <= count:
-        return lines
-    return [*lines[: count - 1], fit((*lines[count - 1], Span(" …", "dim")), cells)]
 
 
 def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
@@ -220,17 +197,16 @@ def _answered(view: View, activity: Activity, frame: int) -> Line:
         return line((" ● ", "good"), fmt.inert(activity.said))
     if view.trace is None or view.pool is None:
         return line((" ● ", "good"), ("ready", "dim"))
-    parts: list[Span] = [Span(" ● ", "good" if view.pool.fallback is None else "warn")]
+    parts = [Span(" ● ", "good")]
     if view.pool.fallback is not None:
-        parts.append(Span(f"{fmt.inert(served(view.pool))}  ", "warn"))
+        parts = [Span(" ● ", "warn"), Span(f"{fmt.inert(served(view.pool))}  ", "warn")]
     shown = timings(view)
-    for index, (name, value) in enumerate(shown):
+    for index, (name, value) in enumerate(shown, 1):
         duration = fmt.milliseconds(value)
-        parts.append(Span(" · " if index else "", "faint"))
-        parts.append(Span(f"{name} ", "dim"))
         # The unit is shown once, at the end.
-        parts.append(Span(duration if index == len(shown) - 1 else duration.removesuffix(" ms")))
-    return tuple(p for p in parts if p.text)
+        duration = duration if index == len(shown) else duration.removesuffix(" ms")
+        parts += line((" · " if index > 1 else "", "faint"), (f"{name} ", "dim"), duration)
+    return tuple(parts)
 
 
 def _index(activity: Activity, short: bool = False) -> Line:

@@ -42,14 +42,8 @@ class Marker:
 
     def best_line(self, text: str, room: int) -> Line:
         """The line of a chunk with most distinct terms, cropped around its first, dim but for the terms."""
-        best, most = "", -1
-        for line in inert_lines(text[:8_000], 400)[:_LINES_LOOKED_AT]:
-            line = line.strip()
-            if not line:
-                continue
-            terms = self.matches.distinct(line)
-            if terms > most:
-                best, most = line, terms
+        lines = (line.strip() for line in inert_lines(text[:8_000], 400)[:_LINES_LOOKED_AT])
+        best = max(filter(None, lines), key=self.matches.distinct, default="")
         marked = self.matches.ranges(best)
         start = marked[0][0] - room // 3 if marked and marked[0][1] > room - 2 else 0
         if start > 0:

@@ -1,1 +1,1 @@
-"""Widgets of the lab: they draw lines that ``lines/`` made, and report what the user does."""
+"""Widgets of the lab: they draw lines that ``render`` made, and report what the user does."""

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import partial
+from itertools import zip_longest
+from typing import NamedTuple, TypeVar
 
-from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.command import CommandPalette
 from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.strip import Strip
+from textual.widget import Widget
 from textual.widgets import Input
 
 from openclaw_mem_tui.bindings import ACTIONS, GROUPS
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 from openclaw_mem_tui.widgets.edges import Banner
-from openclaw_mem_tui.widgets.line_view import Drawer, Lines, Pane
+from openclaw_mem_tui.widgets.line_view import Drawer, Pane
+from openclaw_mem_tui.widgets.lists import CursorList, Rows
+
+T = TypeVar("T")
 
 
 class Choice(NamedTuple):
@@ -31,48 +35,25 @@ class Choice(NamedTuple):
     letter: str = ""
 
 
-class Choices(Lines, can_focus=False):
-    """The rows of a pick; the cursor is the picker's."""
+class Dialog(ModalScreen[T]):
+    """One framed widget over the screen, below the banner."""
 
-    COMPONENT_CLASSES = {"choices--cursor"}  # noqa: RUF012 - Textual reads it from the class
-
-    def __init__(self) -> None:
+    def __init__(self, box: Widget, title: str, keys: str) -> None:
         super().__init__()
-        self.choices: Sequence[Choice] = ()
-        self.cursor = 0
-        self.empty = ""
+        self._box = box.add_class("box")
+        box.border_title, box.border_subtitle = title, keys
 
-    def draw(self, cells: int) -> Sequence[Line]:
-        if not self.choices:
-            return [(Span(f"  {self.empty}", "dim"),)]
-        letters = any(choice.letter for choice in self.choices)
-        wide = min(max(fmt.width_of(c.title) for c in self.choices) + 2, cells * 3 // 5)
-        made: list[Line] = []
-        for at, choice in enumerate(self.choices):
-            mark = Span("▌ " if at == self.cursor else "  ", "accent")
-            letter = (Span(fmt.left(choice.letter, 3), "key"),) if letters else ()
-            detail = bool(choice.detail)
-            title = fmt.left(choice.title, wide) if detail else fmt.crop(choice.title, cells - 3)
-            room = cells - 2 - (3 if letters else 0) - wide
-            made.append(
-                (mark, *letter, Span(title), Span(fmt.crop(choice.detail, room) if detail else "", "dim"))
-            )
-        return made
-
-    def painted(self, index: int) -> Strip:
-        if index != self.cursor or not self.choices:
-            return super().painted(index)
-        base: Style = self.rich_style + self.get_component_rich_style("choices--cursor", partial=True)
-        return self.paint(self.drawn[index], base, self.cells)
-
-    def go(self, at: int) -> None:
-        self.cursor = max(0, min(at, len(self.choices) - 1))
-        self.changed()
-        self.bring_into_sight(self.cursor, self.cursor + 1)
+    def compose(self) -> ComposeResult:
+        yield Banner(classes="over")
+        yield self._box
 
 
-class PickScreen(ModalScreen[str | None]):
-    """Returns the key of the chosen row, or None."""
+class Choices(CursorList, can_focus=False):
+    """The rows of a pick; the keys are the picker's."""
+
+
+class PickScreen(Dialog[str | None]):
+    """Returns the key of the chosen row, or None. ``find`` gives the rows for what is typed."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("escape", "dismiss(None)", show=False),
@@ -93,31 +74,25 @@ class PickScreen(ModalScreen[str | None]):
         empty: str = "nothing here",
         start: int = 0,
     ) -> None:
-        super().__init__()
-        self._title = title
-        self._find = find
-        self._filtered = filtered
-        self._start = start
+        self._find, self._filtered, self._empty = find, filtered, empty
+        self._choices: Sequence[Choice] = ()
         self._list = Choices()
-        self._list.empty = empty
-
-    def compose(self) -> ComposeResult:
-        yield Banner(classes="over")
-        with Vertical(classes="box") as box:
-            box.border_title = self._title
-            box.border_subtitle = "enter picks · esc closes"
-            if self._filtered:
-                yield Input(placeholder="type to narrow", compact=True, classes="filter")
-            yield self._list
+        self._list.cursor = start
+        typed = [Input(placeholder="type to narrow", compact=True, classes="filter")] if filtered else []
+        super().__init__(Vertical(*typed, self._list), title, "enter picks · esc closes")
 
     def on_mount(self) -> None:
-        self._list.choices = self._find("")
-        self._list.go(self._start)
-        self.call_after_refresh(self._list.go, self._start)
+        self._show("")
+        self.call_after_refresh(self._list.follow)
+
+    def _show(self, typed: str) -> None:
+        self._choices = choices = self._find(typed)
+        self._list.show(lambda cells, cursor: _choice_rows(choices, self._empty, cells, cursor))
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._list.choices = self._find(event.value)
-        self._list.go(0)
+        self._list.cursor = 0
+        self._show(event.value)
+        self._list.follow()
 
     def on_input_submitted(self) -> None:
         self.action_choose()
@@ -125,7 +100,7 @@ class PickScreen(ModalScreen[str | None]):
     def on_key(self, event: events.Key) -> None:
         if self._filtered or not event.character:
             return
-        for choice in self._list.choices:
+        for choice in self._choices:
             if choice.letter == event.character:
                 # Stopped here, or the screen below would take the same key as its own.
                 event.stop().prevent_default()
@@ -133,22 +108,37 @@ class PickScreen(ModalScreen[str | None]):
                 return
 
     def action_step(self, step: int) -> None:
-        self._list.go(self._list.cursor + step)
+        self._list.action_go(step)
 
     def action_choose(self) -> None:
-        rows = self._list.choices
-        self.dismiss(rows[self._list.cursor].key if rows else None)
+        self.dismiss(self._choices[self._list.cursor].key if self._choices else None)
 
     def on_click(self, event: events.Click) -> None:
-        if event.widget is self._list:
-            at = event.y + self._list.scroll_offset.y
-            if 0 <= at < len(self._list.choices):
-                self.dismiss(self._list.choices[at].key)
+        if event.widget is self._list and self._choices:
+            self.action_choose()
         elif event.widget is self:
             self.dismiss(None)
 
 
-class ConfirmScreen(ModalScreen[bool]):
+def _choice_rows(choices: Sequence[Choice], empty: str, cells: int, cursor: int) -> Rows:
+    if not choices:
+        return Rows([line((f"  {empty}", "dim"))])
+    letters = any(choice.letter for choice in choices)
+    wide = min(max(fmt.width_of(choice.title) for choice in choices) + 2, cells * 3 // 5)
+    room = cells - 2 - (3 if letters else 0) - wide
+    made = [
+        line(
+            ("▌ " if at == cursor else "  ", "accent"),
+            (fmt.left(choice.letter, 3) if letters else "", "key"),
+            fmt.left(choice.title, wide) if choice.detail else fmt.crop(choice.title, cells - 3),
+            (fmt.crop(choice.detail, room), "dim"),
+        )
+        for at, choice in enumerate(choices)
+    ]
+    return Rows((), [[row] for row in made])
+
+
+class ConfirmScreen(Dialog[bool]):
     """Shows what is about to be done; returns whether to go ahead."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
@@ -158,18 +148,7 @@ class ConfirmScreen(ModalScreen[bool]):
 
     def __init__(self, title: str, drawer: Drawer, verb: str) -> None:
         """``verb`` is what enter does, like ``rebuild``."""
-        super().__init__()
-        self._title, self._drawer, self._verb = title, drawer, verb
-
-    def compose(self) -> ComposeResult:
-        yield Banner(classes="over")
-        with Vertical(classes="box") as box:
-            box.border_title = self._title
-            box.border_subtitle = f"enter {self._verb} · esc cancel"
-            yield Pane(classes="said")
-
-    def on_mount(self) -> None:
-        self.query_one(Pane).show(self._drawer)
+        super().__init__(Vertical(Pane(drawer, classes="said")), title, f"enter {verb} · esc cancel")
 
 
 class Palette(CommandPalette):
@@ -188,70 +167,50 @@ _KEY = 10
 Reading = tuple[str, Sequence[tuple[str, str]]]
 
 
-class HelpText(Lines, can_focus=True):
+class HelpText(Pane, can_focus=True):
+    """Scrolled with the keys of every scrolled widget."""
+
+
+def _help(about: str, reading: Reading, hidden: frozenset[str], cells: int) -> list[Line]:
     """Two columns where there is room."""
-
-    def __init__(self, about: str, reading: Reading, hidden: frozenset[str]) -> None:
-        super().__init__()
-        self._about = about
-        self._signs = reading
-        self._hidden = hidden
-
-    def draw(self, cells: int) -> Sequence[Line]:
-        made: list[Line] = [*wrapped(line((self._about, "")), cells), ()] if self._about else []
-        half = (cells - 3) // 2 if cells >= 96 else cells
-        groups = [*(rows for group in GROUPS if (rows := self._group(group, half))), self._reading(half)]
-        if cells < 96:
-            for group in groups:
-                made.extend((*group, ()))
-            return made
-        columns: tuple[list[Line], list[Line]] = ([], [])
-        total = sum(len(g) + 1 for g in groups)
-        for group in groups:
-            target = columns[0] if len(columns[0]) + len(group) <= total // 2 + 2 else columns[1]
-            target.extend((*group, ()))
-        for at in range(max(map(len, columns))):
-            pair = [column[at] if at < len(column) else () for column in columns]
-            made.append((*fit(pair[0], half), Span("   "), *fit(pair[1], half)))
-        return made
-
-    def _group(self, group: str, cells: int) -> list[Line]:
-        rows: list[Line] = []
-        for action in ACTIONS:
-            if action.group == group and action.shown and action.id not in self._hidden:
-                rows.extend(_row(action.shown, action.help, cells))
-        return [line((group, "strong accent")), *rows] if rows else []
-
-    def _reading(self, cells: int) -> list[Line]:
-        title, signs = self._signs
-        made: list[Line] = [line((title, "strong accent"))]
-        for key, text in signs:
-            made.extend(_row(key, text, cells))
-        return made
+    made: list[Line] = [*wrapped(line((about, "")), cells), ()] if about else []
+    half = (cells - 3) // 2 if cells >= 96 else cells
+    groups = []
+    for title in GROUPS:
+        shown = [a for a in ACTIONS if a.group == title and a.shown and a.id not in hidden]
+        if shown:
+            groups.append(_section(title, [(action.shown, action.help) for action in shown], half))
+    groups.append(_section(*reading, half))
+    if cells < 96:
+        return [*made, *(row for group in groups for row in (*group, ()))]
+    columns: tuple[list[Line], list[Line]] = ([], [])
+    total = sum(len(group) + 1 for group in groups)
+    for group in groups:
+        target = columns[0] if len(columns[0]) + len(group) <= total // 2 + 2 else columns[1]
+        target.extend((*group, ()))
+    for left, right in zip_longest(*columns, fillvalue=()):
+        made.append((*fit(left, half), Span("   "), *fit(right, half)))
+    return made
 
 
-def _row(key: str, text: str, cells: int) -> list[Line]:
-    return wrapped(line((fmt.left(key, _KEY) + " ", "key"), text), cells, _KEY + 1)
+def _section(title: str, rows: Sequence[tuple[str, str]], cells: int) -> list[Line]:
+    made: list[Line] = [line((title, "strong accent"))]
+    for key, text in rows:
+        made += wrapped(line((fmt.left(key, _KEY) + " ", "key"), text), cells, _KEY + 1)
+    return made
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("escape,q,question_mark,f1,enter", "dismiss(None)", show=False),
         Binding("j", "scroll(1)", show=False),
         Binding("k", "scroll(-1)", show=False),
     ]
 
-    def __init__(self, about: str, reading: Reading, hidden: frozenset[str] = frozenset()) -> None:
+    def __init__(self, about: str, reading: Reading, hidden: frozenset[str]) -> None:
         """``hidden`` are ids of actions that do nothing now."""
-        super().__init__()
-        self._text = HelpText(about, reading, hidden)
-        self._text.border_title = "help"
-        self._text.border_subtitle = "j k scroll · esc closes"
-        self._text.add_class("box")
-
-    def compose(self) -> ComposeResult:
-        yield Banner(classes="over")
-        yield self._text
+        text = HelpText(partial(_help, about, reading, hidden))
+        super().__init__(text, "help", "j k scroll · esc closes")
 
     def action_scroll(self, step: int) -> None:
-        self._text.scroll_relative(y=step, animate=False)
+        self._box.scroll_relative(y=step, animate=False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
-from openclaw_mem_tui.bindings import ACTIONS, BY_ID, Action, offered
+from openclaw_mem_tui.bindings import BY_ID, Action, offered
 from openclaw_mem_tui.render.spans import Line, Span, spread, width
 from openclaw_mem_tui.render.status import fault_banner
 from openclaw_mem_tui.widgets.line_view import Lines
@@ -19,16 +19,12 @@ _IN_QUERY = (
     ("ctrl+r", "history"),
     ("ctrl+p", "palette"),
 )
-_NONE: frozenset[str] = frozenset()
 
 
 class Banner(Lines):
     """Hidden while no fault is simulated. Starts with the faults of the application."""
 
-    def __init__(self, *, here: bool = False, classes: str | None = None) -> None:
-        super().__init__(classes=classes)
-        self._here = here
-        self._faults = _NONE
+    _faults: frozenset[str] = frozenset()
 
     def on_mount(self) -> None:
         search = getattr(self.app, "search", None)
@@ -42,7 +38,8 @@ class Banner(Lines):
             self.changed()
 
     def draw(self, cells: int) -> Sequence[Line]:
-        return [fault_banner(self._faults, cells, self._here)] if self._faults else []
+        here = getattr(self.screen, "WHERE", "") == "providers"
+        return [fault_banner(self._faults, cells, here)] if self._faults else []
 
 
 class KeyBar(Lines):
@@ -53,11 +50,9 @@ class KeyBar(Lines):
             super().__init__()
             self.action = action
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.where = "search"
-        self.hidden: frozenset[str] = frozenset({"show_search"})
-        self._places: list[tuple[int, int, Action]] = []
+    where = "search"
+    hidden = frozenset({"show_search"})
+    _places: Sequence[tuple[int, int, Action]] = ()
 
     def show(self, where: str, hidden: frozenset[str]) -> None:
         """``hidden`` are ids of actions that do nothing now."""
@@ -66,7 +61,7 @@ class KeyBar(Lines):
             self.changed()
 
     def draw(self, cells: int) -> Sequence[Line]:
-        self._places = []
+        self._places = places = []
         if self.where == "query":
             parts = [Span(" ")]
             for key, text in _IN_QUERY:
@@ -74,13 +69,11 @@ class KeyBar(Lines):
                     parts.extend((Span(key, "key"), Span(f" {text}   ", "dim")))
             return [tuple(parts)]
         if self.where == "knobs":
-            own = [a for a in ACTIONS if a.where == "knobs" and a.rank]
-            closing = [a._replace(footer="close") for a in ACTIONS if a.id == "knobs"]
-            all_reset = [a._replace(footer="reset all", rank=4) for a in ACTIONS if a.id == "reset_all"]
-            shown = [*own, *all_reset, *closing]
+            shown = [a for a in offered("knobs") if a.rank]
+            shown.append(BY_ID["reset_all"]._replace(footer="reset all", rank=4))
+            shown.append(BY_ID["knobs"]._replace(footer="close"))
         else:
             shown = [a for a in offered(self.where) if a.rank and a.id not in self.hidden]
-        helping = BY_ID["help"]
         end: Line = (Span("?", "key"), Span(" help ", "dim"))
         chosen = [a for a in shown if a.id != "help"]
         while chosen and self._wide(chosen) + width(end) + 1 > cells:
@@ -91,9 +84,9 @@ class KeyBar(Lines):
         for action in chosen:
             start = width(parts)
             parts.extend((Span(self._key(action), "key"), Span(f" {action.footer}", "dim")))
-            self._places.append((start, width(parts), action))
+            places.append((start, width(parts), action))
             parts.append(Span("   "))
-        self._places.append((cells - width(end), cells, helping))
+        places.append((cells - width(end), cells, BY_ID["help"]))
         return [spread(parts, end, cells)]
 
     @staticmethod

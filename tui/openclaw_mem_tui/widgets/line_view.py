@@ -155,9 +155,11 @@ def nothing(cells: int) -> Sequence[Line]:  # noqa: ARG001 - the shape of every 
 class Pane(Lines):
     """Draws whatever function it was given last."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+    def __init__(
+        self, drawer: Drawer = nothing, *, id: str | None = None, classes: str | None = None
+    ) -> None:
         super().__init__(id=id, classes=classes)
-        self._drawer: Drawer = nothing
+        self._drawer = drawer
 
     def show(self, drawer: Drawer) -> None:
         """Draw with another function from now on (and scroll to its top)."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Generic, NamedTuple, TypeVar, overload
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+from rich.style import Style
 from textual import events
 from textual.binding import Binding
 from textual.message import Message
@@ -27,14 +28,12 @@ class Rows(NamedTuple):
 Maker = Callable[[int, int], Rows]
 
 
-def _no_rows(cells: int, cursor: int) -> Rows:  # noqa: ARG001 - the shape of every maker
-    return Rows()
-
-
 class CursorList(Lines, can_focus=True, inherit_bindings=False):
     """Draws what its maker says; moves a cursor and posts a message when it does."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--cursor-away"}
+    #: Lines at the top that do not scroll.
+    FIXED: ClassVar[int] = 0
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("down,j", "go(1)", show=False),
         Binding("up,k", "go(-1)", show=False),
@@ -58,9 +57,11 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     class Chosen(Moved):
         """An item was clicked twice."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+    def __init__(self, about: str = "", *, id: str | None = None, classes: str | None = None) -> None:
+        """``about`` is shown in the help."""
         super().__init__(id=id, classes=classes)
-        self._maker: Maker = _no_rows
+        self.about = about
+        self._maker: Maker = lambda cells, cursor: Rows()  # noqa: ARG005 - the shape of every maker
         self.cursor = 0
         self._spans: Sequence[tuple[int, int]] = []  # first line and line after the last, of each item
 
@@ -83,9 +84,11 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         first, stop = self._spans[self.cursor] if self.cursor < len(self._spans) else (0, 0)
         if not first <= index < stop:
             return super().painted(index)
+        return self.paint(self.drawn[index], self._cursor_style(), self.cells)
+
+    def _cursor_style(self) -> Style:
         name = "rows--cursor" if self.has_focus else "rows--cursor-away"
-        base = self.rich_style + self.get_component_rich_style(name, partial=True)
-        return self.paint(self.drawn[index], base, self.cells)
+        return self.rich_style + self.get_component_rich_style(name, partial=True)
 
     def action_go(self, step: int) -> None:
         target = max(0, min(len(self._spans) - 1, self.cursor + step))
@@ -110,22 +113,20 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
             return
         first, stop = self._spans[self.cursor]
         # The lines above the first item come into sight with it.
-        self.bring_into_sight(first if self.cursor else 0, stop)
+        self.bring_into_sight(first if self.cursor else 0, stop, self.size.height - self.FIXED)
 
     def on_focus(self) -> None:
         self._painted.clear()
         self.refresh()
 
-    def on_blur(self) -> None:
-        self._painted.clear()
-        self.refresh()
+    on_blur = on_focus
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
         self.call_after_refresh(self.follow)
 
     def on_click(self, event: events.Click) -> None:
-        line = event.y - self.gutter.top + self.scroll_offset.y
+        line = event.y - self.FIXED - self.gutter.top + self.scroll_offset.y
         target = next((i for i, (first, stop) in enumerate(self._spans) if first <= line < stop), None)
         if target is None:
             return
@@ -134,64 +135,54 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         self.action_go(target - self.cursor)
 
 
-class _Lazy(Sequence[T], Generic[T]):
+class _Lazy(Sequence[Any]):
     """A sequence whose items are made when they are asked for."""
 
-    def __init__(self, count: int, make: Callable[[int], T]) -> None:
+    def __init__(self, count: int, make: Callable[[int], Any]) -> None:
         self._count = count
         self._make = make
 
     def __len__(self) -> int:
         return self._count
 
-    @overload
-    def __getitem__(self, at: int) -> T: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[T]: ...
-    def __getitem__(self, at: int | slice) -> T | list[T]:
-        if isinstance(at, slice):
-            return [self._make(index) for index in range(*at.indices(self._count))]
+    def __getitem__(self, at: Any) -> Any:
         if not 0 <= at < self._count:
             raise IndexError(at)
         return self._make(at)
 
 
-#: Draws one row, given its number, the width, and whether it is selected.
-RowDrawer = Callable[[int, int, bool], Line]
-
-
-def _no_row(row: int, cells: int, selected: bool) -> Line:  # noqa: ARG001 - the shape of every drawer
-    return ()
-
-
-class Table(CursorList):
+class Table(CursorList, Generic[T]):
     """Any number of one-line rows: only those in sight are drawn. A row counts as selected while the table
     has the focus."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
-        self._count = 0
-        self._row: RowDrawer = _no_row
+    _items: Sequence[T] = ()
+    _row: Callable[[T, int, bool], Line]
 
-    def show_rows(self, count: int, row: RowDrawer) -> None:
-        """Draw these rows from now on; the cursor stays where it is as far as there are so many."""
-        self._count, self._row = count, row
-        self.cursor = max(0, min(self.cursor, count - 1))
-        self._spans = _Lazy(count, lambda at: (at, at + 1))
+    def show_rows(self, items: Sequence[T], row: Callable[[T, int, bool], Line]) -> None:
+        """Draw a row for each of these from now on, given the item, the width and whether it is selected. The
+        cursor stays where it is as far as there are so many."""
+        self._items, self._row = items, row
+        self.cursor = max(0, min(self.cursor, len(items) - 1))
+        self._spans = _Lazy(len(items), lambda at: (at, at + 1))
         self.changed()
+
+    @property
+    def selected(self) -> T | None:
+        """The item under the cursor."""
+        return self._items[self.cursor] if self.cursor < len(self._items) else None
 
     def draw(self, cells: int) -> Sequence[Line]:
         # The cursor as it is when a row is painted: these rows outlive its moves.
         def row(at: int) -> Line:
-            return self._row(at, cells, at == self.cursor and self.has_focus)
+            return self._row(self._items[at], cells, at == self.cursor and self.has_focus)
 
-        return _Lazy(self._count, row)
+        return _Lazy(len(self._items), row)
 
     def changed(self) -> None:
         # Not compared line by line: painting the rows in sight is cheaper than drawing all of them.
         if not self.is_attached or self.cells <= 0 or self._drawn_for != self.cells:
             self._redraw()
-        elif len(self._drawn) != self._count:
+        elif len(self._drawn) != len(self._items):
             self._redraw()
             self.call_after_refresh(self.follow)
         else:

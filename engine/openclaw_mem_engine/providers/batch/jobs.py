@@ -1,21 +1,20 @@
 """Batch jobs from submission to answer, across restarts.
 
-A job is stored the moment the provider has accepted it, before anything else is done. A later call for one of
-its texts, by this process or the next, waits for that job instead of paying for another one. It is deleted
-from the store when all its answers were delivered, when it failed, or when the provider no longer knows it.
+A job is stored the moment the provider has accepted it. A later call for one of its texts, by this process or
+the next, waits for it instead of paying for another one. It is deleted from the store when all its answers
+were delivered, when it failed, or when the provider no longer knows it.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.providers.base import NotConfigured, RequestFailed, Usage, stop_if_cancelled
+from openclaw_mem_engine.providers.base import NotConfigured, Usage, stop_if_cancelled
 from openclaw_mem_engine.providers.prices import estimated_tokens
 from openclaw_mem_engine.providers.records import StoredJob
 from openclaw_mem_engine.providers.remote.transport import TIMING, Timing, is_worth_retrying
@@ -35,14 +34,11 @@ if TYPE_CHECKING:
 MAX_FAILURES = 2
 #: So many checks of a job may fail in a row before its texts are embedded by plain requests.
 _MAX_FAILED_CHECKS = 3
-#: Seconds between two checks of the cancel token.
-_SLICE_S = 0.2
 
 
 @dataclass(slots=True)
 class WatchedJob:
-    """A job that this call waits for. Times are those of ``clock``. ``is_resumed``: an earlier run has
-    submitted it; ``failed_checks``: in a row."""
+    """A job that this call waits for. ``is_resumed``: an earlier run has submitted it."""
 
     id: str
     texts: tuple[str, ...]
@@ -54,10 +50,9 @@ class WatchedJob:
 
 @dataclass(slots=True)
 class BatchCall:
-    """What one call wants, and how far it has come. ``texts``: SHA-256 hex of a text to the text. ``found``
-    is called with the vectors of each job, and a job is forgotten only after it has returned. ``dims``: the
-    length that a vector must have. ``missing`` were tried and have no vector; ``waiting`` have a job that
-    goes on, or get one at the next call.
+    """What one call wants, and how far it has come. ``texts``: by SHA-256 hex. ``found`` is called with the
+    vectors of each job, which is forgotten only then. ``dims``: the length that a vector must have.
+    ``missing`` were tried and have no vector; ``waiting`` have a job that goes on, or get one later.
     """
 
     texts: Mapping[str, str]
@@ -77,12 +72,8 @@ class BatchCall:
 
 
 class BatchJobs:
-    """The batch jobs of one provider, endpoint and model. Safe to use from several threads, but for ``known``
-    followed by ``run``: a caller that relies on what is known lets only one thread at a time do both.
-
-    ``provider_key`` names the vector space and thereby the stored jobs; ``agent`` is stored with a job at the
-    provider.
-    """
+    """The batch jobs of one provider, endpoint and model; one thread at a time calls ``run``.
+    ``provider_key`` names the stored jobs; ``agent`` is stored with a job at the provider."""
 
     def __init__(
         self,
@@ -92,14 +83,13 @@ class BatchJobs:
         *,
         provider_key: str,
         agent: str,
-        meter: Meter | None = None,
+        meter: Meter,
         timing: Timing = TIMING,
     ) -> None:
-        self._service, self._agent = service, agent
-        self._records, self._settings, self._key, self._meter = records, settings, provider_key, meter
+        self._service, self._agent, self._records = service, agent, records
+        self._settings, self._key, self._meter = settings, provider_key, meter
         self._timing, self._clock = timing, timing.clock
         self._pause_s = settings.poll_interval_ms / 1000
-        self._lock = threading.Lock()
         #: Answers of finished jobs that were not delivered yet, and when a job was checked last, by job id.
         self._fetched: dict[str, Answers] = {}
         self._checked: dict[str, float] = {}
@@ -114,10 +104,8 @@ class BatchJobs:
         """Those of the texts that have a job already, running or finished."""
         if self.disabled:
             return set()
-        with self._lock:
-            found = {key for answers in self._fetched.values() for key in [*answers.vectors]}
-        found.update(key for job in self._stored() for key in job.texts)
-        return found.intersection(keys)
+        found = {key for answers in list(self._fetched.values()) for key in list(answers.vectors)}
+        return found.union(*(job.texts for job in self._stored())).intersection(keys)
 
     def run(self, call: BatchCall) -> None:
         """Fills ``call`` by batch jobs. Waits for them, at most ``timeout_minutes``, unless ``wait`` is off.
@@ -137,14 +125,12 @@ class BatchJobs:
                 "the next `openclaw-mem index` picks up what is finished by then."
             ) from None
         if call.waiting:
-            waiting = f"{_texts(len(call.waiting))} {'wait' if len(call.waiting) > 1 else 'waits'}"
-            call.notes.append(
-                Note(
-                    "batch-waiting",
-                    f"{waiting} in a batch job of {self._service.provider}; run `openclaw-mem index` later. "
-                    "Until then keywords find what is in there.",
-                )
+            text = (
+                f"{_texts(len(call.waiting))} {'wait' if len(call.waiting) > 1 else 'waits'} in a batch job "
+                f"of {self._service.provider}; run `openclaw-mem index` later. Until then keywords find "
+                "what is in there."
             )
+            call.notes.append(Note("batch-waiting", text))
 
     # -- the loop --------------------------------------------------------------------------------------
 
@@ -162,10 +148,13 @@ class BatchJobs:
                 if self._clock() >= job.next_check:
                     self._check(call, job)
             self._leave(call)
-            self._report(call)
+            if call.progress is not None:
+                label = f"Embedding ({len(call.active)} batch jobs at {self._service.provider})"
+                call.progress(len(call.vectors) + len(call.missing), len(call.texts), label)
             if call.active and (len(call.active) >= slots or not call.queue):
                 due = min(min(job.next_check, job.deadline) for job in call.active)
-                self._pause(due - self._clock(), call.cancel)
+                for _ in self._timing.slices(due - self._clock(), call.cancel):
+                    pass
 
     def _leave(self, call: BatchCall) -> None:
         """Stop waiting for the jobs that took too long, or for all without ``wait``."""
@@ -178,12 +167,6 @@ class BatchJobs:
                 call.waiting.update(dict.fromkeys(call.queue))
                 call.queue = []
 
-    def _report(self, call: BatchCall) -> None:
-        if call.progress is not None:
-            done = len(call.vectors) + len(call.missing)
-            label = f"Embedding ({len(call.active)} batch jobs at {self._service.provider})"
-            call.progress(done, len(call.texts), label)
-
     # -- jobs ------------------------------------------------------------------------------------------
 
     def _submit(self, call: BatchCall) -> None:
@@ -195,20 +178,13 @@ class BatchJobs:
             raise
         except ProviderError as exc:
             # A 404 of Gemini means that there are no batches for this model or base URL at all.
-            status = exc.status if isinstance(exc, RequestFailed) else None
-            is_final = self._service.provider == "gemini" and status == 404
+            is_final = self._service.provider == "gemini" and getattr(exc, "status", None) == 404
             self._failed(call, keys, str(exc), is_final=is_final)
             return
         self._records.save_job(
             StoredJob(id, self._key, self._service.provider, "submitted", self._timing.now(), keys)
         )
         call.active.append(self._watched(id, keys, self._clock() + self._pause_s, is_resumed=False))
-
-    def _pause(self, seconds: float, cancel: CancelToken | None) -> None:
-        while seconds > 0:
-            stop_if_cancelled(cancel)
-            self._timing.sleep(min(seconds, _SLICE_S))
-            seconds -= _SLICE_S
 
     def _stored(self) -> list[StoredJob]:
         """The stored jobs whose answers are not fetched yet."""
@@ -218,9 +194,9 @@ class BatchJobs:
         """Take up the stored jobs that work on texts of this call."""
         claimed = set(call.vectors)
         for job in () if self.disabled else self._stored():
-            wanted = [key for key in job.texts if key in call.texts and key not in claimed]
+            wanted = (call.texts.keys() & job.texts) - claimed
             if wanted:
-                claimed.update(wanted)
+                claimed |= wanted
                 next_check = self._checked.get(job.id, -math.inf) + self._pause_s
                 call.active.append(self._watched(job.id, job.texts, next_check, is_resumed=True))
 
@@ -229,8 +205,7 @@ class BatchJobs:
         return WatchedJob(id, texts, next_check, deadline, is_resumed)
 
     def _check(self, call: BatchCall, job: WatchedJob) -> None:
-        """Ask for the state of a job; when it has ended, fetch its answers and deliver those that are
-        wanted."""
+        """Ask for the state of a job; when it has ended, fetch and deliver its answers."""
         try:
             state = self._service.state(job.id, call.cancel)
             answers = self._service.fetch(state, job.texts, call.dims, call.cancel) if state.end else None
@@ -247,7 +222,7 @@ class BatchJobs:
             self._ended(call, job, state, answers)
 
     def _check_failed(self, call: BatchCall, job: WatchedJob, exc: ProviderError) -> None:
-        status = exc.status if isinstance(exc, RequestFailed) else None
+        status = getattr(exc, "status", None)
         job.failed_checks += 1
         if status == 404:
             self._forget(job.id)
@@ -263,29 +238,23 @@ class BatchJobs:
     def _ended(self, call: BatchCall, job: WatchedJob, state: JobState, answers: Answers) -> None:
         call.active.remove(job)
         without = [key for key in job.texts if key not in answers.vectors]
-        if call.dims is None:
-            call.dims = next((len(v) for v in answers.vectors.values() if v is not None), None)
-            self.dims = self.dims or call.dims
-        with self._lock:
-            self._fetched[job.id] = answers
+        call.dims = answers.dims
+        self.dims = self.dims or call.dims
+        self._fetched[job.id] = answers
         self._deliver(call)
-        if not without and state.end == "done":
-            self.failures = 0
-            return
-        label = f"{self._service.provider} batch {job.id}"
-        why = f": {answers.said[0]}" if answers.said else ""
+        what = "failed" if state.word == "failed" else f"ended as {state.word}"
         if state.end == "done":
-            self._failed(call, without, f"{label} missing {len(without):,} embedding responses{why}")
-        else:
-            ended = "failed" if state.word == "failed" else f"ended as {state.word}"
-            self._failed(call, without, f"{label} {ended}{why}")
+            if not without:
+                self.failures = 0
+                return
+            what = f"missing {len(without):,} embedding responses"
+        why = f": {answers.said[0]}" if answers.said else ""
+        self._failed(call, without, f"{self._service.provider} batch {job.id} {what}{why}")
 
     def _deliver(self, call: BatchCall) -> None:
         """Give this call what finished jobs have for it, and forget the jobs that have nothing left."""
-        with self._lock:
-            jobs = list(self._fetched.items())
-        for id, answers in jobs:
-            mine = {key: vector for key, vector in list(answers.vectors.items()) if key in call.texts}
+        for id, answers in list(self._fetched.items()):
+            mine = {key: vector for key, vector in answers.vectors.items() if key in call.texts}
             if mine:
                 self._count(call, answers, mine)
                 call.vectors.update(mine)
@@ -297,43 +266,32 @@ class BatchJobs:
 
     def _forget(self, id: str) -> None:
         self._records.drop_job(id)
-        with self._lock:
-            self._fetched.pop(id, None)
-            self._checked.pop(id, None)
+        self._fetched.pop(id, None)
+        self._checked.pop(id, None)
 
     def _count(self, call: BatchCall, answers: Answers, keys: Collection[str]) -> None:
         """Call the meter. A job is one request, counted with the first of its answers."""
-        if self._meter is None:
-            return
         requests = 1 if len(answers.vectors) == len(answers.tokens) else 0
         counted = [answers.tokens[key] for key in keys]
-        tokens = sum(count for count in counted if count is not None)
-        is_estimated = None in counted
+        known = [count for count in counted if count is not None]
+        tokens, is_estimated = sum(known), len(known) < len(counted)
         if is_estimated:
             tokens = estimated_tokens(sum(len(call.texts[key].encode("utf-8", "replace")) for key in keys))
-        self._meter(
-            Usage(self._service.provider, self._service.model, requests, len(keys), tokens, is_estimated)
-        )
+        service = self._service
+        self._meter(Usage(service.provider, service.model, requests, len(keys), tokens, is_estimated))
 
     def _failed(self, call: BatchCall, keys: Collection[str], why: str, *, is_final: bool = False) -> None:
-        """A job could not be submitted, or did not answer ``keys``: they go to ``missing``. ``is_final``:
-        no other job would fare better."""
+        """A job could not be submitted, or did not answer ``keys``. ``is_final``: as would any other."""
         lost = call.unanswered(keys)
         call.missing.update(dict.fromkeys(lost))
-        with self._lock:
-            self.failures = max(MAX_FAILURES, self.failures + 1) if is_final else self.failures + 1
-            ends = self.failures >= MAX_FAILURES and not self.disabled
-            if ends:
-                self.disabled = why
+        self.failures = max(MAX_FAILURES, self.failures + 1) if is_final else self.failures + 1
         text = f"{why.rstrip('. ')}. Embedded by plain requests instead: {_texts(len(lost))}."
         call.notes.append(Note("batch-failed", text, "warning"))
-        if ends:
-            provider = self._service.provider
-            what = (
-                f"{provider} has no batch interface for this model or base URL"
-                if is_final
-                else f"{self.failures} batch jobs of {provider} failed in a row"
-            )
+        if self.failures >= MAX_FAILURES and not self.disabled:
+            self.disabled = why
+            what = f"{self.failures} batch jobs of {self._service.provider} failed in a row"
+            if is_final:
+                what = f"{self._service.provider} has no batch interface for this model or base URL"
             text = (
                 f"{what}: no more are submitted until the program starts again. "
                 "If it stays so, turn remote.batch.enabled off or choose another provider."

@@ -1,6 +1,6 @@
 """The batch interface of a provider: upload a file with one request a line, create a job for it, ask for its
-state until it has ended, fetch a file with one answer a line, in any order. Every line carries the SHA-256 of
-its text as its id.
+state until it has ended, fetch a file with one answer a line, in any order. A line has the SHA-256 of its
+text as its id.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from openclaw_mem_engine.cancellation import Deadline, LinkedToken
+from openclaw_mem_engine.cancellation import Deadline
 from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, check_vectors, stop_if_cancelled
+from openclaw_mem_engine.providers.remote.limits import batch_end
 from openclaw_mem_engine.providers.remote.transport import RetryPolicy
 
 if TYPE_CHECKING:
@@ -25,25 +27,21 @@ if TYPE_CHECKING:
 
 #: No provider takes more requests in one job.
 MAX_REQUESTS = 50_000
-#: In bytes. The input of a job is sent, and its output fetched, in one piece: both are kept small enough for
-#: memory by making more jobs.
+#: In bytes. Input and output of a job are in memory as a whole; an output of more than twice as many is given
+#: up.
 MAX_UPLOAD_BYTES = 32_000_000
-#: In bytes. An output that is more than twice as long is given up.
 MAX_OUTPUT_BYTES = 64_000_000
 
-#: Bytes of one number in an output (``-0.006929283495992422, ``), and the length of a vector as long as no
-#: answer has shown it: the longest in common use.
+#: Bytes of one number in an output (``-0.006929283495992422, ``), and the longest vectors in common use.
 _NUMBER_BYTES = 24
 _LONGEST_DIMS = 3072
 
 _FILE_TIMEOUT_S = 300.0
 _TIMEOUT_S = 60.0
-#: A server that has received the order for a job gets this long to answer with its id, also after a cancel:
-#: otherwise the job would be paid for and lost.
+#: A server that creates a job gets this long to answer with its id after a cancel: else it is paid and lost.
 _GRACE_S = 2.0
 _GET = RetryPolicy(max_retries=2)
-#: Sent again only when the server has answered that it cannot just now: a request without an answer may have
-#: started a job.
+#: A request without an answer may have started a job.
 _POST = RetryPolicy(max_retries=2, max_silent_retries=0)
 
 ENDED: dict[str, Literal["done", "failed"]] = {
@@ -61,11 +59,8 @@ _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,255}")
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """The state of a job, as the server reports it.
-
-    ``word`` is its own word for it; ``output`` and ``errors`` are files, "" when there are none. A job that
-    has failed, expired or was cancelled may have an output, too: what was finished until then.
-    """
+    """The state of a job, as the server reports it; ``word`` is its own. ``output`` and ``errors``
+    are files, "" when there are none: a job that has failed may have an output."""
 
     id: str
     end: Literal["", "done", "failed"]
@@ -78,8 +73,7 @@ class JobState:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """One line of an output: ``row`` is the embedding as it was sent, None when there is only an error
-    (``message``; ``key`` is "" when it is one of the whole job). ``tokens`` is None where the server does not
-    count."""
+    (``message``; of the whole job when ``key`` is ""). ``tokens`` is None where the server does not count."""
 
     key: str
     row: object | None
@@ -89,9 +83,10 @@ class Answer:
 
 @dataclass(slots=True)
 class Answers:
-    """The outputs of one job, by text hash: vectors, and tokens where the server counted. ``said``: why texts
-    have no vector, redacted."""
+    """The outputs of one job, by text hash: vectors, of the length ``dims``, and tokens where the server
+    counted. ``said``: why texts have no vector, redacted."""
 
+    dims: int | None
     vectors: dict[str, Vector | None] = field(default_factory=dict)
     tokens: dict[str, int | None] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
@@ -109,7 +104,7 @@ class BatchService(ABC):
     def submit(self, lines: Sequence[bytes], agent: str, cancel: CancelToken | None) -> str:
         """Upload request lines and start a job; returns its id. ``agent`` is stored with the job."""
         file = self.file_of(self._upload(b"\n".join(lines), cancel))
-        late = None if cancel is None else _set_later(cancel, _GRACE_S)
+        late = None if cancel is None else _SetLater(cancel)
         return self.state_of(self._create(file, agent, late)).id
 
     def lines_of(
@@ -117,40 +112,33 @@ class BatchService(ABC):
     ) -> tuple[tuple[str, ...], list[bytes]]:
         """The first of ``keys`` that fit into one job, at least one, and their request lines."""
         most = min(MAX_REQUESTS, MAX_OUTPUT_BYTES // ((dims or _LONGEST_DIMS) * _NUMBER_BYTES))
-        lines: list[bytes] = []
-        size = 0
-        for key in keys[: max(1, most)]:
-            line = self.line(key, texts[key])
-            size += len(line) + 1
-            if lines and size > MAX_UPLOAD_BYTES:
-                break
-            lines.append(line)
-        return tuple(keys[: len(lines)]), lines
+        lines = [self.line(key, texts[key]) for key in keys[: max(1, most)]]
+        end = batch_end([len(line) + 1 for line in lines], 0, MAX_UPLOAD_BYTES, len(lines))
+        return tuple(keys[:end]), lines[:end]
 
     def fetch(
         self, state: JobState, keys: Collection[str], dims: int | None, cancel: CancelToken | None
     ) -> Answers:
-        """What a job that has ended answers to the texts ``keys``; ``dims`` is how long a vector must be.
-        Blocks for one or two downloads."""
-        answers = Answers()
+        """What a job that has ended answers to the texts ``keys``; ``dims`` is how long a vector must be."""
+        answers, wanted, label = Answers(dims), frozenset(keys), f"{self.provider} batch {state.id}"
         if state.message:
             answers.said.append(self.transport.quote(state.message))
         for file in (state.output, state.errors):
             if not file or len(answers.vectors) >= len(keys):
                 continue
-            ways = self.outputs(file, cancel)
-            for way in ways:
+            *others, last = self.outputs(file, cancel)
+            for fetch in (*others, last):
                 try:
-                    body = way()
+                    body = fetch()
                 except RequestFailed as exc:
-                    if way is ways[-1] or exc.status not in (400, 404):
+                    if fetch is last or exc.status not in (400, 404):
                         raise
-                    continue
                 except BadAnswer as exc:  # too long or torn: the next try would find the same
                     answers.said.append(str(exc))
                     break
-                if self._read(state.id, body, frozenset(keys), dims, answers, cancel):
-                    break
+                else:
+                    if self._read(label, body, wanted, answers, cancel):
+                        break
         return answers
 
     @abstractmethod
@@ -184,13 +172,7 @@ class BatchService(ABC):
     def _create(self, file: str, agent: str, cancel: CancelToken | None) -> bytes: ...
 
     def _read(
-        self,
-        job: str,
-        body: bytes,
-        keys: Collection[str],
-        dims: int | None,
-        answers: Answers,
-        cancel: CancelToken | None,
+        self, label: str, body: bytes, keys: Collection[str], answers: Answers, cancel: CancelToken | None
     ) -> bool:
         """Add the answers in an output; tells whether there were any, good or bad."""
         any_answer = False
@@ -202,90 +184,77 @@ class BatchService(ABC):
             if answer.row is None:
                 answers.said.append(self.transport.quote(answer.message))
                 continue
-            label = f"{self.provider} batch {job}"
             try:
-                [vector] = check_vectors([answer.row], expected=1, dims=dims, provider=label)
+                [vector] = check_vectors([answer.row], expected=1, dims=answers.dims, provider=label)
             except BadAnswer as exc:
                 answers.said.append(str(exc))
                 continue
-            if vector is not None:
-                dims = len(vector)
+            answers.dims = answers.dims if vector is None else len(vector)
             answers.vectors[answer.key] = vector
             answers.tokens[answer.key] = answer.tokens
         return any_answer
 
     def answers_of(self, body: bytes) -> Iterator[Answer]:
         """The answers of an output, a line at a time; lines that are none are left out."""
-        start = 0
-        while start < len(body):
-            end = body.find(b"\n", start)
-            end = len(body) if end < 0 else end
-            try:
-                line = json.loads(body[start:end])
-            except (ValueError, RecursionError):
-                line = None
-            start = end + 1
-            answer = self.answer_of(line) if isinstance(line, dict) else None
-            if answer is not None:
+        for text in BytesIO(body):
+            line = _read_json(text)
+            if line is not None and (answer := self.answer_of(line)) is not None:
                 yield answer
 
-    def options(self, what: str, cancel: CancelToken | None, *, is_file: bool = False) -> dict[str, Any]:
+    def options(self, what: str, cancel: CancelToken | None) -> dict[str, Any]:
         """Options for ``Transport.request``; ``what`` names the request."""
         return {
             "what": what,
-            "timeout_s": _FILE_TIMEOUT_S if is_file else _TIMEOUT_S,
+            "timeout_s": _FILE_TIMEOUT_S if what in ("batch file upload", "batch output") else _TIMEOUT_S,
             "policy": _GET if what in ("batch status", "batch output") else _POST,
             "cancel": cancel,
             "max_bytes": 2 * MAX_OUTPUT_BYTES,
         }
 
 
-def _set_later(cancel: CancelToken, seconds: float) -> LinkedToken:
-    """A token that is set ``seconds`` after ``cancel`` was first seen set."""
-    deadline = Deadline(None)
+class _SetLater:
+    """A token that is set two seconds after ``cancel`` was first seen set."""
 
-    def is_over() -> bool:
-        nonlocal deadline
-        if cancel.is_set() and deadline.left_s == math.inf:
-            deadline = Deadline(seconds)
-        return deadline.is_over
+    def __init__(self, cancel: CancelToken) -> None:
+        self._cancel, self._deadline = cancel, Deadline(None)
 
-    return LinkedToken(when=is_over)
+    def is_set(self) -> bool:
+        if self._deadline.left_s == math.inf and self._cancel.is_set():
+            self._deadline = Deadline(_GRACE_S)
+        return self._deadline.is_over
 
 
 def json_bytes(value: object) -> bytes:
     return utf8(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
 
 
-def json_object(body: bytes, what: str) -> dict[str, object]:
+_ADVICE = "Check that the base URL is that of the provider itself, or turn remote.batch off."
+
+
+def _read_json(text: bytes) -> dict[str, object] | None:
     try:
-        said = json.loads(body)
+        said = json.loads(text)
     except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict):
-        raise BadAnswer(
-            f"The answer about {what} is not a JSON object ({len(body):,} bytes). "
-            "Check that the base URL is that of the provider itself, or turn remote.batch off."
-        )
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def json_object(body: bytes, what: str) -> dict[str, object]:
+    said = _read_json(body)
+    if said is None:
+        raise BadAnswer(f"The answer about {what} is not a JSON object ({len(body):,} bytes). {_ADVICE}")
     return said
 
 
 def checked_id(value: object, what: str, prefix: str = "") -> str:
     name = value.removeprefix(prefix) if isinstance(value, str) else ""
     if not _ID.fullmatch(name):
-        raise BadAnswer(
-            f"The answer about {what} holds no usable id. "
-            "Check that the base URL is that of the provider itself, or turn remote.batch off."
-        )
+        raise BadAnswer(f"The answer about {what} holds no usable id. {_ADVICE}")
     return name
 
 
 def file_id(value: object, prefix: str = "") -> str:
     return checked_id(value, "the batch job", prefix) if value else ""
-
-
-def dict_of(value: object) -> dict[str, object]:
-    return value if isinstance(value, dict) else {}
 
 
 def message_of(error: object) -> str:

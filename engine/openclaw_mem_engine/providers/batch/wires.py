@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -15,12 +16,12 @@ from openclaw_mem_engine.providers.batch.services import (
     BatchService,
     JobState,
     checked_id,
-    dict_of,
     file_id,
     json_bytes,
     json_object,
     message_of,
 )
+from openclaw_mem_engine.providers.remote.wires import field_of
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -39,21 +40,12 @@ class OpenAIBatch(BatchService):
         return json_bytes({"custom_id": key, "method": "POST", "url": "/v1/embeddings", "body": body})
 
     def state(self, job: str, cancel: CancelToken | None) -> JobState:
-        body = self._ask(
-            "batch status", cancel, lambda client: client.batches.with_raw_response.retrieve(job)
-        )
-        return self.state_of(body, job)
+        ask = self._asking("batch status", cancel)
+        return self.state_of(ask(lambda client: client.batches.with_raw_response.retrieve(job)), job)
 
     def outputs(self, file: str, cancel: CancelToken | None) -> Sequence[Callable[[], bytes]]:
-        def fetch() -> bytes:
-            return self._ask(
-                "batch output",
-                cancel,
-                lambda client: client.files.with_raw_response.content(file),
-                is_file=True,
-            )
-
-        return (fetch,)
+        ask = self._asking("batch output", cancel)
+        return [lambda: ask(lambda client: client.files.with_raw_response.content(file))]
 
     def file_of(self, body: bytes) -> str:
         return checked_id(json_object(body, "the upload").get("id"), "the upload")
@@ -75,53 +67,45 @@ class OpenAIBatch(BatchService):
     def answer_of(self, line: dict[str, object]) -> Answer | None:
         key = line.get("custom_id")
         key = key if isinstance(key, str) else ""
-        response = dict_of(line.get("response"))
-        body = dict_of(response.get("body"))
-        status = response.get("status_code")
-        refused = isinstance(status, int) and status >= 400
-        if line.get("error") or refused or body.get("error"):
-            said = message_of(line.get("error")) or message_of(body.get("error"))
+        body, status = field_of(line, "response", "body"), field_of(line, "response", "status_code")
+        error, refused = field_of(body, "error"), isinstance(status, int) and status >= 400
+        if line.get("error") or refused or error:
+            said = message_of(line.get("error")) or message_of(error)
             return Answer(key, None, said or (f"status {status}" if refused else "an error without a text"))
         if not key:
             return None
-        data = body.get("data")
-        item = data[0] if isinstance(data, list) and data else None
-        row = item.get("embedding") if isinstance(item, dict) else None
-        return Answer(key, row, "" if row is not None else "no embedding in the answer", _tokens(body))
+        data, usage = field_of(body, "data"), field_of(body, "usage")
+        row = field_of(data[0], "embedding") if isinstance(data, list) and data else None
+        counts = (field_of(usage, name) for name in ("total_tokens", "prompt_tokens"))
+        tokens = next((count for count in counts if type(count) is int and count >= 0), None)
+        return Answer(key, row, "" if row is not None else "no embedding in the answer", tokens)
 
     def _upload(self, content: bytes, cancel: CancelToken | None) -> bytes:
         name = f"memory-embeddings.{hashlib.sha256(content).hexdigest()}.jsonl"
-        return self._ask(
-            "batch file upload",
-            cancel,
+        return self._asking("batch file upload", cancel)(
             lambda client: client.files.with_raw_response.create(
                 file=(name, content, "application/jsonl"), purpose="batch"
-            ),
-            is_file=True,
+            )
         )
 
     def _create(self, file: str, agent: str, cancel: CancelToken | None) -> bytes:
-        return self._ask(
-            "batch create",
-            cancel,
+        return self._asking("batch create", cancel)(
             lambda client: client.batches.with_raw_response.create(
                 input_file_id=file,
                 endpoint="/v1/embeddings",
                 completion_window=self.window,
                 metadata={"source": self.metadata_source, "agent": agent},
                 extra_body=self.job_options(),  # what holds for all its lines
-            ),
+            )
         )
 
     def job_options(self) -> dict[str, object]:
         return {}
 
-    def _ask(
-        self, what: str, cancel: CancelToken | None, request: Callable[[Any], Any], *, is_file: bool = False
-    ) -> bytes:
+    def _asking(self, what: str, cancel: CancelToken | None) -> Callable[[Callable[[Any], Any]], bytes]:
         from openclaw_mem_engine.providers.remote.openai_client import ask
 
-        return ask(self.transport, request, **self.options(what, cancel, is_file=is_file))
+        return partial(ask, self.transport, **self.options(what, cancel))
 
 
 class VoyageBatch(OpenAIBatch):
@@ -161,50 +145,46 @@ class GeminiBatch(BatchService):
         )
 
     def outputs(self, file: str, cancel: CancelToken | None) -> Sequence[Callable[[], bytes]]:
-        options = self.options("batch output", cancel, is_file=True)
-
-        def fetch(path: str) -> Callable[[], bytes]:
-            return lambda: self.transport.request("GET", path, **options)
-
+        fetch = partial(self.transport.request, "GET", **self.options("batch output", cancel))
         # Google's servers give the content of a file where others give it without ``alt=media``.
-        return fetch(f"/files/{file}:download"), fetch(f"/files/{file}:download?alt=media")
+        paths = (f"/files/{file}:download", f"/files/{file}:download?alt=media")
+        return [partial(fetch, path) for path in paths]
 
     def file_of(self, body: bytes) -> str:
         said = json_object(body, "the upload")
-        name = dict_of(said.get("file")).get("name") or said.get("name")
+        name = field_of(said, "file", "name") or said.get("name")
         return f"files/{checked_id(name, 'the upload', 'files/')}"
 
     def state_of(self, body: bytes, job: str = "") -> JobState:
         said = json_object(body, "the batch job")
         # The job itself, or a long-running operation round it: then the state is in its metadata.
-        inner, response = (dict_of(said.get(name)) for name in ("metadata", "response"))
-        state = said.get("state") or inner.get("state")
+        state = said.get("state") or field_of(said, "metadata", "state")
         if not state and said.get("done") is True:
             state = "failed" if said.get("error") else "done"
         word = re.sub(r"^(batch|job)_state_", "", str(state or "unknown").lower())
         files = (
-            dict_of(said.get("outputConfig")).get("file"),
-            dict_of(said.get("outputConfig")).get("fileId"),
-            dict_of(inner.get("output")).get("responsesFile"),
-            dict_of(said.get("output")).get("responsesFile"),
-            response.get("responsesFile"),
+            field_of(said, "outputConfig", "file"),
+            field_of(said, "outputConfig", "fileId"),
+            field_of(said, "metadata", "output", "responsesFile"),
+            field_of(said, "output", "responsesFile"),
+            field_of(said, "response", "responsesFile"),
         )
         return JobState(
             id=job or f"batches/{checked_id(said.get('name'), 'the batch job', 'batches/')}",
             end=ENDED.get(word, ""),
             word=word,
             output=file_id(next((file for file in files if file), None), "files/"),
-            message=message_of(said.get("error")) or message_of(inner.get("error")),
+            message=message_of(said.get("error")) or message_of(field_of(said, "metadata", "error")),
         )
 
     def answer_of(self, line: dict[str, object]) -> Answer | None:
         key = next((line[name] for name in ("key", "custom_id", "request_id") if line.get(name)), None)
         key = key if isinstance(key, str) else ""
-        response = dict_of(line.get("response"))
-        embedding = response.get("embedding") or line.get("embedding")
-        row = dict_of(embedding).get("values")
-        if row is None or line.get("error") or response.get("error"):
-            error = message_of(line.get("error") or response.get("error") or line.get("status"))
+        said = line.get("error") or field_of(line, "response", "error")
+        embedding = field_of(line, "response", "embedding") or line.get("embedding")
+        row = field_of(embedding, "values")
+        if row is None or said:
+            error = message_of(said or line.get("status"))
             error = error or ("no embedding in the answer" if key else "")
             return Answer(key, None, error) if error else None
         return Answer(key, row) if key else None
@@ -221,7 +201,7 @@ class GeminiBatch(BatchService):
         return self.transport.request(
             "POST",
             f"{self._upload_base}/files?uploadType=multipart",
-            **self.options("batch file upload", cancel, is_file=True),
+            **self.options("batch file upload", cancel),
             content=body + b"--%s--\r\n" % boundary.encode(),
             headers={"Content-Type": f"multipart/related; boundary={boundary}"},
         )
@@ -238,9 +218,3 @@ def batch_service(provider: str, transport: Transport, model: str) -> BatchServi
     """The batch interface of a provider, None when it has none."""
     kinds = (OpenAIBatch, VoyageBatch, GeminiBatch)
     return next((kind(transport, model) for kind in kinds if kind.provider == provider), None)
-
-
-def _tokens(body: dict[str, object]) -> int | None:
-    usage = dict_of(body.get("usage"))
-    count = usage.get("total_tokens", usage.get("prompt_tokens"))
-    return count if type(count) is int and count >= 0 else None

@@ -70,11 +70,9 @@ class _Part:
         self._notes = target.with_name(target.name + ".part.sha256")
         self.done = 0
         with contextlib.suppress(OSError, ValueError):
-            if remote.sha256 and self._notes.read_text("ascii") == remote.sha256:
-                self.done = self.path.stat().st_size
-        if self.done > remote.size:
-            self.done = 0
-        self.can_continue = bool(remote.sha256)
+            size = self.path.stat().st_size
+            if size <= remote.size and remote.sha256 and self._notes.read_text("ascii") == remote.sha256:
+                self.done = size
         self._notes.write_text(remote.sha256, "ascii")
 
     def opened(self) -> BinaryIO:
@@ -138,7 +136,8 @@ def download(
                 if progress is not None:
                     progress(part.done, remote.size, file.path.rsplit("/", 1)[-1])
 
-            _run(_fetch_all(remote, part), cancel, tick)
+            if missing:
+                _run(_retried(lambda: _fetch(remote, part), uri, lambda: part.done), cancel, tick)
             _check(part, remote, progress, cancel)
             part.path.chmod(0o600)
             part.path.replace(target)
@@ -278,16 +277,10 @@ def _facts(response: httpx2.Response) -> tuple[int, str]:
     return (int(size) if size.isdecimal() else 0), sha256
 
 
-async def _fetch_all(remote: _RemoteFile, part: _Part) -> None:
-    """Fetches what is missing, connecting anew as long as connections bring something."""
-    while part.done < remote.size:
-        await _retried(lambda: _fetch(remote, part), remote.uri, lambda: part.done)
-
-
 async def _fetch(remote: _RemoteFile, part: _Part) -> None:
     """One connection: continues the part, or starts it over when there is no checksum or no ranges."""
     host = _host_of(remote.url)
-    async with _answer("GET", remote.url, part.done if part.can_continue else 0) as response:
+    async with _answer("GET", remote.url, part.done if remote.sha256 else 0) as response:
         if response.status_code not in (200, 206, 416):
             raise _refused(response, remote.url, remote.uri)
         if response.status_code == 200:

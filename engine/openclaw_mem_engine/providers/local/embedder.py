@@ -34,7 +34,7 @@ from openclaw_mem_engine.providers.local.model_file import (
     model_name,
     prompts_for,
 )
-from openclaw_mem_engine.providers.local.process import Loaded, ModelProcess
+from openclaw_mem_engine.providers.local.process import ModelProcess
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -90,16 +90,10 @@ class LocalEmbedder(BaseEmbedder):
         self._turns = _Turns()
         self._process: ModelProcess | None = None
         self._process_mark: FileMark | None = None
-        self._loaded: Loaded | None = None
         self._used_at = 0.0
-        self._refused: tuple[FileMark, float, str] | None = None
+        self._refused: tuple[FileMark | None, float, str] = (None, 0.0, "")
         #: Texts that were longer than the model's window and lost their end, since the start.
         self.cut_texts = self._reported_cut = 0
-
-    @property
-    def path(self) -> Path:
-        """Where the model file is or would be."""
-        return self._file.path
 
     @property
     def prompts(self) -> Prompts:
@@ -115,7 +109,7 @@ class LocalEmbedder(BaseEmbedder):
         identity = {
             "provider": self.id,
             "encoding": ENCODING_VERSION,
-            "model": self._file.digest() or (self.model if is_hub(self.model) else str(self.path)),
+            "model": self._file.digest() or (self.model if is_hub(self.model) else str(self._file.path)),
             "prompts": [prompts.query, prompts.document],
         }
         return hashlib.sha256(utf8(json.dumps(identity, separators=(",", ":")))).hexdigest()
@@ -129,12 +123,7 @@ class LocalEmbedder(BaseEmbedder):
     @property
     def pid(self) -> int | None:
         """The process that holds the model, None when it is not loaded."""
-        return self._process.pid if self._process is not None and self._process.alive else None
-
-    @property
-    def cpu_s(self) -> float:
-        """CPU seconds that the running child has used up to its last answer."""
-        return self._process.cpu_s if self._process is not None else 0.0
+        return self._process.pid if self._process is not None else None
 
     def why_not(self) -> str | None:
         """That there is no usable file or no llama_cpp, or that the file could not be loaded a moment ago.
@@ -164,24 +153,22 @@ class LocalEmbedder(BaseEmbedder):
         waits_until = time.monotonic() + self._query_timeout_s if query else math.inf
         with self._turns.turn(urgent=query, until=waits_until, cancel=cancel):
             deadline = min(waits_until, time.monotonic() + self._batch_timeout_s)
-            process, dims = self._ready(deadline, cancel)
+            process = self._ready(deadline, cancel)
             try:
-                sent = [_bytes(prompt + texts[position]) for position in used]
+                sent = [_bounded(prompt + texts[position]) for position in used]
                 answer = process.embed(sent, deadline=deadline, cancel=cancel)
             finally:
                 self._used_at = time.monotonic()
             self.cut_texts += answer.cut
+        name = f"local model {self.model}"
         try:
             found = check_vectors(
-                list(answer.rows),
-                expected=len(answer.full),
-                dims=dims,
-                provider=f"local model {self.model}",
+                list(answer.rows), expected=len(answer.full), dims=process.dims, provider=name
             )
         except BadAnswer as exc:
             raise BadAnswer(
-                f"{exc} The file {self.path} may be damaged: compare its SHA-256 with the publisher's, or "
-                "fetch it again."
+                f"{exc} The file {self._file.path} may be damaged: compare its SHA-256 with the "
+                "publisher's, or fetch it again."
             ) from exc
         for position, vector in zip(answer.full, found, strict=True):
             vectors[used[position]] = vector
@@ -200,64 +187,50 @@ class LocalEmbedder(BaseEmbedder):
         """Stops the child; a later text starts it again. A request that is running in another thread has two
         seconds to finish and fails then."""
         self._renew_after_fork()
-        self._refused = None
-        process = self._process
-        if process is None:
+        self._refused = (None, 0.0, "")
+        if (process := self._process) is None:
             return
         try:
             with self._turns.turn(urgent=True, until=time.monotonic() + _CLOSE_S):
                 self._stop()
         except RequestFailed:
-            process.stop(grace_s=0.0)  # a thread that waits for its answer sees its end
+            process.stop()  # a thread that waits for its answer sees its end
 
-    def _ready(self, deadline: float, cancel: CancelToken | None) -> tuple[ModelProcess, int]:
-        """The running child with the file that is there now, and the length of its vectors."""
+    def _ready(self, deadline: float, cancel: CancelToken | None) -> ModelProcess:
+        """The running child with the file that is there now."""
         mark = self._file.usable(needs_library=self._command is None)
-        process = self._process
-        if process is not None and (not process.alive or self._process_mark != mark):
+        if self.pid is None or self._process_mark != mark:
             self._stop()
-        if self._process is None or self._loaded is None:
+        if self._process is None:
             if (why := self._why_refused(mark)) is not None:
                 raise NotConfigured(why)
-            process = ModelProcess(self.path, threads=self._threads, command=self._command)
+            process = ModelProcess(self._file.path, threads=self._threads, command=self._command)
             try:
-                self._loaded = process.start(deadline=deadline, cancel=cancel)
+                process.start(deadline=deadline, cancel=cancel)
             except NotConfigured as exc:
                 self._refused = (mark, time.monotonic() + _REFUSED_S, str(exc))
                 raise
             self._process, self._process_mark, self._used_at = process, mark, time.monotonic()
             if math.isfinite(self._idle_s):
-                threading.Thread(
-                    target=self._watch, args=(process,), name="local-model-idle", daemon=True
-                ).start()
-        return self._process, self._loaded.dims
+                threading.Thread(target=self._watch, args=(process,), daemon=True).start()
+        return self._process
 
     def _why_refused(self, mark: FileMark) -> str | None:
         """Why this file could not be loaded a moment ago; None when it was not tried, or long ago."""
-        refused = self._refused
-        if refused is None or refused[0] != mark or time.monotonic() >= refused[1]:
-            return None
-        return refused[2]
+        refused, until, why = self._refused
+        return why if refused == mark and time.monotonic() < until else None
 
     def _stop(self) -> None:
-        process, self._process, self._loaded = self._process, None, None
+        process, self._process = self._process, None
         if process is not None:
             process.stop()
 
     def _watch(self, process: ModelProcess) -> None:
         """Stops a child that was not used for a while; one thread per child."""
-        while True:
-            left = self._used_at + self._idle_s - time.monotonic()
-            if left > 0:
-                if process.gone.wait(left):
-                    return
-                continue
+        while not process.gone.wait(max(0.0, self._used_at + self._idle_s - time.monotonic())):
             with self._turns.turn(urgent=False):
-                if self._process is not process:
-                    return
-                if self._used_at + self._idle_s <= time.monotonic():
+                if self._process is process and self._used_at + self._idle_s <= time.monotonic():
                     self._stop()
-                    return
 
     def _renew_after_fork(self) -> None:
         """A copy of this process made by fork has no right to the child, nor the threads that serve it."""
@@ -265,7 +238,7 @@ class LocalEmbedder(BaseEmbedder):
             return
         self._owner = os.getpid()
         self._turns = _Turns()
-        process, self._process, self._loaded = self._process, None, None
+        process, self._process = self._process, None
         if process is not None:
             process.forget()
 
@@ -309,6 +282,6 @@ class _Turns:
                 self._changed.notify_all()
 
 
-def _bytes(text: str) -> bytes:
-    """UTF-8, bounded; the window cuts it once more, unless nearly all of it is white space."""
-    return utf8(text[:_LONGEST_BYTES])[:_LONGEST_BYTES].decode("utf-8", "ignore").encode()
+def _bounded(text: str) -> str:
+    """Its begin, without lone surrogates; the window cuts it again, unless most of it is white space."""
+    return utf8(text[:_LONGEST_BYTES])[:_LONGEST_BYTES].decode("utf-8", "ignore")

@@ -12,9 +12,11 @@ import hashlib
 import importlib.util
 import os
 import re
+import stat
 import struct
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.base import NotConfigured
@@ -33,7 +35,8 @@ _STRING, _ARRAY = 8, 9
 _PLAIN = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 #: Values of ``<architecture>.pooling_type``.
 _POOLING = {0: "none", 1: "mean", 2: "cls", 3: "last", 4: "rank"}
-_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_PART = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
+_ADDRESS = re.compile(rf"hf:({_PART})/({_PART})/((?:{_PART}/)*{_PART}\.gguf)(?:@({_PART})?)?")
 _DIGEST_BLOCKS, _DIGEST_BLOCK, _DIGEST_HEAD = 64, 4096, 1 << 16
 
 
@@ -44,12 +47,6 @@ class HubFile(NamedTuple):
     repo: str
     path: str
     revision: str
-
-    @property
-    def file_name(self) -> str:
-        """What the file is called here. Another revision than the main one is part of the name."""
-        revision = () if self.revision == "main" else (self.revision,)
-        return "_".join((self.org, self.repo, *revision, *self.path.split("/")))
 
 
 def is_hub(model: str) -> bool:
@@ -62,20 +59,14 @@ def hub_file(uri: str) -> HubFile:
     Raises ConfigError for anything else: parts become a file name, so only plain letters, digits, ``.``,
     ``_`` and ``-`` are taken.
     """
-    address, _, revision = uri.strip().removeprefix("hf:").partition("@")
-    parts = address.split("/")
-    revision = revision or "main"
-    if (
-        not is_hub(uri)
-        or len(parts) < 3
-        or not all(_PART.fullmatch(part) for part in (*parts, revision))
-        or not address.endswith(".gguf")
-    ):
+    match = _ADDRESS.fullmatch(uri.strip())
+    if match is None:
         raise ConfigError(
             f"{uri!r} is not the address of a model; use hf:organisation/repository/file.gguf, "
             "with @revision after it if needed, or the path of a GGUF file."
         )
-    return HubFile(parts[0], parts[1], "/".join(parts[2:]), revision)
+    org, repo, path, revision = match.groups()
+    return HubFile(org, repo, path, revision or "main")
 
 
 def local_path(model: str, folder: Path) -> Path:
@@ -83,7 +74,8 @@ def local_path(model: str, folder: Path) -> Path:
     absolute. Empty means the default model. Raises ConfigError for an address that is none."""
     model = model.strip() or DEFAULT_MODEL
     if is_hub(model):
-        return folder / hub_file(model).file_name
+        org, repo, path, revision = hub_file(model)
+        return folder / "_".join((org, repo, *([revision] if revision != "main" else []), *path.split("/")))
     if re.match(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:", model) and not Path(model).exists():
         raise ConfigError(
             f"{model!r} is not the address of a model; use hf:organisation/repository/file.gguf, "
@@ -98,24 +90,19 @@ def model_name(model: str) -> str:
     return model if is_hub(model) else Path(model).name
 
 
-class FileMark(NamedTuple):
-    """Tells whether a path still leads to the same file with the same content, without reading it."""
-
-    size: int
-    mtime_ns: int
-    inode: int
-    device: int
+#: Size, time of the last change (ns), inode and device of a file: tells whether a path still leads to the
+#: same file with the same content, without reading it.
+FileMark: TypeAlias = tuple[int, int, int, int]
 
 
 def file_mark(path: Path) -> FileMark | None:
     """None when there is no such file."""
     try:
-        stat = path.stat()
+        found = path.stat()
     except OSError:
         return None
-    if not path.is_file():
-        return None
-    return FileMark(stat.st_size, stat.st_mtime_ns, stat.st_ino, stat.st_dev)
+    is_file = stat.S_ISREG(found.st_mode)
+    return (found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev) if is_file else None
 
 
 def quick_digest(path: Path) -> str:
@@ -220,16 +207,14 @@ def read_header(path: Path) -> GGUFHeader:
 
 
 class Prompts(NamedTuple):
-    """What is put before a query and before a document; the model was trained with it. ``name`` is the family
-    of models, "none" without prompts."""
+    """What is put before a query and before a document; the model was trained with it."""
 
-    name: str
     query: str = ""
     document: str = ""
 
 
-_GEMMA = Prompts("embeddinggemma", "task: search result | query: ", "title: none | text: ")
-_QWEN = Prompts("qwen embedding", "Instruct: Retrieve relevant documents for the given query\nQuery: ", "")
+_GEMMA = Prompts("task: search result | query: ", "title: none | text: ")
+_QWEN = Prompts("Instruct: Retrieve relevant documents for the given query\nQuery: ")
 
 
 def prompts_for(model: str, architecture: str = "") -> Prompts:
@@ -239,7 +224,7 @@ def prompts_for(model: str, architecture: str = "") -> Prompts:
         return _GEMMA
     if re.search(r"qwen.*embed", name):
         return _QWEN
-    return Prompts("none")
+    return Prompts()
 
 
 class ModelFile:
@@ -257,19 +242,19 @@ class ModelFile:
 
     def header(self) -> GGUFHeader | None:
         """None without a file or a readable header."""
-        mark = file_mark(self.path)
-        try:
-            return _header(self.path, mark) if mark is not None else None
-        except (NotGGUF, OSError):
-            return None
+        header: GGUFHeader | None = self._read(read_header)
+        return header
 
     def digest(self) -> str:
         """Hex that tells this file from others; "" without a readable file."""
+        return self._read(quick_digest) or ""
+
+    def _read(self, read: Callable[[Path], Any]) -> Any:
         mark = file_mark(self.path)
         try:
-            return _digest(self.path, mark) if mark is not None else ""
-        except OSError:
-            return ""
+            return _once(read, self.path, mark) if mark is not None else None
+        except (NotGGUF, OSError):
+            return None
 
     def usable(self, *, needs_library: bool) -> FileMark:
         """What tells this file from a later one. Raises NotConfigured, with what to do, when no child could
@@ -290,7 +275,7 @@ class ModelFile:
                 "(it is compiled, which takes minutes)."
             )
         try:
-            header = _header(self.path, mark)
+            header = _once(read_header, self.path, mark)
         except (NotGGUF, OSError) as exc:
             raise NotConfigured(
                 f"{self.path} is no usable GGUF model: {exc}. Fetch it again "
@@ -302,13 +287,7 @@ class ModelFile:
         return mark
 
 
-@functools.lru_cache(maxsize=16)
-def _header(path: Path, _mark: FileMark) -> GGUFHeader:
-    """Raises NotGGUF, OSError."""
-    return read_header(path)
-
-
-@functools.lru_cache(maxsize=16)
-def _digest(path: Path, _mark: FileMark) -> str:
-    """Raises OSError."""
-    return quick_digest(path)
+@functools.lru_cache(maxsize=32)
+def _once(read: Callable[[Path], Any], path: Path, _mark: FileMark) -> Any:
+    """``read(path)``, remembered for this content of the file."""
+    return read(path)

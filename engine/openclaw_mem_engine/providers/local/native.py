@@ -8,7 +8,6 @@ template of the file.
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 import unicodedata
 from collections import deque
@@ -47,13 +46,11 @@ class NativeModel:
 
     def __init__(self, path: str, *, threads: int, limit: int, should_stop: Callable[[], bool]) -> None:
         try:
-            import llama_cpp
             from llama_cpp import llama_cpp as lib
         except (ImportError, OSError, RuntimeError) as exc:  # all three are raised by the bindings
             raise Unusable("missing", f"{type(exc).__name__}: {exc}") from exc
 
         self._lib: Any = lib
-        self.version: str = llama_cpp.__version__
         self._log: deque[str] = deque(maxlen=20)
         # ctypes callbacks must outlive their use, so they are kept here.
         self._log_callback = lib.llama_log_callback(self._keep_log)
@@ -62,6 +59,8 @@ class NativeModel:
 
         params = lib.llama_model_default_params()
         params.n_gpu_layers = 0  # a calculation on a GPU cannot be stopped half-way, nor repeated to the bit
+        if hasattr(params, "use_extra_bufts"):
+            params.use_extra_bufts = False  # repacked weights end a processor with AMX in a SIGSEGV
         self._model = lib.llama_model_load_from_file(path.encode("utf-8", "surrogateescape"), params)
         if not self._model:
             raise Unusable("model", self._said() or "the library gave no reason")
@@ -75,16 +74,11 @@ class NativeModel:
         self.window -= self.window % LIST_TEXTS
         self._context = self._new_context(threads)
         pooling = int(lib.llama_pooling_type(self._context))
-        if pooling not in (
-            lib.LLAMA_POOLING_TYPE_MEAN,
-            lib.LLAMA_POOLING_TYPE_CLS,
-            lib.LLAMA_POOLING_TYPE_LAST,
-        ):
-            ranks = pooling == lib.LLAMA_POOLING_TYPE_RANK
-            raise Unusable(
-                "unfit", "it is a reranker" if ranks else "it declares no pooling, as chat models do"
-            )
-        self.pooling = {1: "mean", 2: "cls", 3: "last"}[pooling]
+        if pooling == lib.LLAMA_POOLING_TYPE_RANK:
+            raise Unusable("unfit", "it is a reranker")
+        pools = (lib.LLAMA_POOLING_TYPE_MEAN, lib.LLAMA_POOLING_TYPE_CLS, lib.LLAMA_POOLING_TYPE_LAST)
+        if pooling not in pools:
+            raise Unusable("unfit", "it declares no pooling, as chat models do")
 
         self._abort_callback = lib.ggml_abort_callback(lambda _data: should_stop())
         lib.llama_set_abort_callback(self._context, self._abort_callback, None)
@@ -136,19 +130,15 @@ class NativeModel:
         """
         lib, batch = self._lib, self._batch
         if not (0 < len(lists) <= LIST_TEXTS and all(lists) and sum(map(len, lists)) <= self.window):
-            raise Unusable(
-                "failed", "a list of texts that the model cannot take at once"
-            )  # would abort the process
-        at = 0
-        for number, tokens in enumerate(lists):
-            for position, token in enumerate(tokens):
-                batch.token[at] = token
-                batch.pos[at] = position
-                batch.seq_id[at][0] = number
-                batch.n_seq_id[at] = 1
-                batch.logits[at] = 1
-                at += 1
-        batch.n_tokens = at
+            # It would abort the process.
+            raise Unusable("failed", "a list of texts that the model cannot take at once")
+        flat = [(number, *item) for number, tokens in enumerate(lists) for item in enumerate(tokens)]
+        for at, (number, position, token) in enumerate(flat):
+            batch.token[at] = token
+            batch.pos[at] = position
+            batch.seq_id[at][0] = number
+            batch.n_seq_id[at] = batch.logits[at] = 1
+        batch.n_tokens = len(flat)
         if self._memory:
             lib.llama_memory_clear(self._memory, True)
         self._log.clear()
@@ -204,15 +194,3 @@ def lists_of(sizes: Sequence[int], window: int) -> list[list[int]]:
             lists.append([position])
             total = size
     return lists
-
-
-def quiet_environment() -> None:
-    """Before the library is loaded: no debugger at an assertion, no core file, no idle helper threads."""
-    os.environ["GGML_NO_BACKTRACE"] = "1"
-    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

@@ -11,8 +11,8 @@ import queue
 import threading
 from array import array
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
-from itertools import chain
+from contextlib import closing, nullcontext, suppress
+from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
@@ -56,12 +56,11 @@ _SLICE_S = 0.1
 class RemoteEmbedder(BaseEmbedder):
     """Embeddings from one endpoint.
 
-    ``base_url`` and ``model`` default to those of the ``wire``'s provider. An empty ``api_key`` sends none;
-    the provider's own host then refuses at the first text (NotConfigured, with ``key_missing``). All tries of
-    a query together take at most ``query_timeout_s``; a try of a document request ``batch_timeout_s``.
-    ``concurrency``: requests in flight. ``meter`` is called with the usage of every answered request;
-    ``caps`` stores how many inputs the server takes.
-    Raises ConfigError for a base URL, key or header that cannot be sent.
+    ``base_url`` and ``model`` default to those of the ``wire``'s provider, whose own host wants an
+    ``api_key`` (NotConfigured at the first text, with ``key_missing``). All tries of a query together take at
+    most ``query_timeout_s``; a try of a document request ``batch_timeout_s``. ``concurrency``: requests in
+    flight. ``meter`` gets the usage of every answered request; ``caps`` stores how many inputs the server
+    takes. Raises ConfigError for a base URL, key or header that cannot be sent.
     """
 
     def __init__(
@@ -96,18 +95,17 @@ class RemoteEmbedder(BaseEmbedder):
         is_public = bool(wire.public_host) and urlsplit(self.base_url).hostname == wire.public_host
         self._needs_key = is_public and not self.transport.has_key
         self._key_missing = key_missing
-        self._query_timeout_s, self._batch_timeout_s = query_timeout_s, batch_timeout_s
-        self._policy = RetryPolicy(max_retries)
-        # A query should be quick, and BM25 can answer instead.
-        self._query_policy = RetryPolicy(min(max_retries, 3), max_hint_s=RETRY_CAP_S)
+        self._timeouts_s: dict[Purpose, float] = {"query": query_timeout_s, "document": batch_timeout_s}
+        self._policies: dict[Purpose, RetryPolicy] = {
+            # A query should be quick, and BM25 can answer instead.
+            "query": RetryPolicy(min(max_retries, 3), max_hint_s=RETRY_CAP_S),
+            "document": RetryPolicy(max_retries),
+        }
         self._concurrency = max(1, concurrency)
         self._caps = LearnedCaps(self.key, max_batch_items or wire.max_items, max_batch_bytes, caps)
         self._meter = meter
         self._clock = timing.clock
         self._lock = threading.Lock()
-
-    def __repr__(self) -> str:
-        return f"RemoteEmbedder({self.id}, host={self.transport.host!r}, model={self.model!r})"
 
     def check_key(self) -> None:
         """Raises NotConfigured when this endpoint wants a key and there is none."""
@@ -146,8 +144,8 @@ class RemoteEmbedder(BaseEmbedder):
         progress: Progress | None = None,
         keep: Keep | None = None,
     ) -> list[Vector | None]:
-        """As the protocol says; blank texts are never sent. The first failure ends what is in flight; a text
-        that is refused although it was sent alone only keeps the rest from being sent."""
+        """As the protocol says. The first failure ends what is in flight; a text that is refused although it
+        was sent alone only keeps the rest from being sent."""
         vectors: list[Vector | None] = [None] * len(texts)
         packing = Packing(texts)
         if not packing.positions:
@@ -173,25 +171,24 @@ class RemoteEmbedder(BaseEmbedder):
 
     def _answers(self, packing: Packing, cancel: CancelToken | None) -> Generator[Answered, None, None]:
         """Every answer, as they come in."""
-        batch = packing.next_batch(self._caps)
-        if batch is not None and self._concurrency > 1 and batch[1] < len(packing.inputs):
-            # Batches are cut late, with all that is learned about the server by then.
-            batches = chain([batch], iter(lambda: packing.next_batch(self._caps), None))
+        # Batches are cut late, with all that is learned about the server by then.
+        batches = iter(lambda: packing.next_batch(self._caps), None)
+        first = next(batches)
+        batches = chain([first], batches)
+        if self._concurrency > 1 and first[1] < len(packing.inputs):
             yield from self._in_parallel(packing, batches, cancel)
-            return
-        while batch is not None:
-            yield from self._embed(packing, *batch, cancel)
-            batch = packing.next_batch(self._caps)
+        else:
+            for batch in batches:
+                yield from self._embed(packing, *batch, cancel)
 
     def _in_parallel(
         self, packing: Packing, batches: Iterator[Batch], cancel: CancelToken | None
     ) -> Iterator[Answered]:
         """The answers to all ``batches``, as they come in.
 
-        Batches are sent by threads, and read in the calling thread, one ahead of what can run; reading an
-        answer holds the interpreter, so one thread does it faster than several. Raises the first failure,
-        once all threads have ended; a TextRefused lets the batches in flight finish (they are paid for), and
-        gives way to any other failure.
+        Batches are sent by threads, one ahead of what can run. Raises the first failure, once all threads
+        have ended; a TextRefused lets the batches in flight finish (they are paid for), and gives way to any
+        other failure.
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -213,11 +210,8 @@ class RemoteEmbedder(BaseEmbedder):
         pool = ThreadPoolExecutor(self._concurrency, "openclaw-mem-embed")
         try:
             while True:
-                while (
-                    failure is None
-                    and pending <= self._concurrency
-                    and (batch := next(batches, None)) is not None
-                ):
+                room = 0 if failure is not None else self._concurrency + 1 - pending
+                for batch in islice(batches, room):
                     pool.submit(run, batch)
                     pending += 1
                 if not pending:
@@ -247,8 +241,7 @@ class RemoteEmbedder(BaseEmbedder):
     def _embed(
         self, packing: Packing, start: int, end: int, cancel: CancelToken | None
     ) -> Iterator[Answered]:
-        """The answers to the requests that inputs ``start`` to ``end`` take: one, or several when the server
-        has a cap."""
+        """The answers to inputs ``start`` to ``end``: one, or several when the server has a cap."""
         most = self._caps.max_items
         if end - start > most:  # learned since this batch was cut
             for part in range(start, end, most):
@@ -277,42 +270,35 @@ class RemoteEmbedder(BaseEmbedder):
     def _ask(self, texts: Sequence[str], purpose: Purpose, cancel: CancelToken | None) -> bytes:
         """The body of the answer to one request."""
         path, body = self.wire.request(self.model, texts, purpose)
-        is_query = purpose == "query"
+        timeout_s = self._timeouts_s[purpose]
         return self.transport.request(
             "POST",
             path,
             json=body,
-            timeout_s=self._query_timeout_s if is_query else self._batch_timeout_s,
-            policy=self._query_policy if is_query else self._policy,
-            deadline=self._clock() + self._query_timeout_s if is_query else math.inf,
+            timeout_s=timeout_s,
+            policy=self._policies[purpose],
+            deadline=self._clock() + timeout_s if purpose == "query" else math.inf,
             cancel=cancel,
         )
 
     def _vectors_of(self, body: bytes, texts: list[str]) -> list[Vector | None]:
         label = f"{self.id} embeddings at {self.transport.host}"
         answer = parsed(body, label)
-        self._count(texts, self.wire.tokens(answer))
+        if self._meter is not None:
+            tokens = self.wire.tokens(answer)
+            estimate = estimated_tokens(sum(len(text.encode()) for text in texts))
+            self._meter(Usage(self.id, self.model, 1, len(texts), tokens or estimate, not tokens))
         rows = self.wire.rows(answer, len(texts))
         if rows is None:
             raise BadAnswer(
                 f"{label} sent JSON without a list of embeddings. "
                 f"Check that the base URL is that of an API that speaks as {self.id} does."
             )
-        return self._checked([_array_of(row) for row in rows], len(texts), label)
-
-    def _checked(self, rows: list[object], expected: int, label: str) -> list[Vector | None]:
-        if self.dims is not None:
-            return check_vectors(rows, expected=expected, dims=self.dims, provider=label)
-        with self._lock:  # two first answers at once may disagree
-            vectors = check_vectors(rows, expected=expected, dims=self.dims, provider=label)
+        arrays = [_array_of(row) for row in rows]
+        with nullcontext() if self.dims else self._lock:  # two first answers at once may disagree
+            vectors = check_vectors(arrays, expected=len(texts), dims=self.dims, provider=label)
             self.dims = self.dims or next((len(vector) for vector in vectors if vector is not None), None)
         return vectors
-
-    def _count(self, texts: list[str], tokens: int) -> None:
-        if self._meter is None:
-            return
-        estimate = estimated_tokens(sum(len(text.encode()) for text in texts))
-        self._meter(Usage(self.id, self.model, 1, len(texts), tokens or estimate, not tokens))
 
 
 def _array_of(row: object) -> object:

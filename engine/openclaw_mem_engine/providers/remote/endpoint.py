@@ -1,10 +1,9 @@
-"""Addresses, keys and headers: which host they name, whether they can be sent, and what a server said about
-them, made fit for an error message: one line, short, no secrets, no terminal controls."""
+"""Addresses, keys and headers: which host they name, whether they can be sent, and how a server's words about
+them are quoted: one line, short, no secrets, no terminal controls."""
 
 from __future__ import annotations
 
 import base64
-import html
 import ipaddress
 import json
 import re
@@ -130,8 +129,7 @@ def error_of_body(body: str) -> tuple[str, str]:
     if not isinstance(error, dict):
         return (error if isinstance(error, str) else body), ""
     codes = [error.get(name) for name in ("code", "type", "status")]
-    details = error.get("details")
-    if isinstance(details, list):
+    if isinstance(details := error.get("details"), list):
         codes += [detail.get("reason") for detail in details if isinstance(detail, dict)]
     # Voyage says "detail", others "message".
     said = next((error[name] for name in ("message", "detail") if isinstance(error.get(name), str)), body)
@@ -139,14 +137,12 @@ def error_of_body(body: str) -> tuple[str, str]:
 
 
 def secrets_in(url: str) -> list[str]:
-    """What may be a secret in an address, as written and decoded: passwords before a host (also that
-    of a second address in the path, as gateways have it) and the values of the query. Host, path and the
-    names of the query are no secrets: messages need them."""
+    """What may be a secret in an address, as written and decoded: passwords before a host (also before one in
+    the path) and the values of the query. Messages need all the rest."""
     parts = urlsplit(url)
-    user, _, password = parts.netloc.rpartition("@")[0].partition(":")
-    found = [password or user]
-    before = "/"
-    for segment in parts.path.removeprefix("/").split("/"):
+    found: list[str] = []
+    before = ""
+    for segment in (parts.netloc, *parts.path.split("/")[1:]):
         user, _, password = segment.rpartition("@")[0].partition(":")
         if password or not before:  # not a revision: models/name@2
             found.append(password or user)
@@ -160,16 +156,10 @@ def secrets_in(url: str) -> list[str]:
 
 
 def _shapes(secret: str) -> list[str]:
+    from html import escape
+
     data = secret.encode()
-    shapes = [
-        secret,
-        quote(secret, safe=""),
-        html.escape(secret),
-        json.dumps(secret)[1:-1],
-        secret[::-1],
-        data.hex(),
-        base64.b64encode(data).decode(),
-        base64.urlsafe_b64encode(data).decode(),
-    ]
+    plain = [secret, quote(secret, safe=""), escape(secret), json.dumps(secret)[1:-1], secret[::-1]]
+    coded = [base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()]
     # Without the padding it is found at the start of something longer, too.
-    return [*shapes, *(shape.rstrip("=") for shape in shapes[-2:])]
+    return [*plain, data.hex(), *coded, *(shape.rstrip("=") for shape in coded)]

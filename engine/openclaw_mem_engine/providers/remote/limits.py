@@ -1,5 +1,4 @@
-"""How much a provider takes in one request: the longest text of a model, how texts are packed into batches,
-and the caps of a server as learned from its refusals."""
+"""How much a provider takes in one request: the longest text, batches of texts, and what refusals teach."""
 
 from __future__ import annotations
 
@@ -31,40 +30,31 @@ _FEW_BYTES = 2000
 
 
 def max_input_tokens(provider: str, model: str) -> int:
-    """The documented input limit of a model in tokens; 8,192 for a model that nothing is known about.
-
-    Only one below 8,000 has an effect: no text of more bytes than that is sent whole anyway.
-    """
+    """The documented input limit of a model in tokens; 8,192 for a model that nothing is known about."""
     return _MODEL_TOKENS.get((provider, model), _PROVIDER_TOKENS.get(provider, _DEFAULT_TOKENS))
 
 
 def max_input_bytes(provider: str, model: str) -> int:
-    """The longest text, in UTF-8 bytes, that is sent whole; longer ones are split before (``split_utf8``).
-
-    Bytes are counted instead of tokens, which are never more, and no text is longer than a whole request.
-    """
+    """The longest text, in UTF-8 bytes (tokens are never more), that is sent whole; longer ones are split
+    before by ``split_utf8``."""
     return min(max_input_tokens(provider, model), MAX_BATCH_BYTES)
 
 
 def split_utf8(text: str, max_bytes: int) -> list[str]:
-    """``text`` cut into parts of at most ``max_bytes`` UTF-8 bytes, never inside of a character.
-
-    A single character that is longer is a part of its own: nothing is lost. 0 or less means no limit.
-    Lone surrogates become U+FFFD as soon as something is cut.
-    """
+    """``text`` cut into parts of at most ``max_bytes`` UTF-8 bytes (0 or less: no limit), never inside of a
+    character; a longer one is a part of its own. Lone surrogates become U+FFFD where something is cut."""
     data = utf8(text)
     if max_bytes <= 0 or len(data) <= max_bytes:
         return [text]
     parts: list[str] = []
     start = 0
     while start < len(data):
-        end = min(start + max_bytes, len(data))
-        while end < len(data) and end > start and _is_inside(data, end):
+        end = start + max_bytes
+        while end > start and _is_inside(data, end):
             end -= 1
-        if end == start:
+        end = max(end, start + 1)
+        while _is_inside(data, end):
             end += 1
-            while end < len(data) and _is_inside(data, end):
-                end += 1
         parts.append(data[start:end].decode())
         start = end
     return parts
@@ -72,14 +62,12 @@ def split_utf8(text: str, max_bytes: int) -> list[str]:
 
 def _is_inside(data: bytes, index: int) -> bool:
     """Whether a cut at ``index`` would be inside of a character."""
-    return data[index] & 0xC0 == 0x80
+    return index < len(data) and data[index] & 0xC0 == 0x80
 
 
 def batch_end(sizes: Sequence[int], start: int, max_bytes: int, max_items: int) -> int:
-    """Where the batch that begins at ``start`` ends (exclusive); it holds at least one input.
-
-    ``sizes`` are UTF-8 bytes per input.
-    """
+    """Where the batch that begins at ``start`` ends (exclusive); it holds at least one input. ``sizes`` are
+    UTF-8 bytes per input."""
     end = start + 1
     total = sizes[start]
     while end < len(sizes) and end - start < max_items and total + sizes[end] <= max_bytes:
@@ -89,18 +77,17 @@ def batch_end(sizes: Sequence[int], start: int, max_bytes: int, max_items: int) 
 
 
 class LearnedCaps:
-    """What one server takes in a request, learned from its refusals. Safe to use from several threads.
+    """What one server takes in a request, learned when the halves of a refused one pass, since servers word
+    refusals as they like. Safe to use from several threads.
 
-    Servers cap the inputs of a request at 10, 16, 20 or 64, or their tokens in all, and word the refusal as
-    they like. So a refused request is halved until it passes, and only then something is learned. A cap of
-    inputs is stored in ``caps``; one of bytes lasts as long as this object, since bytes are only an estimate
-    of the server's tokens.
+    A cap of inputs is stored in ``caps``; one of bytes lasts as long as this object, since bytes are only an
+    estimate of the server's tokens.
     """
 
     def __init__(self, key: str, max_items: int, max_bytes: int, caps: Caps | None = None) -> None:
         self._key, self._caps = key, caps
-        self._max_items, self._max_bytes = max(1, max_items), max_bytes
-        self._is_recalled = caps is None
+        self._max_items, self.max_bytes = max(1, max_items), max_bytes
+        self._is_recalled = False
         self._most_items = self._most_bytes = 0
         self._lock = threading.Lock()
 
@@ -109,15 +96,9 @@ class LearnedCaps:
         """Inputs per request. Reads the stored cap at the first use, not before."""
         with self._lock:
             if not self._is_recalled and self._caps is not None:
-                self._is_recalled = True
-                known = self._caps.item_cap(self._key)
-                if known is not None and known > 0:
-                    self._max_items = min(self._max_items, known)
+                self._max_items = min(self._max_items, self._caps.item_cap(self._key) or self._max_items)
+            self._is_recalled = True
             return self._max_items
-
-    @property
-    def max_bytes(self) -> int:
-        return self._max_bytes
 
     def passed(self, sizes: Sequence[int]) -> None:
         """A request with inputs of these sizes was answered."""
@@ -129,14 +110,12 @@ class LearnedCaps:
         """A request was refused, and both its halves, split at input number ``half``, were answered."""
         refused_bytes = sum(sizes)
         with self._lock:
-            if refused_bytes <= self._most_bytes:
-                is_about_items = True  # as many bytes have passed before
-            elif len(sizes) <= self._most_items:
-                is_about_items = False  # as many inputs have passed before
-            else:
-                is_about_items = len(sizes) > _FEW_ITEMS or refused_bytes < _FEW_BYTES
+            # As many bytes have passed before, or not as many inputs.
+            is_about_items = refused_bytes <= self._most_bytes or (
+                len(sizes) > self._most_items and (len(sizes) > _FEW_ITEMS or refused_bytes < _FEW_BYTES)
+            )
             if not is_about_items:
-                self._max_bytes = min(self._max_bytes, max(sum(sizes[:half]), sum(sizes[half:])))
+                self.max_bytes = min(self.max_bytes, max(sum(sizes[:half]), sum(sizes[half:])))
                 return
             if half >= self._max_items:
                 return

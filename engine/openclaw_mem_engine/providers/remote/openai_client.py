@@ -1,9 +1,8 @@
 """The ``openai`` package over our transport: it builds requests, and the transport does everything else; and
 chat models behind an OpenAI-compatible interface (``POST {base}/chat/completions``).
 
-Keys, headers, retries, deadlines, cancelling, size limits and redaction are in the transport alone: the
-package's own retries are off, and it never gets the API key. Importing ``openai`` takes about a second of
-CPU, so that is done at the first request that needs it; plain embeddings never do.
+The package never gets the API key, and does not retry. Importing it takes about a second of CPU, so that is
+done at the first request that needs it; plain embeddings never do.
 """
 
 from __future__ import annotations
@@ -65,9 +64,8 @@ def ask(transport: Transport, request: Callable[[OpenAI], Any], **options: Any) 
 class OpenAIChat:
     """A :class:`~openclaw_mem_engine.providers.base.Chat` of any OpenAI-compatible service.
 
-    ``base_url`` defaults to OpenAI's own. An empty ``api_key`` sends none; ``headers`` go with every request.
-    ``timeout_s`` holds for one answer, all tries together. Raises ConfigError for a base URL, key or header
-    that cannot be sent.
+    ``base_url`` defaults to OpenAI's own. ``timeout_s`` holds for one answer, all tries together. Raises
+    ConfigError for a base URL, key or header that cannot be sent.
     """
 
     id = "openai"
@@ -83,14 +81,8 @@ class OpenAIChat:
     ) -> None:
         self.model = model
         self._transport = Transport(OPENAI, base_url=base_url, api_key=api_key, headers=headers)
+        self.host = "" if self._transport.is_loopback else self._transport.host
         self._timeout_s = timeout_s
-
-    def __repr__(self) -> str:
-        return f"OpenAIChat(host={self._transport.host!r}, model={self.model!r})"
-
-    @property
-    def host(self) -> str:
-        return "" if self._transport.is_loopback else self._transport.host
 
     def complete(
         self,

@@ -1,8 +1,6 @@
-"""Requests to one endpoint: one client under one retry layer.
+"""Requests to one endpoint: one client under one layer for retries, waiting and time limits.
 
-Retries, waiting and time limits are all here, so that they are visible, bounded and can be cancelled. No API
-key or header value ever gets into a message: errors are built from our own words, and what a server says is
-redacted before it is quoted.
+No API key or header value gets into a message: what a server says is redacted before it is quoted.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -38,8 +36,7 @@ if TYPE_CHECKING:
 #: No answer is read further than this, in bytes after decompression.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
-#: Seconds before the first retry; they double with every further one up to the cap, plus up to ``_JITTER`` of
-#: themselves so that many clients do not retry at the same time.
+#: Seconds before the first retry; they double with every further one up to the cap, plus up to ``_JITTER``.
 _BASE_S = 0.5
 RETRY_CAP_S = 8.0
 _JITTER = 0.2
@@ -47,10 +44,14 @@ _JITTER = 0.2
 _RETRY_STATUSES = frozenset({408, 425, 429})
 #: Server errors that no waiting repairs: not implemented, HTTP version not supported.
 _HOPELESS_STATUSES = frozenset({501, 505})
-#: Seconds between two checks of the cancel token while waiting for a retry.
+#: Seconds between two checks of the cancel token while waiting.
 _SLICE_S = 0.1
-#: The values of these are no secrets, and their words are needed in messages.
-_PLAIN_HEADERS = frozenset({"accept", "content-type", "user-agent"})
+#: Sent unless others are given. Their values are no secrets: messages need their words.
+_PLAIN_HEADERS = {
+    "User-Agent": "openclaw-mem",
+    "Accept": "application/json",
+    "Content-Type": "application/json",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +64,23 @@ class Timing:
     now: Callable[[], float] = time.time
     random: Callable[[], float] = random.random
 
+    def slices(self, seconds: float, cancel: CancelToken | None) -> Iterator[None]:
+        """Sleeps in slices, and yields before each. Raises Cancelled."""
+        while seconds > 0:
+            stop_if_cancelled(cancel)
+            yield
+            self.sleep(min(seconds, _SLICE_S))
+            seconds -= _SLICE_S
+        stop_if_cancelled(cancel)
+
 
 TIMING = Timing()
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """A server's own Retry-After counts when it is longer than ours; one beyond ``max_hint_s`` seconds ends
-    the tries. ``max_silent_retries`` limits the retries without an answer, since the server may have acted on
-    such a request."""
+    """``max_hint_s``: a server that asks to wait for more seconds ends the tries. ``max_silent_retries``
+    limits the retries without an answer, since the server may have acted on such a request."""
 
     max_retries: int = 5
     max_hint_s: float = 60.0
@@ -91,17 +100,14 @@ def is_worth_retrying(status: int) -> bool:
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds that a server asks to wait, or None.
-
-    Reads ``retry-after-ms`` (milliseconds) and ``retry-after`` (seconds or an HTTP date, RFC 9110, 10.2.3).
-    ``headers`` must find lower-case names; ``now`` is in seconds since 1970.
-    """
+    """Seconds that a server asks to wait, or None: ``retry-after-ms``, or ``retry-after`` (seconds or a date,
+    RFC 9110, 10.2.3). ``headers`` have lower-case names; ``now`` is in seconds since 1970."""
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) * scale
         except ValueError:
             continue
-        if 0 <= seconds < float("inf"):
+        if 0 <= seconds < math.inf:
             return seconds
     try:
         return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now)
@@ -111,8 +117,7 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """Why one try failed. ``hint_s``: seconds that the server asks to wait. ``is_wrong_key``: whatever the
-    status is, the key is the reason."""
+    """Why one try failed. ``hint_s``: seconds to wait. ``is_wrong_key``: whatever the status is."""
 
     status: int | None
     said: str
@@ -126,8 +131,7 @@ class Transport:
     together when the server is asked too often.
 
     An empty ``base_url`` is that of the ``wire``; user name and password in it become a Basic authorization.
-    An empty ``api_key`` sends none. ``headers`` go with every request, and replace ours.
-    Raises ConfigError for a base URL, key or header that cannot be sent.
+    ``headers`` replace ours. Raises ConfigError for a base URL, key or header that cannot be sent.
     """
 
     def __init__(
@@ -156,25 +160,16 @@ class Transport:
         if api_key:
             ours[wire.key_header] = wire.key_value(api_key)
         given = merged(ours, own)
-        plain_headers = {
-            "User-Agent": "openclaw-mem",
-            "Accept": "application/json",
-            "Content-Type": "application/json",
-        }
-        # gzip is the one coding that every server has; httpx2 would offer more.
-        self._headers = merged(plain_headers, given, {"Accept-Encoding": "gzip"})
+        self._headers = merged(_PLAIN_HEADERS, given, {"Accept-Encoding": "gzip"})
         #: Whether requests carry what a server may take as a key.
         self.has_key = bool(api_key) or any(
             name.lower() in ("authorization", wire.key_header.lower()) for name in own
         )
-        values = [value for name, value in given.items() if name.lower() not in _PLAIN_HEADERS]
+        values = [value for name, value in given.items() if name.title() not in _PLAIN_HEADERS]
         self._quoting = Quoting(keys, values)
         self._shut_until = -math.inf  # the account is over its rate limit until then, on the clock
         self._connection: HttpClient | None = None
         self._lock = threading.Lock()
-
-    def __repr__(self) -> str:
-        return f"Transport(provider={self._provider!r}, host={self.host!r})"
 
     def request(
         self,
@@ -194,10 +189,8 @@ class Transport:
         """The body of a 2xx answer, tried for as ``policy`` allows until ``deadline`` (on the clock).
 
         ``path`` is below the base URL, or a whole address on the same host. ``timeout_s`` holds for every
-        try as a whole; ``what`` names the request in errors. Ends within 0.2 s of a cancel or ``close``,
-        whatever the server does, and within the time of a try even when the answer comes in drips.
-        Raises RequestFailed (with the server's hint), BadAnswer for an answer of more than
-        ``max_bytes`` or an address elsewhere, Cancelled.
+        try as a whole; ``what`` names the request in errors. Ends within 0.2 s of a cancel or ``close``.
+        Raises RequestFailed, BadAnswer (more than ``max_bytes``, an address elsewhere), Cancelled.
         """
         clock = self._timing.clock
         url = self._url(path, what)
@@ -205,11 +198,17 @@ class Transport:
         if json is not None:
             content = json_library.dumps(json, ensure_ascii=False, separators=(",", ":")).encode()
         tries = silent = 0
+
+        def send() -> Reply:
+            seconds = max(min(timeout_s, deadline - clock()), 0.001)
+            return self._connected().send(
+                method, url, sent, content, seconds=seconds, max_bytes=max_bytes, cancel=cancel
+            )
+
         while True:
             self._pass_gate(what, policy, deadline, cancel)
             tries += 1
-            seconds = max(min(timeout_s, deadline - clock()), 0.001)
-            found = self._try(method, url, content, sent, what, seconds, cancel, max_bytes)
+            found = self._try(send, what)
             if isinstance(found, bytes):
                 return found
             silent += found.status is None
@@ -252,8 +251,7 @@ class Transport:
         return path
 
     def _pass_gate(self, what: str, policy: RetryPolicy, deadline: float, cancel: CancelToken | None) -> None:
-        """Waits as long as the server asked another request to; refuses when ``policy`` would not wait so
-        long."""
+        """Waits as long as the server asked another request to, unless ``policy`` would not."""
         while (left := self._shut_until - self._timing.clock()) > 0:
             longest = max(policy.max_hint_s, RETRY_CAP_S * (1 + _JITTER))
             if left > longest or self._timing.clock() + left >= deadline:
@@ -261,71 +259,53 @@ class Transport:
             self._wait(left, cancel)
         stop_if_cancelled(cancel)
 
-    def _try(
-        self,
-        method: str,
-        url: str,
-        content: bytes | None,
-        headers: Mapping[str, str],
-        what: str,
-        seconds: float,
-        cancel: CancelToken | None,
-        max_bytes: int,
-    ) -> bytes | _Refusal:
+    def _try(self, send: Callable[[], Reply], what: str) -> bytes | _Refusal:
         from openclaw_mem_engine.providers.remote import http_client as http
 
         try:
-            reply = self._connected().send(
-                method, url, headers, content, seconds=seconds, max_bytes=max_bytes, cancel=cancel
-            )
+            reply = send()
         except http.NoAnswer as exc:
             return _Refusal(None, self.quote(str(exc)), worth_retrying=True)
         except http.Unreadable as exc:
             raise BadAnswer(f"{self._provider} {what} at {self.host} sent {exc}") from None
-        return reply.body if 200 <= reply.status < 300 else self._refusal_of(reply)
-
-    def _refusal_of(self, reply: Reply) -> _Refusal:
+        if 200 <= reply.status < 300:
+            return reply.body
         said, codes = error_of_body(reply.body.decode("utf-8", "replace"))
-        # An account without credit answers 429 as well, and stays without credit.
-        out_of_credit = "insufficient_quota" in codes
         return _Refusal(
             reply.status,
             self.quote(said),
-            worth_retrying=is_worth_retrying(reply.status) and not out_of_credit,
+            # An account without credit answers 429 as well, and stays without credit.
+            worth_retrying=is_worth_retrying(reply.status) and "insufficient_quota" not in codes,
             hint_s=retry_after_s(reply.headers, self._timing.now()),
             is_wrong_key="API_KEY_INVALID" in codes,  # Gemini's 400 for what others call 401
         )
 
     def _failed(self, refusal: _Refusal, what: str, tries: int) -> RequestFailed:
         status = "no answer" if refusal.status is None else refusal.status
-        parts = [f"{self._provider} {what} failed: {status} from {self.host}"]
-        if tries > 1:
-            parts.append(f" after {tries} tries")
+        said = f"{self._provider} {what} failed: {status} from {self.host}"
         if tries == 0:
-            parts.append(" for another request, so this one is not sent now")
+            said += " for another request, so this one is not sent now"
+        elif tries > 1:
+            said += f" after {tries} tries"
         if refusal.said:
-            parts.append(f": {refusal.said}")
+            said += f": {refusal.said}"
         if refusal.hint_s is not None:
-            parts.append(f" (the server asks to wait {refusal.hint_s:.0f} s)")
+            said += f" (the server asks to wait {refusal.hint_s:.0f} s)"
         meant = 401 if refusal.is_wrong_key else refusal.status
         return RequestFailed(
-            f"{''.join(parts).rstrip('.')}. {self._advice(meant)}", status=meant, retry_after_s=refusal.hint_s
+            f"{said.rstrip('.')}. {self._advice(meant)}", status=meant, retry_after_s=refusal.hint_s
         )
 
     def _wait(self, seconds: float, cancel: CancelToken | None) -> None:
         connection = self._connection
-        while seconds > 0:
-            stop_if_cancelled(cancel)
+        for _ in self._timing.slices(seconds, cancel):
             if connection is not None and connection.is_closed:
                 raise Cancelled("The connection was closed while a request was waiting for its turn.")
-            self._timing.sleep(min(seconds, _SLICE_S))
-            seconds -= _SLICE_S
-        stop_if_cancelled(cancel)
 
     def _connected(self) -> HttpClient:
         with self._lock:
             if self._connection is None:
-                from openclaw_mem_engine.providers.remote.http_client import HttpClient
+                from openclaw_mem_engine.providers.remote import http_client
 
-                self._connection = HttpClient(self._address, is_loopback=self.is_loopback)
+                self._connection = http_client.HttpClient(self._address, is_loopback=self.is_loopback)
             return self._connection

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,9 +29,8 @@ SPLIT_STATUSES = frozenset({400, 413, 422})
 class Wire(ABC):
     """The protocol of one provider; without state, so one object serves all embedders.
 
-    ``public_host`` is the provider's own host, which always wants a key ("" when there is none);
-    ``key_variable`` the environment variable that holds the key, for advice ("" when no key is needed);
-    ``max_items`` the most inputs of a request that the provider documents, or a number that all servers take.
+    ``public_host``: the provider's own, which always wants a key; ``key_variable``: the environment variable
+    with the key; both are "" when no key is needed. ``max_items``: the most inputs of a request.
     """
 
     id: str
@@ -66,23 +66,15 @@ class Wire(ABC):
         return f"Bearer {api_key}"
 
     def space_key(self, base_url: str, model: str, headers: Mapping[str, str]) -> str:
-        """SHA-256 hex over what determines the vector space; the API key is no part of it.
-
-        Another server may mean another model by the same name, so an address that is not the provider's own
-        is part of it. ``key_by_endpoint``: as OpenClaw's ``providerKey``, over address, model and all headers
-        but those that carry a key.
-        """
+        """SHA-256 hex over what determines the vector space: the model, and an address that is not the
+        provider's own, where another model may have that name. ``key_by_endpoint``: as OpenClaw's
+        ``providerKey``, over address, model and all headers but those that carry a key."""
         base_url = base_url.rstrip("/")
         if self.key_by_endpoint:
+            found = {"Content-Type": "application/json", **headers}
             without = {"authorization", self.key_header.lower()}
-            pairs = sorted(
-                (
-                    [name, value]
-                    for name, value in {"Content-Type": "application/json", **headers}.items()
-                    if name.lower() not in without
-                ),
-                key=lambda pair: (pair[0].lower(), pair[0]),
-            )
+            names = sorted(found, key=lambda name: (name.lower(), name))
+            pairs = [[name, found[name]] for name in names if name.lower() not in without]
             return hash_of({"provider": self.id, "baseUrl": base_url, "model": model, "headers": pairs})
         identity = {"provider": self.id, "model": model}
         if base_url != self.default_base_url:
@@ -139,11 +131,8 @@ class Wire(ABC):
 
 @dataclass(frozen=True, slots=True)
 class OpenAIWire(Wire):
-    """``POST {base}/embeddings``, also spoken by Mistral and Voyage. OpenAI takes 2,048 inputs, Voyage 1,000;
-    compatible servers often far fewer.
-
-    ``says_purpose``: whether a query is marked as one.
-    """
+    """``POST {base}/embeddings``, also spoken by Mistral and Voyage. ``says_purpose``: whether a query is
+    marked as one."""
 
     says_purpose: bool = False
 
@@ -156,8 +145,7 @@ class OpenAIWire(Wire):
         return "/embeddings", body
 
     def rows(self, answer: object, expected: int) -> list[object] | None:
-        """Put in order by ``index`` when every item has one and together they number all texts; servers
-        that leave it out, or send 0 everywhere, answer in order."""
+        """In the order of ``index`` when that numbers all texts; other servers answer in order."""
         items = _items(answer, "data", "embedding")
         if items is None:
             return None
@@ -180,12 +168,7 @@ class GeminiWire(Wire):
     address_advice: ClassVar[str] = "Check the base URL (it usually ends in /v1beta) and the model name."
 
     def model_name(self, given: str) -> str:
-        name = given.strip().removeprefix("models/")
-        for prefix in ("gemini/", "google/"):
-            if name.startswith(prefix):
-                name = name.removeprefix(prefix)
-                break
-        return name or self.default_model
+        return re.sub(r"^(models/)?((gemini|google)/)?", "", given.strip()) or self.default_model
 
     def key_value(self, api_key: str) -> str:
         return api_key
@@ -223,13 +206,7 @@ class OllamaWire(Wire):
     address_advice: ClassVar[str] = "Fetch the model with `ollama pull <model>`, or check the base URL."
     silence_advice: ClassVar[str] = "Start Ollama (`ollama serve`) or check the base URL, then try again."
 
-    def request(
-        self,
-        model: str,
-        texts: Sequence[str],
-        purpose: Purpose,  # noqa: ARG002
-    ) -> tuple[str, dict[str, object]]:
-        """The same for queries and documents: Ollama has no word for the difference."""
+    def request(self, model: str, texts: Sequence[str], _: Purpose) -> tuple[str, dict[str, object]]:
         return "/api/embed", {"model": model, "input": list(texts)}
 
     def rows(self, answer: object, expected: int) -> list[object] | None:  # noqa: ARG002
@@ -284,13 +261,12 @@ def wire_of(provider: str) -> Wire:
 def parsed(body: bytes, label: str) -> object:
     """The JSON of an answer. ``label`` names provider and host. Raises BadAnswer."""
     try:
-        answer: object = json.loads(body)
+        return json.loads(body)
     except (ValueError, RecursionError):
         raise BadAnswer(
             f"{label} sent something that is not JSON ({len(body):,} bytes). "
             "Check that the base URL is that of an embeddings API."
         ) from None
-    return answer
 
 
 def field_of(answer: object, *names: str) -> object:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 MODEL = "static-minilm-256-int8"
 DIMS = 256
-LANGUAGES = "English"
 TABLE_FILE = Path(__file__).with_name("data") / f"{MODEL}.npz"
 
 #: SHA-256 of the three arrays that make a vector, as recorded in the file itself.
@@ -74,7 +73,7 @@ class StaticEmbedder(BaseEmbedder):
     id = "static"
     model = MODEL
     dims = DIMS
-    languages = LANGUAGES
+    languages = "English"
     cheap_lines = True
 
     def __init__(self, path: Path = TABLE_FILE) -> None:
@@ -105,10 +104,6 @@ class StaticEmbedder(BaseEmbedder):
         cancel: CancelToken | None,  # noqa: ARG002
     ) -> list[Vector | None]:
         return _embed(self._loaded(), texts)
-
-    def token_ids(self, text: str) -> list[int]:
-        """The token ids of a text, in order. Raises ProviderError when the table cannot be read."""
-        return self._loaded().wordpiece.ids(text)
 
     def close(self) -> None:
         """Gives the memory of the table back."""
@@ -157,8 +152,6 @@ def _load(path: Path) -> _Table:
             words = bytes(file["vocab"]).decode("utf-8").split("\n")
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as exc:
         raise ProviderError(f"The embedding table {path} cannot be read: {exc}. {advice}") from exc
-    if not (rows.shape == (len(words), DIMS) and scale.shape == content.shape == (len(words),)):
-        raise ProviderError(f"The embedding table {path} is damaged: its parts differ in length. {advice}")
     return _Table(rows, scale.astype(np.float64), content.astype(np.bool_), WordPiece(words))
 
 

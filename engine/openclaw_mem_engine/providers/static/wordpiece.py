@@ -1,14 +1,8 @@
 """BERT's uncased WordPiece tokenisation, in pure Python, made for many lines at once.
 
-The rules are those of the BERT-uncased tokenizer without special tokens and without a length limit:
-
-* text that is not ASCII is decomposed (NFD) and loses combining marks (category Mn); then every character is
-  lower-cased by itself;
-* U+0000, U+FFFD and control, format, surrogate and unassigned characters disappear, except tab, LF and CR,
-  which separate words, as do the separators (categories Zs, Zl, Zp);
-* each ASCII symbol, each character of category P* and each CJK ideograph is a word of its own;
-* a word is cut into pieces by the longest match first; one without a match, or of more than 100 characters,
-  is the unknown token.
+The rules are those of the BERT-uncased tokenizer without special tokens and without a length limit: text that
+is not ASCII is decomposed (NFD) and cleaned as ``_clean_character`` does, then a word is cut into pieces by
+the longest match first; one without a match, or of more than 100 characters, is the unknown token.
 
 Word pieces are remembered per word as packed 16-bit ids, so that a text is one regex scan, one dictionary
 look-up per word and one join of bytes.
@@ -48,19 +42,11 @@ _IDEOGRAPHS = (
 
 
 class WordPiece:
-    """Tokens of text for one vocabulary: ``vocabulary[id]`` is the token; inner pieces begin with ``##``.
+    """Tokens of text for one vocabulary of fewer than 65,535: ``vocabulary[id]`` is the token; inner pieces
+    begin with ``##``, and there is ``[UNK]``."""
 
-    Raises ValueError for a vocabulary that is too large for 16-bit ids or lacks the unknown token.
-    """
-
-    def __init__(self, vocabulary: Sequence[str], unknown: str = "[UNK]") -> None:
-        if len(vocabulary) >= LINE_END:
-            raise ValueError(
-                f"the vocabulary has {len(vocabulary)} tokens; fewer than {LINE_END} are possible"
-            )
-        if unknown not in vocabulary:
-            raise ValueError(f"the vocabulary has no token {unknown!r}")
-        self._words = _Words(vocabulary, unknown)
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        self._words = _Words(vocabulary)
 
     def ids(self, text: str) -> list[int]:
         """The token ids of one text; line breaks are just white space."""
@@ -84,15 +70,14 @@ class WordPiece:
 class _Words(dict[str, bytes]):
     """word -> its packed ids; a word that is asked for the first time is cut into pieces."""
 
-    def __init__(self, vocabulary: Sequence[str], unknown: str) -> None:
+    def __init__(self, vocabulary: Sequence[str]) -> None:
         super().__init__()
         ids = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
         self._whole = ids
         self._inner = {token[2:]: number for token, number in ids.items() if token.startswith("##")}
         self._longest = max(map(len, vocabulary))
-        self._unknown = self._pack([ids[unknown]])
+        self._unknown = self._pack([ids["[UNK]"]])
         self._line_end = self._pack([LINE_END])
-        self["\n"] = self._line_end
 
     @staticmethod
     def _pack(ids: list[int]) -> bytes:
@@ -103,12 +88,7 @@ class _Words(dict[str, bytes]):
             return self._unknown  # not remembered: one blob of base64 may be megabytes long
         if len(self) >= _MAX_REMEMBERED:
             self.clear()
-        if word == "\n":  # only after a clear
-            packed = self._line_end
-        else:
-            whole = self._whole.get(word)
-            packed = self._pack([whole]) if whole is not None else self._pieces(word)
-        self[word] = packed
+        self[word] = packed = self._line_end if word == "\n" else self._pieces(word)
         return packed
 
     def _pieces(self, word: str) -> bytes:
@@ -144,17 +124,10 @@ def _clean_character(char: str) -> str:
         return " "
     if category[0] == "C" or category == "Mn" or char == "\ufffd":
         return ""
-    if category[0] == "P" or _is_ascii_symbol(char) or _is_ideograph(ord(char)):
+    is_ascii_symbol = "!" <= char <= "~" and not char.isalnum()
+    if category[0] == "P" or is_ascii_symbol or any(low <= ord(char) <= high for low, high in _IDEOGRAPHS):
         return f" {char} "
     return char.lower()
-
-
-def _is_ascii_symbol(char: str) -> bool:
-    return "!" <= char <= "~" and not char.isalnum()
-
-
-def _is_ideograph(code: int) -> bool:
-    return any(low <= code <= high for low, high in _IDEOGRAPHS)
 
 
 _CHARACTERS = _Characters()

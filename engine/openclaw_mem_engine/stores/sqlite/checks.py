@@ -4,19 +4,18 @@ and the embedding cache behind them. Each takes a snapshot and an outcome to wri
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import apsw
 
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.findings import FIX, INDEX, Outcome, counted, counted_are, counted_have
 from openclaw_mem_engine.stores.query import segment
-from openclaw_mem_engine.stores.scoring import products, unit_vector
-from openclaw_mem_engine.stores.sqlite.database import rows
+from openclaw_mem_engine.stores.scoring import products
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES
 from openclaw_mem_engine.stores.sqlite.snapshot import (
     Snapshot,
@@ -25,6 +24,7 @@ from openclaw_mem_engine.stores.sqlite.snapshot import (
     check_integrity,
     check_tables,
 )
+from openclaw_mem_engine.stores.sqlite.vectors import CACHED, EMBEDDED, NAMES, bad_vectors, differing
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
@@ -38,23 +38,15 @@ _TIE = 1e-4
 
 _WORD = re.compile(r"[A-Za-z0-9]{2,}")
 
-#: The names of a space as they stand in the file: those on a damaged page may be no text at all.
-_NAMES = "CAST(provider AS BLOB), CAST(model AS BLOB), CAST(provider_key AS BLOB)"
-
-#: What may be wrong with a row of the cache.
-BadVector = Literal["cache-length", "cache-values", "cache-dims", "cache-names"]
-
 
 def diagnose(
     snap: Snapshot, *, deep: bool = False, in_use: Sequence[Space] = ()
 ) -> dict[str, Callable[[Outcome], None]]:
-    """The checks of an opened index by name, in the order in which they are to be made: each writes detail
-    and findings into an Outcome, none into the index. ``deep`` compares every word and vector, not a sample:
-    minutes instead of seconds. ``in_use`` are the vector spaces of the configured providers.
-
-    A check may raise apsw.Error, TypeError, ValueError, LookupError, AttributeError or ArithmeticError for
-    what a damaged page makes of its rows. Those after "tables-missing" or "newer-schema" have no meaning.
-    """
+    """The checks of an opened index by name, in the order in which they are to be made; each writes into an
+    Outcome, none into the index. ``deep`` compares every word and vector, not a sample: minutes instead of
+    seconds. ``in_use`` are the vector spaces of the configured providers. A check may raise apsw.Error,
+    TypeError, ValueError, LookupError, AttributeError or ArithmeticError for what a damaged page makes of its
+    rows. Those after "tables-missing" or "newer-schema" have no meaning."""
     return {
         "integrity": partial(check_integrity, snap),
         "tables": partial(check_tables, snap),
@@ -76,7 +68,7 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
     if snap.meta.get("fts_behind") == "yes":
         out.detail = "written by a process without FTS5"
         text = "The full-text tables wait for being filled: a process without FTS5 has written to the index."
-        out.add("full-text-behind", "warning", text, repair=FIX, fixable=True)
+        out.add("full-text-behind", "warning", text, repair=FIX)
         return
     chunks = {row[0] for row in snap.rows("SELECT seq FROM chunks")}
     sizes, compared = [], []
@@ -87,20 +79,20 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
         sizes.append(f"{len(held):,} {form}")
         if missing := chunks - held:
             text = f"{counted_are(len(missing), 'chunk')} invisible to keyword search: not in {table}."
-            out.add("full-text-missing", "error", text, _locations(snap, missing), FIX, fixable=True)
+            out.add("full-text-missing", "error", text, _locations(snap, missing), FIX)
         if orphans := held - chunks:
             text = f"{counted(len(orphans), 'row')} of {table} without a chunk."
-            out.add("full-text-orphans", "error", text, _numbers(orphans), FIX, fixable=True)
+            out.add("full-text-orphans", "error", text, _numbers(orphans), FIX)
         lost = [seq for seq in _sample(sorted(chunks & held)) if not _finds(snap, table, seq)]
         if lost:
             text = f"{counted_are(len(lost), 'chunk')} of a sample not found by their own words in {table}."
-            out.add("full-text-lost", "error", text, _locations(snap, lost), FIX, fixable=True)
+            out.add("full-text-lost", "error", text, _locations(snap, lost), FIX)
         if not deep or missing or orphans or lost:
             continue
         compared.append(form)
         if not _same_words(snap, table):
             text = f"The words in the full-text table {table} are not those of the chunks."
-            out.add("full-text-differs", "error", text, (), FIX, fixable=True)
+            out.add("full-text-differs", "error", text, (), FIX)
     out.detail = f"{counted(len(chunks), 'chunk')}; rows: {', '.join(sizes) or 'none'}"
     if compared:
         out.detail += f"; every word and its position compared in {' and '.join(compared)}"
@@ -127,20 +119,18 @@ def _same_words(snap: Snapshot, table: str) -> bool:
         fresh.execute(made_with)
         fresh.executemany(
             f"INSERT INTO {table}(rowid, text) VALUES(?, ?)",
-            ((seq, cut(text)) for seq, text in snap.each("SELECT seq, text FROM chunks")),
+            ((seq, cut(text)) for seq, text in snap.connection.execute("SELECT seq, text FROM chunks")),
         )
         fresh.execute(f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab(main, {table}, instance)")
         # Words, chunks and positions come in this order. A row for each word is half the work of one for each
         # of its positions.
         sql = f"SELECT term, group_concat(doc || ':' || offset) FROM temp.{table}_words GROUP BY term"
-        return all(mine == theirs for mine, theirs in zip_longest(snap.each(sql), fresh.execute(sql)))
+        return all(
+            mine == theirs for mine, theirs in zip_longest(snap.connection.execute(sql), fresh.execute(sql))
+        )
 
 
 # -- vectors --------------------------------------------------------------------------------------------
-
-# CROSS keeps SQLite from reading the cache first and all chunks for each of its rows.
-_CACHED = """chunks c CROSS JOIN embedding_cache e ON e.provider = ?1 AND e.model = ?2 AND e.provider_key = ?3
-    AND e.hash = c.hash"""
 
 
 def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
@@ -151,7 +141,7 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
         out.detail = "keywords alone: none are wanted"
         return
     chunks = {row[0] for row in snap.rows("SELECT seq FROM chunks")}
-    known = snap.rows(f"SELECT c.seq, e.embedding IS NOT NULL FROM {_CACHED}", space)
+    known = snap.rows(f"SELECT c.seq, e.embedding IS NOT NULL FROM {CACHED}", space)
     wanted = {seq for seq, there in known if there}
     out.detail = f"{len(wanted):,} of {counted(len(chunks), 'chunk')} have one"
     _check_awaited(snap, out, chunks - {seq for seq, _ in known})
@@ -160,60 +150,42 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
         return
     if snap.meta.get("vectors_behind") == "yes":
         text = "The vec0 table waits for being filled: a process without sqlite-vec has written to the index."
-        out.add("vectors-behind", "warning", text, repair=FIX, fixable=True)
+        out.add("vectors-behind", "warning", text, repair=FIX)
         return
-    dims = _check_dims(snap, out, space, wanted)
+    dims = snap.vector_table_dims()
     if dims is None:
+        if wanted:
+            out.add("vectors-missing", "error", "The vec0 table is missing: vectors find nothing.", (), FIX)
+        return
+    lengths = [row[0] for row in snap.rows(f"SELECT DISTINCT e.dims FROM {EMBEDDED}", space)]
+    if lengths and dims not in lengths:
+        text = f"The vec0 table takes vectors of {dims} dimensions, those of the cache have "
+        out.add("vector-dims", "error", f"{text}{', '.join(map(str, lengths))}.", (), FIX)
         return
     held = {row[0] for row in snap.rows("SELECT rowid FROM chunks_vec")}
     if missing := wanted - held:
         text = f"{counted_have(len(missing), 'chunk')} a vector that the vec0 table lacks: vectors miss them."
-        out.add("vectors-missing", "error", text, _locations(snap, missing), FIX, fixable=True)
+        out.add("vectors-missing", "error", text, _locations(snap, missing), FIX)
     if orphans := held - wanted:
         text = f"{counted(len(orphans), 'row')} of the vec0 table without a chunk that has a vector."
-        out.add("vector-orphans", "error", text, _numbers(orphans), FIX, fixable=True)
+        out.add("vector-orphans", "error", text, _numbers(orphans), FIX)
     looked_at = sorted(wanted & held) if deep else _sample(sorted(wanted & held))
-    if differing := [seq for seq in looked_at if vector_differs(snap.connection, space, seq)]:
-        text = f"{counted_are(len(differing), 'vector')} another in the vec0 table than in the cache."
-        some = _locations(snap, differing)
-        out.add("vectors-differ", "error", text, some, f"{FIX} && {INDEX}", fixable=True)
+    if others := differing(snap.connection, space, looked_at):
+        text = f"{counted_are(len(others), 'vector')} another in the vec0 table than in the cache."
+        out.add("vectors-differ", "error", text, _locations(snap, others), f"{FIX} && {INDEX}")
     out.detail += f", {len(held):,} rows of {dims} dimensions, {len(looked_at):,} compared"
 
 
 def _check_awaited(snap: Snapshot, out: Outcome, without: set[int]) -> None:
     if not without:
         return
-    text = f"{counted_have(len(without), 'chunk')} no vector as yet: keywords alone find them"
+    text = f"{counted_have(len(without), 'chunk')} no vector as yet: keywords alone find them."
+    some = _locations(snap, without)
     if snap.meta.get("vectors_awaited") == "yes":
-        out.add("vectors-awaited", "warning", f"{text}.", _locations(snap, without), INDEX)
+        out.add("vectors-awaited", "warning", text, some, INDEX)
     else:
-        text = f"{text}. The index has forgotten that: no sync would make them."
-        some = _locations(snap, without)
-        out.add("vectors-forgotten", "error", text, some, f"{FIX} && {INDEX}", fixable=True)
-
-
-def _check_dims(snap: Snapshot, out: Outcome, space: Space, wanted: set[int]) -> int | None:
-    """The dimensions of the vec0 table; None when there is none, or none that can be compared."""
-    dims = snap.vector_table_dims()
-    if dims is None:
-        if wanted:
-            text = "The vec0 table is missing: vectors find nothing."
-            out.add("vectors-missing", "error", text, repair=FIX, fixable=True)
-        return None
-    lengths = snap.rows(f"SELECT DISTINCT e.dims FROM {_CACHED} AND e.embedding IS NOT NULL", space)
-    if lengths and (dims,) not in lengths:
-        held = ", ".join(str(row[0]) for row in lengths)
-        text = f"The vec0 table takes vectors of {dims} dimensions, those of the cache have {held}."
-        out.add("vector-dims", "error", text, repair=FIX, fixable=True)
-        return None
-    return dims
-
-
-def vector_differs(connection: apsw.Connection, space: Space, seq: int) -> bool:
-    """Whether the vec0 table has another vector for a chunk than the cache."""
-    found = rows(connection, "SELECT source, embedding FROM chunks_vec WHERE rowid = ?", (seq,))
-    wanted = rows(connection, f"SELECT c.source, e.embedding FROM {_CACHED} AND c.seq = ?4", (*space, seq))
-    return found != wanted
+        text += " The index has forgotten that: no sync would make them."
+        out.add("vectors-forgotten", "error", text, some, f"{FIX} && {INDEX}")
 
 
 # -- the cache ------------------------------------------------------------------------------------------
@@ -231,10 +203,10 @@ def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> N
     }
     for code, bad in bad_vectors(snap.connection).items():
         text = f"{counted(len(bad), 'vector')} of the cache: {faults[code]}."
-        out.add(code, "error", text, _numbers(bad), f"{FIX} && {INDEX}", fixable=True)
+        out.add(code, "error", text, _numbers(bad), f"{FIX} && {INDEX}")
     primary = snap.space()
     sizes = snap.rows(
-        f"""SELECT {_NAMES}, count(*), sum(coalesce(length(embedding), 0)),
+        f"""SELECT {NAMES}, count(*), sum(coalesce(length(embedding), 0)),
         sum(hash NOT IN (SELECT hash FROM chunks)) FROM embedding_cache GROUP BY 1, 2, 3 ORDER BY 4 DESC"""
     )
     named = [(Space(*(name.decode("utf-8", "replace") for name in row[:3])), *row[3:]) for row in sizes]
@@ -247,39 +219,6 @@ def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> N
         )
         some = (f"{row[0].label}: {row[1]:,}" for row in dead)
         out.add("dead-spaces", "info", text, some, "openclaw-mem cache prune --max 0" if gone else "")
-
-
-def _is_text(name: bytes) -> bool:
-    try:
-        str(name, "utf-8")
-    except (TypeError, UnicodeDecodeError):
-        return False
-    return True
-
-
-def bad_vectors(connection: apsw.Connection) -> dict[BadVector, list[int]]:
-    """Row numbers of the cache that no search can use, by what is wrong with them."""
-    counts = connection.execute(
-        f"""SELECT {_NAMES}, dims, count(*) FROM embedding_cache
-        WHERE embedding IS NOT NULL GROUP BY 1, 2, 3, 4 ORDER BY 5"""
-    )
-    usual = {tuple(space): dims for *space, dims, _ in counts}  # the most frequent one comes last
-    bad: dict[BadVector, list[int]] = {}
-    held = connection.execute(
-        f"SELECT rowid, CAST(hash AS BLOB), {_NAMES}, dims, embedding FROM embedding_cache"
-    )
-    for number, content, *space, dims, blob in held:
-        if not all(map(_is_text, (content, *space))):
-            bad.setdefault("cache-names", []).append(number)
-        elif blob is None:
-            continue  # a text that is known to have no vector
-        elif not isinstance(blob, bytes) or not isinstance(dims, int) or not dims or len(blob) != 4 * dims:
-            bad.setdefault("cache-length", []).append(number)
-        elif dims != usual[tuple(space)]:
-            bad.setdefault("cache-dims", []).append(number)
-        elif unit_vector(blob, dims) is None:
-            bad.setdefault("cache-values", []).append(number)
-    return bad
 
 
 # -- the fast way against the exact one -------------------------------------------------------------------
@@ -295,7 +234,7 @@ def check_recall(snap: Snapshot, out: Outcome) -> None:
     if space is None or dims is None or behind:
         out.detail = "no vec0 table to measure"
         return
-    sql = f"SELECT c.seq, e.embedding FROM {_CACHED} AND length(e.embedding) = ?4 ORDER BY c.seq"
+    sql = f"SELECT c.seq, e.embedding FROM {EMBEDDED} AND length(e.embedding) = ?4 ORDER BY c.seq"
     held = snap.rows(sql, (*space, 4 * dims))
     if not held:
         out.detail = "no vectors to measure"
@@ -316,7 +255,7 @@ def check_recall(snap: Snapshot, out: Outcome) -> None:
     out.detail = f"recall@{depth} {recall:.3f} over {counted(wanted // depth, 'query', 'queries')}"
     if found < wanted:
         text = f"The fast vector search misses {wanted - found:,} of the {wanted:,} nearest chunks."
-        out.add("recall", "error", text, (out.detail,), FIX, fixable=True)
+        out.add("recall", "error", text, (out.detail,), FIX)
 
 
 # -- words ----------------------------------------------------------------------------------------------
@@ -324,18 +263,16 @@ def check_recall(snap: Snapshot, out: Outcome) -> None:
 
 def _sample(numbers: list[int], most: int = _SAMPLE) -> list[int]:
     """At most so many, evenly spread, always the same ones."""
-    if len(numbers) <= most:
-        return numbers
+    most = min(most, len(numbers))
     return [numbers[i * len(numbers) // most] for i in range(most)]
 
 
-def _locations(snap: Snapshot, seqs: set[int] | list[int]) -> Iterator[str]:
+def _locations(snap: Snapshot, seqs: Iterable[int]) -> Iterator[str]:
+    sql = "SELECT path, start_line, end_line FROM chunks WHERE seq = ?"
     for seq in sorted(seqs):
-        for path, first, last in snap.rows(
-            "SELECT path, start_line, end_line FROM chunks WHERE seq = ?", (seq,)
-        ):
+        for path, first, last in snap.rows(sql, (seq,)):
             yield f"{path}:{first}-{last}"
 
 
-def _numbers(numbers: set[int] | list[int]) -> Iterator[str]:
+def _numbers(numbers: Iterable[int]) -> Iterator[str]:
     return (f"row {number}" for number in sorted(numbers))

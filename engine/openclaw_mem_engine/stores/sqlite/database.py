@@ -20,7 +20,8 @@ from openclaw_mem_engine.stores.sqlite.files import make_folder
 BUSY_TIMEOUT_MS = 5_000
 #: Address space for memory-mapped reads; halves the time of a vector scan. Not memory that is used up.
 MMAP_BYTES = 1 << 30
-
+#: Why sqlite-vec is not in use when it is not wanted.
+SWITCHED_OFF = "switched off by configuration"
 
 #: What may be bound to a statement, and what one row is.
 Bound = tuple[Any, ...]
@@ -39,9 +40,9 @@ def explained(path: Path) -> Iterator[None]:
     except apsw.InterruptError as error:
         raise Cancelled("The search was stopped.") from error
     except apsw.Error as error:
-        # When the disk is full SQLite has rolled back by itself, and the context manager's own rollback
-        # then fails with a second error: the first one is the truth.
-        named = _named(_root(error), path)
+        # On a full disk SQLite has rolled back by itself, and our rollback fails with a second error: the
+        # first one is named.
+        named = _named(error, path)
         named.repair = repair_of(error)
         raise named from error
     except UnicodeDecodeError as error:  # text that SQLite gives unchanged from a damaged page
@@ -58,21 +59,16 @@ def decoding(path: Path) -> Iterator[None]:
 
 
 def repair_of(error: apsw.Error) -> str:
-    """What repairs a derived table that gives this error. A table that cannot even be opened cannot be
-    dropped either: only a new file is without it."""
+    """What repairs a derived table that gives this error: the doctor finds one that cannot even be opened to
+    be damage of the file."""
     if "vtable constructor failed" in str(error):
         return "`openclaw-mem index --force` builds the index anew from your notes."
     return IndexUnavailable.repair
 
 
-def _root(error: apsw.Error) -> apsw.Error:
-    context = error.__context__
-    while isinstance(context, apsw.Error):
-        error, context = context, context.__context__
-    return error
-
-
 def _named(error: apsw.Error, path: Path) -> IndexUnavailable:
+    while isinstance(error.__context__, apsw.Error):
+        error = error.__context__
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
         return IndexLocked(
             f"Another process is writing to the index {path}. Nothing was changed; try again when it is done."
@@ -130,16 +126,15 @@ def load_extension(connection: apsw.Connection) -> str:
 
 
 class Database:
-    """Connections to one SQLite file: a reader for each thread, one writer behind a lock."""
+    """Connections to one SQLite file, made when there is none: a reader for each thread, one writer behind a
+    lock. ``extension`` asks for sqlite-vec; the attribute tells whether it is there, ``extension_error`` why
+    not."""
 
-    def __init__(self, path: Path, *, extension: bool, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
-        """Open or create ``path``. ``extension`` asks for sqlite-vec; the attribute tells whether it is
-        there, ``extension_error`` why not."""
+    def __init__(self, path: Path, *, extension: bool) -> None:
         self.path = path
         self.extension = False
-        self.extension_error = "" if extension else "switched off by configuration"
+        self.extension_error = "" if extension else SWITCHED_OFF
         self._wanted = extension
-        self._busy_timeout_ms = busy_timeout_ms
         self._local = threading.local()
         self._guard = threading.Lock()
         self._readers: dict[int, apsw.Connection] = {}
@@ -150,7 +145,7 @@ class Database:
         with explained(path):
             self._writer = self._connect()
             # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
-            # consistency. Each pragma is a call of its own: several in one execute would stop at the first.
+            # consistency.
             self._become_wal(self._writer)
             self._writer.pragma("synchronous", "normal")
             self._writer.pragma("wal_autocheckpoint", 20_000)
@@ -176,7 +171,7 @@ class Database:
 
     def _become_wal(self, connection: apsw.Connection) -> None:
         """While one process makes a new file WAL, SQLite refuses another at once, without waiting."""
-        until = time.monotonic() + self._busy_timeout_ms / 1000
+        until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
         while True:
             try:
                 connection.pragma("journal_mode", "wal")
@@ -188,12 +183,10 @@ class Database:
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(str(self.path))
-        connection.set_busy_timeout(self._busy_timeout_ms)
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.pragma("mmap_size", MMAP_BYTES)
         connection.pragma("cache_size", -32_000)
         if self._wanted:
-            # Without it vectors are compared in this process, with the same answers; status and notes name
-            # the reason.
             self.extension_error = load_extension(connection)
             self.extension = self._wanted = not self.extension_error
         return connection
@@ -217,14 +210,15 @@ class Database:
                 self._readers[threading.get_ident()] = connection
         return connection
 
-    def read(self, sql: str, bound: Bound = ()) -> list[tuple[Any, ...]]:
+    def read(self, sql: str, bound: Bound = ()) -> list[Bound]:
         """All rows of one query, on this thread's connection."""
         with explained(self.path):
             return rows(self.reader(), sql, bound)
 
-    def search(self, sql: str, bound: Bound = ()) -> list[tuple[Any, ...]]:
+    def search(self, sql: str, bound: Bound = ()) -> list[Bound]:
         """The same for a query that ``interrupt`` stops."""
-        connection, thread = self.reader(), threading.get_ident()
+        thread = threading.get_ident()
+        connection = self.reader()
         with self._guard:
             self._searching.add(thread)
         try:
@@ -258,10 +252,18 @@ class Database:
     def replace_content(self, other: Database) -> None:
         """Become a copy of another database, in one step for all connections of all processes: SQLite's
         backup writes the pages, and a kill in the middle leaves the old ones."""
-        with other.exclusive_writer() as source:
-            source.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # apsw's pragma() would quote it
-            with self.exclusive_writer() as target, target.backup("main", source, "main") as copy:
-                copy.step(-1)
+        other.merge_log()
+        with (
+            other.exclusive_writer() as source,
+            self.exclusive_writer() as target,
+            target.backup("main", source, "main") as copy,
+        ):
+            copy.step(-1)
+
+    def merge_log(self) -> None:
+        """Move the write-ahead log into the file."""
+        with self.exclusive_writer() as connection:
+            rows(connection, "PRAGMA wal_checkpoint(TRUNCATE)")  # apsw's pragma() would quote it
 
     def interrupt(self) -> None:
         """Stop the searches that run at this moment; they raise Cancelled."""

@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -16,8 +16,6 @@ from openclaw_mem_engine.errors import IndexUnavailable
 #: A rebuild needs room for the new index next to the old one, and for the log through which it is copied.
 _ROOM_FACTOR = 2
 _MB = 1_000_000
-#: A SQLite file and its companions.
-ENDINGS = ("", "-wal", "-shm", "-journal")
 
 
 def aside_path(index: Path) -> Path:
@@ -25,18 +23,47 @@ def aside_path(index: Path) -> Path:
     return index.with_name(f"{index.name}.tmp-{os.getpid()}-{token_hex(4)}")
 
 
+def damaged_path(index: Path) -> Path:
+    """Where a damaged index is moved."""
+    return index.with_name(f"{index.name}.damaged")
+
+
+def with_companions(path: Path) -> list[Path]:
+    """A SQLite file and its companions, as far as they are there."""
+    parts = (path.with_name(path.name + ending) for ending in ("", "-wal", "-shm", "-journal"))
+    return [part for part in parts if os.path.lexists(part)]
+
+
+def bytes_of(paths: Iterable[Path]) -> int:
+    """The size of those of these files that are there."""
+    size = 0
+    for path in paths:
+        with suppress(OSError):
+            size += path.stat().st_size
+    return size
+
+
 def remove(aside: Path) -> None:
-    """Remove a rebuild's file and its companions."""
-    for ending in ENDINGS:
-        aside.with_name(aside.name + ending).unlink(missing_ok=True)
+    """Remove a file of SQLite and its companions."""
+    for part in with_companions(aside):
+        part.unlink(missing_ok=True)
+
+
+def set_aside(index: Path) -> Path:
+    """Move a damaged index with its companions to ``damaged_path``, over an older one; returns that."""
+    damaged = damaged_path(index)
+    remove(damaged)
+    for part in with_companions(index):
+        with suppress(FileNotFoundError):
+            part.replace(part.with_name(part.name.replace(index.name, damaged.name, 1)))
+    return damaged
 
 
 def sweep(index: Path, *, of_all: bool = False) -> int:
     """Remove files of killed rebuilds: those of processes that are gone, or ``of_all``, for a caller that
-    holds the sync lock (a number may have been given to another process since). Returns how many were
-    removed."""
+    holds the sync lock (another process may have got the number since). Returns how many were removed."""
     gone = 0
-    for left, owner in list(_left(index)):
+    for left, owner in leftovers(index).items():
         # Windows does not tell; there the file system refuses to remove an open file.
         if of_all or not is_running(owner):
             with suppress(OSError):  # in use after all, or just gone
@@ -45,44 +72,21 @@ def sweep(index: Path, *, of_all: bool = False) -> int:
     return gone
 
 
-def leftovers(index: Path) -> list[Path]:
-    """Files of rebuilds, sorted: of a running one, or of those that were killed. Files of other programs
-    are not among them, whatever their names begin with."""
-    return sorted(left for left, _ in _left(index))
+def leftovers(index: Path) -> dict[Path, int]:
+    """Files of rebuilds, sorted, with the number of the process that made them: of a running one, or of those
+    that were killed. Files of other programs are not among them, whatever their names begin with."""
+    found = {}
+    with suppress(OSError):
+        for left in sorted(index.parent.glob(f"{glob.escape(index.name)}.tmp-*")):
+            end = left.name.rpartition(".tmp-")[2]
+            if owner := re.fullmatch(r"([0-9]+)-[0-9a-f]{8}(?:-wal|-shm|-journal)?", end):
+                found[left] = int(owner[1])
+    return found
 
 
 def has_leftovers(index: Path) -> bool:
     """Whether a rebuild is running, or one was killed."""
     return bool(leftovers(index))
-
-
-def _left(index: Path) -> Iterator[tuple[Path, int]]:
-    """Files of rebuilds, with the number of the process that made them."""
-    with suppress(OSError):
-        for left in index.parent.glob(f"{glob.escape(index.name)}.tmp-*"):
-            end = left.name.rpartition(".tmp-")[2]
-            owner = re.fullmatch(r"([0-9]+)-[0-9a-f]{8}(?:-wal|-shm|-journal)?", end)
-            if owner is not None:
-                yield left, int(owner[1])
-
-
-def set_aside(index: Path) -> Path:
-    """Move a damaged index (with its companions) to ``NAME.damaged``, over an older one; returns it."""
-    damaged = index.with_name(f"{index.name}.damaged")
-    remove(damaged)
-    for ending in ENDINGS:
-        companion = index.with_name(index.name + ending)
-        with suppress(FileNotFoundError):
-            companion.replace(damaged.with_name(damaged.name + ending))
-    return damaged
-
-
-def set_aside_files(index: Path) -> list[Path]:
-    """The damaged index that ``set_aside`` has moved away, with its companions."""
-    names = (f"{index.name}.damaged{ending}" for ending in ENDINGS)
-    with suppress(OSError):
-        return [path for path in map(index.with_name, names) if path.exists()]
-    return []
 
 
 def check_room(index: Path, size: int) -> None:
@@ -101,8 +105,8 @@ def check_room(index: Path, size: int) -> None:
 
 
 def index_is_there(path: Path) -> bool:
-    """Whether the file exists. Raises IndexUnavailable when this user may not read its folder: that is
-    not the same as "no index yet", which would be answered by making one."""
+    """Whether the file exists. Raises IndexUnavailable when this user may not read its folder: that is not
+    the same as "no index yet"."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -140,5 +144,5 @@ def is_running(pid: int) -> bool | None:
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):
-        return True
+        pass
     return True

@@ -75,12 +75,12 @@ class FullTextRows:
 
     def _count(self, index: str, expression: str, sources: Sequence[Source] | None) -> int:
         table = FULL_TEXT_TABLES[index]
-        sql, bound = f"SELECT count(*) FROM {table} WHERE {table} MATCH ?", [expression]
-        if sources is not None:
-            sql = f"""SELECT count(*) FROM {table} JOIN chunks c ON c.seq = {table}.rowid
-                WHERE {table} MATCH ? AND c.source IN (SELECT value FROM json_each(?))"""
-            bound.append(json.dumps(list(sources)))
-        return int(self._db.search(sql, tuple(bound))[0][0])
+        if sources is None:
+            sql, bound = f"SELECT count(*) FROM {table} WHERE {table} MATCH ?", (expression,)
+            return int(self._db.search(sql, bound)[0][0])
+        sql = f"""SELECT count(*) FROM {table} JOIN chunks c ON c.seq = {table}.rowid
+            WHERE {table} MATCH ? AND c.source IN (SELECT value FROM json_each(?))"""
+        return int(self._db.search(sql, (expression, json.dumps(list(sources))))[0][0])
 
     def _match(
         self, index: str, expression: str, limit: int, sources: Sequence[Source] | None
@@ -152,16 +152,14 @@ class FullTextRows:
         )
 
     @classmethod
-    def refill(cls, connection: apsw.Connection) -> int:
-        """Make the tables anew from the chunks; returns how many there are."""
+    def refill(cls, connection: apsw.Connection) -> None:
+        """Make the tables anew from the chunks."""
         for table in ("chunks_terms", *FULL_TEXT_TABLES.values()):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
         for statement in FULL_TEXT:
             connection.execute(statement)
-        texts = rows(connection, "SELECT seq, text FROM chunks")
-        cls._write(connection, texts)
+        cls._write(connection, rows(connection, "SELECT seq, text FROM chunks"))
         Meta.set_behind(connection, "fts_behind", False)
-        return len(texts)
 
     @staticmethod
     def trouble(connection: apsw.Connection, statements: Sequence[str] = (_OPEN_ALL,)) -> apsw.Error | None:

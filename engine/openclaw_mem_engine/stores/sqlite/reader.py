@@ -24,15 +24,14 @@ from openclaw_mem_engine.stores.base import (
 )
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 from openclaw_mem_engine.stores.sqlite.database import (
-    BUSY_TIMEOUT_MS,
-    Bound,
     Database,
     decoding,
     explained,
     repair_of,
 )
+from openclaw_mem_engine.stores.sqlite.files import bytes_of
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES, TABLES, Meta
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES, NEEDED, TABLES, Meta
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 
 if TYPE_CHECKING:
@@ -45,36 +44,22 @@ _REFILL = "`openclaw-mem doctor --fix` makes them anew."
 
 
 class SqliteReader:
-    """``SearchStore`` and ``IndexContent`` over one SQLite file (see ``stores.base`` for the contract).
-
-    Opening it, and ``follow``, make tables that are missing and rows that another process could not write.
-    ``caps`` are those of this process, whatever state the file is in. ``busy_timeout_ms`` is how long a write
-    waits for another process before it raises IndexLocked. The other options: see ``open_store``.
-    """
+    """``SearchStore`` and ``IndexContent`` over one SQLite file (contract: ``stores.base``; options:
+    ``open_store``). Opening it, and ``follow``, make tables that are missing and rows that another process
+    could not write. ``caps`` are those of this process, whatever state the file is in."""
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        resident: bool = False,
-        extension: bool = True,
-        full_text: bool = True,
-        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+        self, path: Path, *, resident: bool = False, extension: bool = True, full_text: bool = True
     ) -> None:
         self.path = path
         self._reopen = partial(
-            SqliteReader,
-            path,
-            resident=resident,
-            extension=extension,
-            full_text=full_text,
-            busy_timeout_ms=busy_timeout_ms,
+            SqliteReader, path, resident=resident, extension=extension, full_text=full_text
         )
         self._resident, self._full_text = resident, full_text
         self._following = threading.Lock()
         self._opened = 1  # how many files were opened so far
         self._left: Database | None = None  # the one before: what other threads just read there goes on
-        self._db = Database(path, extension=extension, busy_timeout_ms=busy_timeout_ms)
+        self._db = Database(path, extension=extension)
         self._meta = Meta(self._db)
         try:
             self._open()
@@ -102,9 +87,8 @@ class SqliteReader:
         """Make what is missing. Returns whether full-text search is wanted and this SQLite has it; damaged
         tables do not count as missing."""
         held = {row[0] for row in self._db.read("SELECT name FROM sqlite_schema")}
-        wanted = {"meta", "files", "chunks", "embedding_cache", *(["chunks_terms"] * self._full_text)}
         trouble = None
-        if not wanted <= held:
+        if not {*NEEDED, *(["chunks_terms"] * self._full_text)} <= held:
             with self._db.transaction() as connection:
                 for statement in TABLES:
                     connection.execute(statement)
@@ -146,8 +130,7 @@ class SqliteReader:
                 self._refill(connection)
 
     def _refill(self, connection: apsw.Connection) -> None:
-        """Refill full-text or vector rows that a process without FTS5 or sqlite-vec could not write, or one
-        that found the full-text tables damaged."""
+        """Rows that a process without FTS5 or sqlite-vec, or one that met damage, could not write."""
         what = self._refillable(self._meta.all(connection))
         if "fts_behind" in what and self._text.trouble(connection) is None:
             self._text.refill(connection)
@@ -166,48 +149,46 @@ class SqliteReader:
     @property
     def notes(self) -> tuple[Note, ...]:
         flags = self._meta.all()
-        notes = (*self._notes, *self._known_gaps(flags))
-        if flags.get("vectors_awaited") == "yes":
-            text = "Some passages have no vectors yet, keywords alone find them: run `openclaw-mem index`."
-            notes += (Note("vectors-awaited", text, "warning"),)
-        return notes
-
-    def _known_gaps(self, flags: Mapping[str, str]) -> tuple[Note, ...]:
-        """Checked once, and again after each change: not in every search."""
         now = tuple(map(flags.get, _CHANGING))
-        if self._gaps is not None and self._gaps[0] == now:
-            return self._gaps[1]
-        found = tuple(self._missing_rows(flags))
-        self._gaps = now, found
-        return found
+        if self._gaps is None or self._gaps[0] != now:  # not in every search
+            gaps = tuple(Note(code, text, "warning") for code, text in self._missing_rows(flags))
+            self._gaps = now, gaps
+        return (*self._notes, *self._gaps[1])
 
-    def _missing_rows(self, flags: Mapping[str, str]) -> Iterator[Note]:
-        """Derived rows that are missing though there are chunks, as far as the first rows show: a search in
-        an empty table finds nothing and raises nothing. Damage of other tables is left to the search that
-        needs them."""
+    def _missing_rows(self, flags: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Code and text for derived rows that are missing though there are chunks, as far as the first rows
+        show: a search in an empty table finds nothing and raises nothing. Damage of other tables is reported
+        by the search that needs them."""
+        awaited = flags.get("vectors_awaited") == "yes"
         with suppress(IndexUnavailable):
-            with explained(self.path):
-                trouble = FullTextRows.trouble(self._db.reader()) if self.caps.full_text else None
-            if trouble is not None:
-                text = f"The full-text tables cannot all be read ({trouble}). {repair_of(trouble)}"
-                yield Note("words-damaged", text, "warning")
-            elif self._refillable(flags):
-                text = "Rows that another process could not write are missing: run `openclaw-mem index`."
-                yield Note("rows-behind", text, "warning")
-                return
-            if not self._db.read("SELECT 1 FROM chunks LIMIT 1"):
-                return
-            tables = FULL_TEXT_TABLES.values() if self.caps.full_text and trouble is None else ()
-            if not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
-                text = f"The full-text tables have lost their rows: keywords find nothing. {_REFILL}"
-                yield Note("full-text-missing", text, "warning")
-            known = self.fingerprint()
-            in_table = not self._vectors.in_memory and flags.get("vectors_awaited") != "yes"
-            if known is None or known.provider == "none" or not in_table:
-                return
-            if not self._vectors.has_rows() and self._vectors.count(known.space):
-                text = f"The vec0 table has lost its rows: vectors find nothing. {_REFILL}"
-                yield Note("vectors-missing", text, "warning")
+            yield from self._missing_derived(flags, awaited)
+        if awaited:
+            text = "Some passages have no vectors yet, keywords alone find them: run `openclaw-mem index`."
+            yield "vectors-awaited", text
+
+    def _missing_derived(self, flags: Mapping[str, str], awaited: bool) -> Iterator[tuple[str, str]]:
+        with explained(self.path):
+            trouble = FullTextRows.trouble(self._db.reader()) if self.caps.full_text else None
+        if trouble is not None:
+            yield (
+                "words-damaged",
+                f"The full-text tables cannot all be read ({trouble}). {repair_of(trouble)}",
+            )
+        elif self._refillable(flags):
+            text = "Rows that another process could not write are missing: run `openclaw-mem index`."
+            yield "rows-behind", text
+            return
+        if not self._db.read("SELECT 1 FROM chunks LIMIT 1"):
+            return
+        tables = FULL_TEXT_TABLES.values() if self.caps.full_text and trouble is None else ()
+        if not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
+            text = f"The full-text tables have lost their rows: keywords find nothing. {_REFILL}"
+            yield "full-text-missing", text
+        space = self._primary()
+        if awaited or self._vectors.in_memory or space.provider in ("", "none"):
+            return
+        if not self._vectors.has_rows() and self._vectors.count(space):
+            yield "vectors-missing", f"The vec0 table has lost its rows: vectors find nothing. {_REFILL}"
 
     def generation(self) -> int:
         return self._meta.generation()
@@ -221,7 +202,7 @@ class SqliteReader:
         return Counts(*self._db.read(sql)[0])
 
     def _primary(self, space: Space | None = None) -> Space:
-        """The asked space, else the one of the fingerprint; one without vectors in an index never begun."""
+        """The asked space, else that of the fingerprint; one without vectors in an index never begun."""
         known = self.fingerprint() if space is None else None
         return known.space if known else space or Space("", "", "")
 
@@ -239,7 +220,7 @@ class SqliteReader:
         now = flags.get("generation", ""), flags.get("touches", "")
         if self._files is not None and self._files[0] == now:
             return self._files[1]
-        # Of a file whose numbers are none nothing is known: the next sync reads it again.
+        # A file whose numbers are none is read again by the next sync.
         sql = """SELECT path, source, hash, mtime_ns, iif(typeof(size) = 'integer', size, -1), inode,
             iif(typeof(checked_ns) = 'integer', checked_ns, 0), refusal FROM files"""
         found = {state.path: state for state in map(FileState._make, self._db.read(sql))}
@@ -276,8 +257,11 @@ class SqliteReader:
             LEFT JOIN files f ON f.path = c.path AND f.source = c.source""",
             (json.dumps(list(ids)),),
         )
+        kinds = (str, str, str, int, int, str, str, int)
         with decoding(self.path):
-            if not all(map(_is_chunk, found)):
+            if not all(
+                isinstance(value, kind) for row in found for value, kind in zip(row, kinds, strict=True)
+            ):
                 raise ValueError("text or lines of a passage are of another kind than was stored")
         return {row[0]: StoredChunk(*row) for row in found}
 
@@ -311,22 +295,13 @@ class SqliteReader:
         return self._vectors.cosines(self._primary(space), vector, ids) if ids else {}
 
     def bytes_on_disk(self) -> int:
-        parts = (self.path, self.path.with_name(f"{self.path.name}-wal"))
-        return sum(part.stat().st_size for part in parts if part.exists())
+        return bytes_of([self.path, self.path.with_name(f"{self.path.name}-wal")])
 
     def interrupt(self) -> None:
-        for database in (self._db, self._left):
-            if database is not None:
-                database.interrupt()
+        for database in filter(None, (self._db, self._left)):
+            database.interrupt()
 
     def close(self) -> None:
         with self._following:
-            for database in (self._db, self._left):
-                if database is not None:
-                    database.close()
-
-
-def _is_chunk(row: Bound) -> bool:
-    """Whether a row of ``fetch`` holds texts and numbers where it should."""
-    texts, numbers = (*row[:3], *row[5:7]), (*row[3:5], row[7])
-    return all(isinstance(text, str) for text in texts) and all(isinstance(n, int) for n in numbers)
+            for database in filter(None, (self._db, self._left)):
+                database.close()

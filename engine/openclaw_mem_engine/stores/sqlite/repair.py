@@ -1,18 +1,15 @@
-"""Repairs of an index. Derived rows are made anew and unusable rows dropped in the file itself; a damaged
-file is moved out of the way, and its embeddings saved, each of which cost time and perhaps money.
+"""Repairs of an index: it is rebuilt from its own chunks, or, when its file cannot be read, moved out of the
+way. Both keep every embedding that can be used: each cost time and perhaps money.
 
-Notes are not touched, and nothing is embedded: what is missing afterwards is made by the next sync, or by a
-rebuild.
+Notes are not touched, and nothing is embedded: what is missing afterwards is made by the next sync.
 """
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Collection, Iterator
 from contextlib import closing
-from itertools import groupby, islice
-from operator import itemgetter
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,122 +18,61 @@ import apsw
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.stores.scoring import unit_vector
-from openclaw_mem_engine.stores.sqlite.checks import bad_vectors, vector_differs
-from openclaw_mem_engine.stores.sqlite.database import Database, rows
+from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.files import aside_path, remove, set_aside
-from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
-from openclaw_mem_engine.stores.sqlite.schema import Meta, new_generation, vector_space
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
+from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
 
-#: Everything that ``repair`` can repair.
-INDEX_CODES = frozenset(
-    """full-text-tables full-text-damaged full-text-missing full-text-orphans full-text-lost full-text-differs
-    full-text-behind cache-length cache-values cache-dims cache-names vectors-missing vectors-differ
-    vectors-behind vector-orphans vector-dims recall chunks-without-file file-without-chunks
-    vectors-forgotten generation synced-at fingerprint-unreadable""".split()
-)
-_VECTOR_CODES = frozenset(
-    "vectors-missing vectors-differ vectors-behind vector-orphans vector-dims recall".split()
-)
-#: So many vectors are made anew rather than trusted.
-_FEW_DOUBTFUL = 50
 #: Reading ends after so many seconds, with the rows found by then: a failing disk reads slowly.
 SALVAGE_S = 60.0
 
-_HASH = re.compile(r"[0-9a-f]{64}")
 _LAST_ROW = 2**62
 _TOGETHER = 1_000
 #: What reading a damaged page may raise: SQLite's errors, bytes that are no text, impossible lengths.
 _DAMAGE = (apsw.Error, UnicodeDecodeError, MemoryError)
 # Not "rowid > ?": SQLite begins to search on that row's page, which may be damaged.
-_SQL = """SELECT rowid, provider, model, provider_key, hash, dims, embedding FROM embedding_cache
-    WHERE rowid >= ? + 1 AND rowid <= ? ORDER BY rowid"""
+_SQL = f"""SELECT rowid, provider, model, provider_key, hash, dims, embedding FROM embedding_cache
+    WHERE rowid >= ? + 1 AND rowid <= ? AND {AS_WRITTEN}
+    AND length(hash) = 64 AND hash NOT GLOB '*[^0-9a-f]*' ORDER BY rowid"""
 
 
 def repair(path: Path, codes: Collection[str], *, extension: bool = True) -> list[str]:
-    """Repair the index file for these codes of findings, in one transaction; what was done, in words.
+    """Rebuild the index file from its own files, chunks and cached embeddings; what was done, in words.
 
-    ``extension`` asks for sqlite-vec. The caller keeps other writers away. Raises IndexUnavailable; nothing
-    has changed then.
+    Of ``codes``, those of the findings, "file-without-chunks" makes it forget such files, and
+    "fingerprint-unreadable" what it was built with, which is all that is done then. ``extension`` asks for
+    sqlite-vec. The caller keeps other writers away. Raises IndexUnavailable; nothing has changed then.
     """
-    asked = set(codes) & INDEX_CODES
-    if not asked:
-        return []
-    database = Database(path, extension=extension)
-    try:
-        with database.transaction() as connection:
-            return _repair(connection, asked, extension=database.extension)
-    finally:
-        database.close()
-
-
-def _repair(connection: apsw.Connection, asked: set[str], *, extension: bool) -> list[str]:
-    """The steps, in one transaction; what was done."""
-    done: list[str] = []
-    found = rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
-    space = vector_space(found[0][0]) if extension and found else None
-    stray = "chunks-without-file" in asked
-    cache = any(code.startswith("cache-") for code in asked)
-    if cache:
-        bad = sorted({row for numbers in bad_vectors(connection).values() for row in numbers})
-        connection.executemany("DELETE FROM embedding_cache WHERE rowid = ?", ((n,) for n in bad))
-        Meta.set_behind(connection, "vectors_awaited")
-        done.append(f"{counted(len(bad), 'cached vector')} dropped; the next sync makes them anew")
-    if "vectors-differ" in asked and space is not None:
-        done += _drop_doubtful_vectors(connection, space)
-    if stray:
-        connection.execute(
-            """DELETE FROM chunks AS c WHERE NOT EXISTS (
-                SELECT 1 FROM files f WHERE f.path = c.path AND f.source = c.source AND f.refusal = '')"""
-        )
-        done.append(f"{counted(connection.changes(), 'chunk')} of no file dropped")
-    if "file-without-chunks" in asked:
-        connection.execute(
-            """DELETE FROM files AS f WHERE f.refusal = '' AND NOT EXISTS (
-                SELECT 1 FROM chunks c WHERE c.path = f.path AND c.source = f.source)"""
-        )
-        number = connection.changes()
-        done.append(f"{counted(number, 'file')} without chunks forgotten; the next sync reads them again")
-    if stray or any(code.startswith("full-text-") for code in asked):
-        number = FullTextRows.refill(connection)
-        done.append(f"the full-text tables were made anew from {counted(number, 'chunk')}")
-    if space is not None and (stray or cache or asked & _VECTOR_CODES):
-        VectorRows.refill(connection, space)
-        done.append("the vec0 table was made anew from the cache")
-    if "vectors-forgotten" in asked:
-        Meta.set_behind(connection, "vectors_awaited")
-        done.append("the next sync looks for chunks without a vector")
-    if "synced-at" in asked:
-        connection.execute("DELETE FROM meta WHERE key = 'synced_at'")
-        done.append("the time of the last sync was forgotten")
-    if "fingerprint-unreadable" in asked:
-        connection.execute("DELETE FROM meta WHERE key = 'fingerprint'")
-        done.append("what the index was built with was forgotten; a rebuild writes it anew")
-    if "generation" in asked:
-        Meta.put(connection, "generation", str(new_generation()))
-        return [*done, "the generation of the index was set anew"]
-    Meta.bump(connection)
+    if "fingerprint-unreadable" in codes:  # such an index cannot be opened, and is rebuilt without one
+        with closing(Database(path, extension=extension)) as database, database.transaction() as connection:
+            connection.execute("DELETE FROM meta WHERE key = 'fingerprint'")
+        return ["what the index was built with was forgotten; a rebuild writes it anew"]
+    with closing(SqliteIndex(path, extension=extension)) as old:
+        known = old.fingerprint()
+        if known is None:
+            return []
+        before = old.counts()
+        fresh = old.new_generation(known)
+        try:
+            fresh.take_content(forget_empty="file-without-chunks" in codes)
+            fresh.commit()
+        finally:
+            fresh.abort()
+        after = old.counts()
+    done = [
+        f"the index was rebuilt: its full-text tables were made anew from {counted(after.chunks, 'chunk')}"
+    ]
+    for number, noun, what in (
+        (before.cached - after.cached, "cached vector", "dropped; the next sync makes them anew"),
+        (before.chunks - after.chunks, "chunk", "of no file dropped"),
+        (before.files - after.files, "file", "without chunks forgotten; the next sync reads them again"),
+    ):
+        if number:
+            done.append(f"{counted(number, noun)} {what}")
     return done
-
-
-def _drop_doubtful_vectors(connection: apsw.Connection, space: Space) -> list[str]:
-    """Where cache and vec0 table differ, one of them was damaged, and it is unknown which. A few are made
-    anew; where many differ it is the table that was filled wrongly, and the cache was paid for."""
-    seqs = [row[0] for row in rows(connection, "SELECT rowid FROM chunks_vec")]
-    doubtful = [seq for seq in seqs if vector_differs(connection, space, seq)]
-    if not doubtful or len(doubtful) > _FEW_DOUBTFUL:
-        return []
-    connection.executemany(
-        """DELETE FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?
-        AND hash = (SELECT hash FROM chunks WHERE seq = ?)""",
-        [(*space, seq) for seq in doubtful],
-    )
-    Meta.set_behind(connection, "vectors_awaited")
-    return [f"{counted(len(doubtful), 'vector')} in doubt dropped; the next sync makes them anew"]
 
 
 # -- a damaged file ---------------------------------------------------------------------------------------
@@ -145,11 +81,8 @@ def _drop_doubtful_vectors(connection: apsw.Connection, space: Space) -> list[st
 def replace_damaged(index: Path) -> tuple[Path, int]:
     """Move a damaged index to ``NAME.damaged``, and replace it by a new one that holds the embeddings
     which can still be read. Returns where the damaged one is now, and how many embeddings were saved. The
-    caller holds the sync lock; may take ``SALVAGE_S`` seconds. Raises IndexUnavailable.
-
-    The embeddings are saved first, into a file of its own: a process that is killed meanwhile leaves a file
-    that is removed like that of a killed rebuild, and the damaged index where it is.
-    """
+    caller holds the sync lock; may take ``SALVAGE_S`` seconds. A process that is killed meanwhile leaves the
+    index where it is, and a file like that of a killed rebuild. Raises IndexUnavailable."""
     fresh = aside_path(index)
     try:
         saved = save_embeddings(index, fresh)
@@ -161,25 +94,20 @@ def replace_damaged(index: Path) -> tuple[Path, int]:
 
 
 def save_embeddings(damaged: Path, index: Path, seconds: float = SALVAGE_S) -> int:
-    """Copy the embeddings that can still be read in a damaged index into another one, which is made when it
-    is not there; how many. 0 when nothing of the damaged one can be read. The caller holds the sync lock.
-
-    Only whole vectors are taken: of unit length, for the hash of a text. Raises IndexUnavailable when the
-    other index cannot be written.
-    """
+    """Copy the whole embeddings that can still be read in a damaged index into another one, which is made
+    when it is not there; how many. Raises IndexUnavailable when the other index cannot be written."""
     saved = 0
-    until = time.monotonic() + seconds
+    found = _whole_rows(damaged, time.monotonic() + seconds)
     with closing(SqliteIndex(index)) as store:
-        found = _whole_rows(damaged, until)
-        while batch := sorted(islice(found, _TOGETHER), key=itemgetter(0)):
-            for space, of_space in groupby(batch, key=itemgetter(0)):
-                vectors = {text_hash: vector for _, text_hash, vector in of_space}
-                store.cache_vectors(vectors, space)
-                saved += len(vectors)
+        while batch := list(islice(found, _TOGETHER)):
+            for asked in {space for space, _, _ in batch}:
+                store.cache_vectors({key: vector for space, key, vector in batch if space == asked}, asked)
+            saved += len(batch)
     return saved
 
 
 def _whole_rows(damaged: Path, until: float) -> Iterator[tuple[Space, str, Vector | None]]:
+    """Space, text hash and vector (None: the text has none) of the rows that are as we write them."""
     try:
         # For writing, although nothing is written: what is still in the log is not read without.
         connection = apsw.Connection(str(damaged), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -188,10 +116,10 @@ def _whole_rows(damaged: Path, until: float) -> Iterator[tuple[Space, str, Vecto
     except apsw.Error:
         return
     try:
-        for _, *values in _readable(connection, 0, _LAST_ROW, until):
-            row = _checked(*values)
-            if row is not None:
-                yield row
+        for _, provider, model, key, text_hash, dims, blob in _readable(connection, 0, _LAST_ROW, until):
+            vector = unit_vector(blob, dims)
+            if blob is None or vector is not None:
+                yield Space(provider, model, key), text_hash, vector
     finally:
         connection.close()
 
@@ -230,18 +158,3 @@ def _is_readable(connection: apsw.Connection, after: int, last: int) -> bool:
     except _DAMAGE:
         return False
     return True
-
-
-def _checked(
-    provider: object, model: object, key: object, text_hash: object, dims: object, embedding: object
-) -> tuple[Space, str, Vector | None] | None:
-    """A row as we write it; None when a damaged page made something else of it."""
-    if not (isinstance(provider, str) and isinstance(model, str) and isinstance(key, str)):
-        return None
-    if not isinstance(text_hash, str) or _HASH.fullmatch(text_hash) is None:
-        return None
-    space = Space(provider, model, key)
-    if embedding is None:
-        return (space, text_hash, None) if dims == 0 else None
-    vector = unit_vector(embedding, dims)
-    return None if vector is None else (space, text_hash, vector)

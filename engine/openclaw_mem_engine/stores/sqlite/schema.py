@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, TypeVar
 
 import apsw
 
 from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
-from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, Fingerprint
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
 
@@ -50,6 +48,8 @@ FULL_TEXT = (
 )
 
 FULL_TEXT_TABLES = {"plain": "chunks_fts", "stemmed": "chunks_fts_stemmed"}
+#: Tables without which nothing of an index can be used.
+NEEDED = ("meta", "files", "chunks", "embedding_cache")
 
 
 def vector_table(dims: int) -> str:
@@ -60,14 +60,7 @@ def vector_table(dims: int) -> str:
     )
 
 
-def vector_space(fingerprint: str | None) -> Space | None:
-    """The primary vector space of a stored fingerprint; None when it has none, or none that can be read."""
-    with suppress(ValueError, TypeError, KeyError):
-        known = Fingerprint.from_json(fingerprint or "")
-        return known.space if known.provider != "none" else None
-    return None
-
-
+T = TypeVar("T")
 #: Work that a process could not do and that the next one that can does.
 Behind = Literal["fts_behind", "vectors_behind", "vectors_awaited"]
 
@@ -84,26 +77,21 @@ def generation_of(value: str | None) -> int:
     return int(value)
 
 
-def time_of(value: str) -> float:
-    """A stored time in epoch seconds. Raises ValueError for what is no number, or beyond any calendar."""
-    with suppress(ValueError):
-        moment = float(value)
-        if abs(moment) < _LATEST_S:  # which that of NaN is not
-            return moment
-    raise ValueError(f"{value[:40]!r} is no time")
-
-
-def new_generation() -> int:
-    """For an index whose own cannot be read: above any that a reader may have seen."""
-    return time.time_ns() // 1_000_000
+def time_of(value: str | None) -> float | None:
+    """A stored time in epoch seconds, None where none is. Raises ValueError for what is no number, or beyond
+    any calendar."""
+    moment = None if value is None else float(value)
+    if moment is not None and not abs(moment) < _LATEST_S:  # nor is that of NaN
+        raise ValueError(f"{moment} is no time")
+    return moment
 
 
 def generation_after(value: str | None) -> int:
-    """What follows a stored generation, or replaces one that cannot be read."""
+    """What follows a stored generation; after one that cannot be read, more than any reader has seen."""
     try:
         return generation_of(value) + 1
     except (TypeError, ValueError):
-        return new_generation()
+        return time.time_ns() // 1_000_000
 
 
 class Meta:
@@ -127,7 +115,7 @@ class Meta:
             if known.schema > SCHEMA_VERSION:
                 raise ValueError(f"schema {known.schema}, this one knows {SCHEMA_VERSION}")
             return known
-        except (ValueError, TypeError, KeyError) as error:
+        except ValueError as error:
             raise IndexUnavailable(
                 f"The index {self._db.path} was written by another version of this program ({error}). "
                 "Delete it and run `openclaw-mem index`: it is rebuilt from your notes."
@@ -135,29 +123,21 @@ class Meta:
 
     def generation(self) -> int:
         """See ``SearchStore``. Raises IndexDamaged when what is stored is no generation."""
-        with self._readable("generation"):
-            return generation_of(self.all().get("generation"))
+        return self._decoded("generation", "generation", generation_of)
 
     def synced_at(self) -> float | None:
         """See ``IndexContent``. Raises IndexDamaged when what is stored is no time."""
-        value = self.all().get("synced_at")
-        with self._readable("time of the last sync"):
-            return None if value is None else time_of(value)
+        return self._decoded("synced_at", "time of the last sync", time_of)
 
-    @contextmanager
-    def _readable(self, what: str) -> Iterator[None]:
+    def _decoded(self, key: str, what: str, decode: Callable[[str | None], T]) -> T:
         try:
-            yield
+            return decode(self.all().get(key))
         except (TypeError, ValueError) as error:
             raise IndexDamaged(
                 f"The index {self._db.path} is damaged: its {what} cannot be read ({error}). Your notes are "
                 "not touched: `openclaw-mem doctor --fix` repairs it, `openclaw-mem index --force` builds "
                 "the index anew."
             ) from error
-
-    def is_behind(self, what: Behind) -> bool:
-        """Whether such work is waiting."""
-        return self.all().get(what) == "yes"
 
     @staticmethod
     def put(connection: apsw.Connection, key: str, value: str) -> None:
@@ -175,8 +155,7 @@ class Meta:
 
     def expect(self, connection: apsw.Connection, built_with: Fingerprint | None) -> str:
         """The model that the content was built with, as seen by a transaction; "" for an index that was never
-        begun. Raises IndexChanged when it is another index than ``built_with`` names; None expects nothing.
-        """
+        begun. Raises IndexChanged when it is another index than ``built_with`` names; None names none."""
         found = rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
         known = Fingerprint.from_json(found[0][0]) if found else None
         if built_with is not None and built_with != known:

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,96 +28,78 @@ from openclaw_mem_engine.stores.findings import (
 from openclaw_mem_engine.stores.sqlite.database import (
     BUSY_TIMEOUT_MS,
     MMAP_BYTES,
+    SWITCHED_OFF,
     Bound,
     explained,
     load_extension,
     rows,
 )
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, generation_of, time_of, vector_space
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, NEEDED, generation_of, time_of
 
 _DIMS = re.compile(r"FLOAT\[(\d+)\]", re.IGNORECASE)
-#: How many steps of SQLite's machine lie between two looks at the cancel token.
+#: Steps of SQLite's machine between two looks at the cancel token.
 _STEPS = 50_000
-
-
 #: Older ones may corrupt a WAL database that two connections write and checkpoint at the same time.
 SAFE_SQLITE = (3, 51, 3)
 #: How many complaints of SQLite are asked for.
 _COMPLAINTS = 20
-_NEEDED = ("meta", "files", "chunks", "embedding_cache")
 
 
 class Snapshot:
     """A read transaction over the index ``path``: what other processes write meanwhile is not seen. Raises
     IndexDamaged or IndexUnavailable when not even that is possible, and from every read Cancelled when
-    ``cancel`` is set."""
+    ``cancel`` is set. ``extension`` asks for sqlite-vec; ``extension_error`` tells why it is not there."""
 
     def __init__(self, path: Path, cancel: CancelToken | None = None, *, extension: bool = True) -> None:
-        """``extension`` asks for sqlite-vec; ``extension_error`` tells why it is not there."""
-        self.path = path
-        self.extension_error = "" if extension else "switched off by configuration"
         with explained(path):
-            # Not SQLITE_OPEN_READONLY, which could neither read the log of a process that was killed nor
-            # take its own companions away again.
+            # Not READONLY, which could neither read the log of a killed process nor remove its companions.
             self.connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
-            self._prepare(cancel)
+            self.connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            self.extension_error = load_extension(self.connection) if extension else SWITCHED_OFF
             with explained(path):
-                self.connection.execute("BEGIN")
+                self._prepare(cancel)
                 self.tables = {
                     name: sql or "" for name, sql in self.rows("SELECT name, sql FROM sqlite_schema")
                 }
-                self.meta = self._meta()
+                held = self.rows("SELECT key, value FROM meta") if "meta" in self.tables else []
+                self.meta = {str(key): str(value) for key, value in held}
         except BaseException:
             self.connection.close()
             raise
 
     def _prepare(self, cancel: CancelToken | None) -> None:
         connection = self.connection
-        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-        if not self.extension_error:
-            self.extension_error = load_extension(connection)
-        with explained(self.path):
-            connection.pragma("mmap_size", MMAP_BYTES)
-            for table in FULL_TEXT_TABLES.values():
-                with suppress(apsw.SQLError):  # no FTS5
-                    connection.execute(
-                        f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab(main, {table}, instance)"
-                    )
-            connection.pragma("query_only", True)
+        connection.pragma("mmap_size", MMAP_BYTES)
+        for table in FULL_TEXT_TABLES.values():
+            with suppress(apsw.SQLError):  # no FTS5
+                connection.execute(
+                    f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab(main, {table}, instance)"
+                )
+        connection.pragma("query_only", True)
         if cancel is not None:
             connection.set_progress_handler(cancel.is_set, _STEPS)
-
-    def _meta(self) -> dict[str, str]:
-        if "meta" not in self.tables:
-            return {}
-        return {str(key): str(value) for key, value in self.rows("SELECT key, value FROM meta")}
-
-    # -- reading ----------------------------------------------------------------------------------------
+        connection.execute("BEGIN")
 
     def rows(self, sql: str, bound: Bound = ()) -> list[Bound]:
         """All rows of one query. Raises apsw.Error."""
         return rows(self.connection, sql, bound)
 
-    def each(self, sql: str, bound: Bound = ()) -> Iterator[Bound]:
-        """The same one by one."""
-        return iter(self.connection.execute(sql, bound))
-
-    def number(self, sql: str, bound: Bound = ()) -> int:
-        """The one number that a query gives."""
-        return int(self.rows(sql, bound)[0][0])
-
-    # -- facts ------------------------------------------------------------------------------------------
+    def number(self, sql: str) -> int:
+        return int(self.rows(sql)[0][0])
 
     def fingerprint(self) -> Fingerprint | None:
-        """What the content was built with; None when the index does not say. Raises ValueError, TypeError or
-        KeyError for what is no fingerprint of ours."""
+        """What the content was built with; None when the index does not say. Raises ValueError for what is no
+        fingerprint of ours."""
         text = self.meta.get("fingerprint")
         return None if text is None else Fingerprint.from_json(text)
 
     def space(self) -> Space | None:
         """The primary vector space; None when it has none, or none that can be read."""
-        return vector_space(self.meta.get("fingerprint"))
+        with suppress(ValueError):
+            known = self.fingerprint()
+            return known.space if known is not None and known.provider != "none" else None
+        return None
 
     def files(self) -> dict[str, FileState]:
         """Known files by path."""
@@ -129,13 +110,6 @@ class Snapshot:
         """The length of vectors that the vec0 table takes; None when there is no such table."""
         found = _DIMS.search(self.tables.get("chunks_vec", ""))
         return int(found[1]) if found else None
-
-    @property
-    def synced_at(self) -> float | None:
-        """Epoch seconds of the last completed sync, None when there was none or it is no number."""
-        with suppress(ValueError, KeyError):
-            return min(time_of(self.meta["synced_at"]), time.time() + 1e9)
-        return None
 
     def close(self) -> None:
         """End the transaction and close the file."""
@@ -175,14 +149,14 @@ def check_integrity(snap: Snapshot, out: Outcome) -> None:
     # A complaint over a full-text table alone leaves the chunks whole, from which that table can be refilled.
     if all(FULL_TEXT_TABLES["plain"] in line and not line.startswith(("Tree", "***")) for line in said):
         text = "The full-text tables are damaged."
-        out.add("full-text-damaged", "error", text, said, FIX, fixable=True)
+        out.add("full-text-damaged", "error", text, said, FIX)
     else:
         out.add("damaged", "error", "SQLite finds the index file damaged.", said, REBUILD)
 
 
 def check_tables(snap: Snapshot, out: Outcome) -> None:
     """Every table is there."""
-    missing = [name for name in _NEEDED if name not in snap.tables]
+    missing = [name for name in NEEDED if name not in snap.tables]
     full_text = [name for name in (*FULL_TEXT_TABLES.values(), "chunks_terms") if name not in snap.tables]
     out.detail = f"{counted(len(snap.tables), 'table and index', 'tables and indexes')}"
     if missing:
@@ -190,7 +164,7 @@ def check_tables(snap: Snapshot, out: Outcome) -> None:
         out.add("tables-missing", "error", text, repair=REBUILD)
     elif full_text:
         text = "Full-text tables are missing: " + ", ".join(full_text) + "."
-        out.add("full-text-tables", "error", text, repair=FIX, fixable=True)
+        out.add("full-text-tables", "error", text, repair=FIX)
 
 
 def check_facts(snap: Snapshot, out: Outcome) -> None:
@@ -205,32 +179,34 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
         fault = "cannot be read"
     if fault:
         text = f"The generation of the index {fault}: what is kept in memory of it can go stale unseen."
-        out.add("generation", "error", text, repair=FIX, fixable=True)
-    if "synced_at" in meta and snap.synced_at is None:
-        out.add("synced-at", "error", "The time of the last sync cannot be read.", repair=FIX, fixable=True)
-    elif snap.synced_at is None and chunks:
+        out.add("generation", "error", text, repair=FIX)
+    if "synced_at" in meta:
+        try:
+            time_of(meta["synced_at"])
+        except ValueError:
+            out.add("synced-at", "error", "The time of the last sync cannot be read.", repair=FIX)
+    elif chunks:
         text = "No sync was ever completed: some notes may not be in the index."
         out.add("never-synced", "warning", text, repair=INDEX)
-    text = meta.get("fingerprint", "")
-    if not text:
+    fingerprint = meta.get("fingerprint", "")
+    if not fingerprint:
         if chunks:
-            sentence = "The index does not say what it was built with, so nothing in it can be trusted."
-            out.add("no-fingerprint", "error", sentence, repair=REBUILD)
+            text = "The index does not say what it was built with, so nothing in it can be trusted."
+            out.add("no-fingerprint", "error", text, repair=REBUILD)
         return
-    schema = _schema_of(text)
+    schema = _schema_of(fingerprint)
     out.detail += f", schema {schema or 'unknown'}"
     if schema > SCHEMA_VERSION:
-        sentence = f"A newer program wrote this index (schema {schema}; this one knows {SCHEMA_VERSION})."
-        out.add("newer-schema", "error", sentence, repair=UPGRADE)
+        text = f"A newer program wrote this index (schema {schema}; this one knows {SCHEMA_VERSION})."
+        out.add("newer-schema", "error", text, repair=UPGRADE)
         return
     try:
         snap.fingerprint()
-    except (ValueError, TypeError, KeyError) as error:
-        sentence = f"What the index was built with cannot be read ({type(error).__name__})."
+    except ValueError:
+        text = "What the index was built with cannot be read."
         # Forgotten first: an index without a fingerprint can be rebuilt and keeps its embeddings. Not "&&":
         # what is left is an error until it was rebuilt.
-        repair = f"{FIX}; {REBUILD}"
-        out.add("fingerprint-unreadable", "error", sentence, repair=repair, fixable=True)
+        out.add("fingerprint-unreadable", "error", text, repair=f"{FIX}; {REBUILD}")
 
 
 def _schema_of(fingerprint: str) -> int:
@@ -247,9 +223,9 @@ def check_chunks(snap: Snapshot, out: Outcome) -> None:
     models: Counter[str] = Counter()
     ids: set[str] = set()
     twice: list[str] = []
-    # NOT INDEXED: an index that is damaged must not tell what it was asked to prove.
+    # NOT INDEXED: an index may be what is damaged.
     sql = "SELECT id, path, source, start_line, end_line, hash, model, text FROM chunks NOT INDEXED"
-    for chunk_id, path, source, first, last, content, model, text in snap.each(sql):
+    for chunk_id, path, source, first, last, content, model, text in snap.connection.execute(sql):
         total += 1
         models[model] += 1
         location = f"{path}:{first}-{last}"
@@ -267,30 +243,24 @@ def check_chunks(snap: Snapshot, out: Outcome) -> None:
         text = f"{counted_have(len(twice), 'chunk')} the same id as another one."
         out.add("duplicate-ids", "error", text, twice, REBUILD)
     _check_models(snap, out, models)
-    _check_owners(snap, out)
+    stray = snap.rows(
+        """SELECT path, count(*) FROM chunks c WHERE NOT EXISTS (SELECT 1 FROM files f
+            WHERE f.path = c.path AND f.source = c.source AND f.refusal = '') GROUP BY path"""
+    )
+    if stray:
+        text = f"{counted_are(sum(row[1] for row in stray), 'chunk')} of no file that the index knows, and "
+        text += "would never go."
+        out.add("chunks-without-file", "error", text, (str(row[0]) for row in stray), FIX)
 
 
 def _check_models(snap: Snapshot, out: Outcome, models: Counter[str]) -> None:
-    try:
+    known = None
+    with suppress(ValueError):
         known = snap.fingerprint()
-    except (ValueError, TypeError, KeyError):
-        known = None
-    wanted = {known.model} if known is not None else set(models) if len(models) < 2 else set()
-    if set(models) - wanted:
+    mixed = set(models) - {known.model} if known is not None else len(models) > 1
+    if mixed:
         text = "The index mixes chunks of several models: their vectors cannot be compared."
         some = [f"{model or '(none)'}: {counted(number, 'chunk')}" for model, number in models.most_common()]
-        if wanted:
-            some.append(f"the index was built with {known.model or '(none)'}" if known else "")
+        if known is not None:
+            some.append(f"the index was built with {known.model or '(none)'}")
         out.add("mixed-models", "error", text, some, REBUILD)
-
-
-def _check_owners(snap: Snapshot, out: Outcome) -> None:
-    """Chunks and files belong together."""
-    owned = "SELECT 1 FROM files f WHERE f.path = c.path AND f.source = c.source"
-    stray = snap.rows(
-        f"SELECT path, count(*) FROM chunks c WHERE NOT EXISTS ({owned} AND f.refusal = '') GROUP BY path"
-    )
-    if stray:
-        total = sum(row[1] for row in stray)
-        text = f"{counted_are(total, 'chunk')} of no file that the index knows, and would never go."
-        out.add("chunks-without-file", "error", text, (str(row[0]) for row in stray), FIX, fixable=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
+from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.model import Source, Space
 from openclaw_mem_engine.stores.base import (
     CacheSize,
@@ -26,20 +26,23 @@ from openclaw_mem_engine.stores.sqlite.database import explained, rows
 from openclaw_mem_engine.stores.sqlite.files import aside_path, check_room, remove, sweep
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
 from openclaw_mem_engine.stores.sqlite.schema import generation_after
+from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, bad_vectors, differing
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
 
 
+#: So many vectors in doubt are made anew rather than trusted.
+_FEW_DOUBTFUL = 50
+
+
 class SqliteIndex(SqliteReader, IndexStore):
     """``IndexStore`` over one SQLite file (see there for the contract)."""
 
-    # -- writing ----------------------------------------------------------------------------------------
-
     @contextmanager
     def _changing(self) -> Iterator[apsw.Connection]:
-        """A transaction that changes chunks, after writing the rows that another process could not write:
-        those of removed chunks would be in the way of new ones."""
+        """A transaction that changes chunks. First come rows that another process could not write: those of
+        removed chunks would be in the way of new ones."""
         with self._db.transaction() as connection:
             self._refill(connection)
             yield connection
@@ -152,7 +155,7 @@ class SqliteIndex(SqliteReader, IndexStore):
                 self._meta.set_behind(connection, "vectors_awaited", False)
 
     def _awaits_vectors(self) -> bool:
-        return self._meta.is_behind("vectors_awaited")
+        return self._meta.all().get("vectors_awaited") == "yes"
 
     def set_vectors(self, vectors: Mapping[str, Vector], built_with: Fingerprint | None = None) -> None:
         with self._changing() as connection:
@@ -175,6 +178,7 @@ class SqliteIndex(SqliteReader, IndexStore):
         try:
             generation.begin(fingerprint)
             generation._take_cache(self.path, without)
+            generation._drop_unusable()
         except BaseException:
             generation._end()
             raise
@@ -182,20 +186,22 @@ class SqliteIndex(SqliteReader, IndexStore):
 
     def _take_cache(self, source: Path, without: Space | None = None) -> None:
         """Add the embeddings that another index has made, but none of the space ``without``."""
-        # Damage of the source is reported of the source, not of the target.
+        with self._attached(source) as connection:
+            # Not what only a damaged page can hold: it would stay in the cache for good.
+            connection.execute(
+                f"""INSERT OR IGNORE INTO embedding_cache SELECT * FROM other.embedding_cache
+                WHERE {AS_WRITTEN} AND (provider, model, provider_key) IS NOT (?, ?, ?)""",
+                without or (None, None, None),
+            )
+
+    @contextmanager
+    def _attached(self, source: Path) -> Iterator[apsw.Connection]:
+        """The writing connection, on which ``other`` is the index file ``source``. Its damage is reported as
+        damage of ``source``."""
         with self._db.exclusive_writer() as connection, explained(source):
             connection.execute("ATTACH ? AS other", (str(source),))
             try:
-                # Not what only a damaged page can hold: it would stay in the cache for good.
-                connection.execute(
-                    """INSERT OR IGNORE INTO embedding_cache SELECT * FROM other.embedding_cache
-                    WHERE typeof(provider) = 'text' AND typeof(model) = 'text' AND typeof(hash) = 'text'
-                        AND typeof(provider_key) = 'text' AND typeof(updated_at) = 'real'
-                        AND typeof(dims) = 'integer' AND typeof(embedding) IN ('blob', 'null')
-                        AND coalesce(length(embedding), 0) = 4 * dims
-                        AND (provider, model, provider_key) IS NOT (?, ?, ?)""",
-                    without or (None, None, None),
-                )
+                yield connection
             finally:
                 connection.execute("DETACH other")
 
@@ -214,6 +220,46 @@ class SqliteGeneration(SqliteIndex, Generation):
             raise
         self._old, self._without = old, without
         self._is_over = False
+
+    def _drop_unusable(self) -> None:
+        """Forget the embeddings that no search can use: they are made anew when they are needed."""
+        with self._db.transaction() as connection:
+            bad = (number for numbers in bad_vectors(connection).values() for number in numbers)
+            connection.executemany("DELETE FROM embedding_cache WHERE rowid = ?", [(n,) for n in bad])
+
+    def take_content(self, *, forget_empty: bool) -> None:
+        """Take files and chunks over from the old index, and make every row that is derived from them anew.
+        ``forget_empty``: not files without chunks, so that the next sync reads them.
+
+        A vector that cache and vec0 table of the old index have differently is in doubt, and made anew by the
+        next sync; but where many are, the table was filled wrongly, and the cache was paid for."""
+        old, space = self._old, self._primary()
+        doubtful: list[str] = []
+        with suppress(IndexUnavailable), explained(old.path):  # a table that is not there proves nothing
+            reader = old._db.reader()
+            seqs = [row[0] for row in rows(reader, "SELECT seq FROM chunks")]
+            doubtful = list(differing(reader, space, seqs).values())
+        with self._attached(old.path) as connection:
+            if len(doubtful) <= _FEW_DOUBTFUL:
+                sql = "DELETE FROM embedding_cache WHERE (provider, model, provider_key, hash) = (?, ?, ?, ?)"
+                connection.executemany(sql, [(*space, content) for content in doubtful])
+            connection.execute("INSERT INTO files SELECT * FROM other.files")
+            connection.execute(
+                """INSERT OR IGNORE INTO chunks SELECT c.* FROM other.chunks c
+                JOIN files f ON f.path = c.path AND f.source = c.source AND f.refusal = ''"""
+            )
+            if forget_empty:
+                sql = "DELETE FROM files WHERE refusal = '' AND path NOT IN (SELECT path FROM chunks)"
+                connection.execute(sql)
+            self._meta.set_behind(connection, "fts_behind")
+            self._meta.set_behind(connection, "vectors_behind")
+        self._complete()
+        if space.provider != "none" and self._vectors.missing(space, 1, primary=True):
+            with self._db.transaction() as connection:
+                self._meta.set_behind(connection, "vectors_awaited")
+        with suppress(IndexDamaged):
+            if (synced_at := old.synced_at()) is not None:
+                self.finish(synced_at)
 
     def commit(self) -> None:
         """A generation number that readers have already seen must not come again."""

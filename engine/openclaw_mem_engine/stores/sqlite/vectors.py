@@ -6,25 +6,35 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal
 
 import apsw
 
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import CacheSize, SpaceSize, StoredChunk
 from openclaw_mem_engine.stores.query import CandidateRows, Scored
-from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, products
-from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained, rows
+from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, products, unit_vector
+from openclaw_mem_engine.stores.sqlite.database import Database, decoding, rows
 from openclaw_mem_engine.stores.sqlite.schema import Meta, vector_table
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.model import Source
     from openclaw_mem_engine.stores.base import Vector
 
-# Each chunk with its vector: only the cache keeps vectors for good.
+# Each chunk with its row of the cache, which alone keeps vectors for good; and only those with a vector.
 # CROSS keeps SQLite from reading the cache first and all chunks for each of its rows.
-_JOIN = """chunks c CROSS JOIN embedding_cache e ON e.hash = c.hash AND e.embedding IS NOT NULL
+CACHED = """chunks c CROSS JOIN embedding_cache e ON e.hash = c.hash
     AND e.provider = ?1 AND e.model = ?2 AND e.provider_key = ?3"""
+EMBEDDED = f"{CACHED} AND e.embedding IS NOT NULL"
+#: The names of a space as they are in the file: those on a damaged page may be no text at all.
+NAMES = "CAST(provider AS BLOB), CAST(model AS BLOB), CAST(provider_key AS BLOB)"
+#: Holds for rows of the cache with values of the kinds and lengths that we write.
+AS_WRITTEN = """typeof(provider) = 'text' AND typeof(model) = 'text' AND typeof(provider_key) = 'text'
+    AND typeof(hash) = 'text' AND typeof(updated_at) = 'real' AND typeof(dims) = 'integer'
+    AND typeof(embedding) IN ('blob', 'null') AND coalesce(length(embedding), 0) = 4 * dims"""
+#: What may be wrong with a row of the cache.
+BadVector = Literal["cache-length", "cache-values", "cache-dims", "cache-names"]
 #: The largest k that sqlite-vec takes; longer lists are computed in memory.
 _MAX_K = 4096
 
@@ -63,9 +73,8 @@ class VectorRows:
             resident = self.resident(space, generation)
             with decoding(self._db.path):
                 return resident.nearest(vector, limit, sources)
-        with explained(self._db.path):
-            if not self._has_table(self._db.reader()):
-                return CandidateRows()
+        if not self._has_table():
+            return CandidateRows()
         found: list[Scored] = []
         for source in (None,) if sources is None else sources:
             found.extend(self._near(vector, limit, source))
@@ -79,11 +88,12 @@ class VectorRows:
     def _compared(self, sources: Sequence[Source] | None) -> int:
         """How many rows the vec0 table has, by the table in which sqlite-vec keeps their numbers: counting
         the virtual table itself would read every vector."""
-        if sources is None:
-            return int(self._db.read("SELECT count(*) FROM chunks_vec_rowids")[0][0])
-        sql = """SELECT count(*) FROM chunks_vec_rowids v JOIN chunks c ON c.seq = v.rowid
-            WHERE c.source IN (SELECT value FROM json_each(?))"""
-        return int(self._db.read(sql, (json.dumps(list(sources)),))[0][0])
+        sql, bound = "SELECT count(*) FROM chunks_vec_rowids v", ""
+        if sources is not None:
+            sql += """ JOIN chunks c ON c.seq = v.rowid
+                WHERE c.source IN (SELECT value FROM json_each(?))"""
+            bound = json.dumps(list(sources))
+        return int(self._db.read(sql, (bound,) if bound else ())[0][0])
 
     def _near(self, vector: Vector, limit: int, source: Source | None) -> list[Scored]:
         """The nearest chunks of one source (None: of all). Ties at the border are settled by chunk id, as in
@@ -108,7 +118,7 @@ class VectorRows:
         with self._loading:
             loaded = self._loaded.get(space)
             if loaded is None or loaded.generation != generation:
-                sql = f"SELECT c.id, c.source, e.embedding FROM {_JOIN} ORDER BY c.seq"
+                sql = f"SELECT c.id, c.source, e.embedding FROM {EMBEDDED} ORDER BY c.seq"
                 found = self._db.search(sql, space)
                 with decoding(self._db.path):
                     loaded = self._loaded[space] = ResidentVectors.from_rows(generation, found)
@@ -116,7 +126,7 @@ class VectorRows:
 
     def cosines(self, space: Space, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         found = self._db.search(
-            f"SELECT c.id, e.embedding FROM {_JOIN} WHERE c.id IN (SELECT value FROM json_each(?4))",
+            f"SELECT c.id, e.embedding FROM {EMBEDDED} WHERE c.id IN (SELECT value FROM json_each(?4))",
             (*space, json.dumps(list(ids))),
         )
         if not found:
@@ -126,7 +136,7 @@ class VectorRows:
         return {row[0]: float(score) for row, score in zip(found, products(matrix, vector), strict=True)}
 
     def count(self, space: Space) -> int:
-        return int(self._db.read(f"SELECT count(*) FROM {_JOIN}", space)[0][0])
+        return int(self._db.read(f"SELECT count(*) FROM {EMBEDDED}", space)[0][0])
 
     def dims(self, space: Space) -> int | None:
         found = self._db.read(
@@ -147,15 +157,14 @@ class VectorRows:
 
     # -- the vec0 table ---------------------------------------------------------------------------------
 
-    @staticmethod
-    def _has_table(connection: apsw.Connection) -> bool:
-        return bool(rows(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'chunks_vec'"))
+    def _has_table(self, connection: apsw.Connection | None = None) -> bool:
+        """Whether there is a vec0 table; as seen by the transaction of ``connection`` when one is given."""
+        sql = "SELECT 1 FROM sqlite_schema WHERE name = 'chunks_vec'"
+        return bool(self._db.read(sql) if connection is None else rows(connection, sql))
 
     def has_rows(self) -> bool:
         """Whether there is a vec0 table that holds something."""
-        with explained(self._db.path):
-            held = self._has_table(self._db.reader())
-        return held and bool(self._db.read("SELECT rowid FROM chunks_vec LIMIT 1"))
+        return self._has_table() and bool(self._db.read("SELECT rowid FROM chunks_vec LIMIT 1"))
 
     def insert(self, connection: apsw.Connection, added: Sequence[tuple[int, str, Vector]]) -> None:
         """Put (seq, source, vector) rows, over those that are there (vec0 has no REPLACE). Without sqlite-vec
@@ -184,7 +193,7 @@ class VectorRows:
     def refill(connection: apsw.Connection, space: Space) -> None:
         """Make the vec0 table anew from the cache."""
         connection.execute("DROP TABLE IF EXISTS chunks_vec")
-        found = rows(connection, f"SELECT c.seq, c.source, e.embedding FROM {_JOIN}", space)
+        found = rows(connection, f"SELECT c.seq, c.source, e.embedding FROM {EMBEDDED}", space)
         if found:
             connection.execute(vector_table(len(found[0][2]) // 4))
             connection.executemany("INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)", found)
@@ -246,9 +255,7 @@ class VectorRows:
         for another chunk of the same text, or by a sync that was killed) but not in the vec0 table."""
         absent = "e.hash IS NULL"
         if primary and self._db.extension:
-            with explained(self._db.path):
-                held = self._has_table(self._db.reader())
-            unplaced = "c.seq NOT IN (SELECT rowid FROM chunks_vec)" if held else "true"
+            unplaced = "c.seq NOT IN (SELECT rowid FROM chunks_vec)" if self._has_table() else "true"
             absent += f" OR (e.embedding IS NOT NULL AND {unplaced})"
         found = self._db.read(
             f"""SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.hash, c.text
@@ -257,3 +264,49 @@ class VectorRows:
             (*space, limit),
         )
         return [StoredChunk(*row) for row in found]
+
+
+def differing(connection: apsw.Connection, space: Space, seqs: Sequence[int]) -> dict[int, str]:
+    """Those of these chunks of which vec0 table and cache hold other vectors of one length: seq to text
+    hash."""
+    sql = f"""SELECT c.seq, c.hash FROM json_each(?4) asked CROSS JOIN {EMBEDDED} AND c.seq = asked.value
+        CROSS JOIN chunks_vec v ON v.rowid = c.seq
+        WHERE length(v.embedding) = length(e.embedding)
+            AND (v.source, v.embedding) IS NOT (c.source, e.embedding)"""
+    return dict(rows(connection, sql, (*space, json.dumps(list(seqs)))))
+
+
+def bad_vectors(connection: apsw.Connection) -> dict[BadVector, list[int]]:
+    """Row numbers of the cache that no search can use, by what is wrong with them."""
+    counts = rows(
+        connection,
+        f"""SELECT {NAMES}, dims, count(*) FROM embedding_cache
+        WHERE embedding IS NOT NULL GROUP BY 1, 2, 3, 4 ORDER BY 5""",
+    )
+    usual = {tuple(space): dims for *space, dims, _ in counts}  # the most frequent one comes last
+    bad: dict[BadVector, list[int]] = {}
+    held = connection.execute(
+        f"SELECT rowid, CAST(hash AS BLOB), {NAMES}, dims, embedding FROM embedding_cache"
+    )
+    for number, content, *space, dims, blob in held:
+        fault: BadVector | None = None
+        if not all(map(_is_text, (content, *space))):
+            fault = "cache-names"
+        elif blob is None:
+            pass  # a text that is known to have no vector
+        elif not isinstance(blob, bytes) or not isinstance(dims, int) or not dims or len(blob) != 4 * dims:
+            fault = "cache-length"
+        elif dims != usual[tuple(space)]:
+            fault = "cache-dims"
+        elif unit_vector(blob, dims) is None:
+            fault = "cache-values"
+        if fault is not None:
+            bad.setdefault(fault, []).append(number)
+    return bad
+
+
+def _is_text(name: bytes) -> bool:
+    with suppress(TypeError, UnicodeDecodeError):
+        str(name, "utf-8")
+        return True
+    return False

@@ -7,6 +7,7 @@ from functools import partial
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
+from textual.content import Content
 
 from openclaw_mem_engine.api import Anatomy, OpenClawMemError
 from openclaw_mem_tui.bindings import bindings
@@ -15,10 +16,9 @@ from openclaw_mem_tui.features.index.render import chunks as render
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import line, wrapped
-from openclaw_mem_tui.screen import WorkbenchScreen, title_of
+from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Reading
-from openclaw_mem_tui.widgets.edges import Banner, KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
@@ -36,10 +36,6 @@ READING: Reading = (
 )
 
 
-class PieceTable(Table):
-    HELP = "The chunks of the file in reading order."
-
-
 class ChunksScreen(WorkbenchScreen):
     """The list of chunks, and the text of the selected one between its neighbours. The file is read again
     when the index has changed."""
@@ -52,14 +48,12 @@ class ChunksScreen(WorkbenchScreen):
     def __init__(self, search: SearchPresenter, path: str) -> None:
         super().__init__(search)
         self.path = path
-        self.pieces, self.text = PieceTable(id="pieces"), Pane(id="text", classes="pane")
+        self.pieces: Table[int] = Table("The chunks of the file in reading order.", id="pieces")
+        self.text = Pane(id="text", classes="pane")
         self.anatomy: Anatomy | None = None
         self.trouble = ""
-        self._generation: int | None = None
 
-    def compose(self) -> ComposeResult:
-        yield Banner()
-        yield Pane(id="top")
+    def body(self) -> ComposeResult:
         yield Pane(id="cut")
         with Container(id="chunks-body"):
             with Vertical(id="pieces-box", classes="listed"):
@@ -67,68 +61,45 @@ class ChunksScreen(WorkbenchScreen):
                 yield self.pieces
             yield self.text
         yield Pane(id="status")
-        yield KeyBar(id="keys")
-
-    # -- life ---------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
         self.pieces.focus()
         self.search_changed()
 
-    def on_screen_resume(self) -> None:
-        self.search_changed()
-
-    def search_changed(self) -> None:
-        if not self.is_mounted or not self.is_current:
-            return
+    def read_again(self) -> None:
         fresh = self.search.activity.freshness
-        generation = fresh.generation if fresh is not None else -1
-        if generation != self._generation and self.search.service.is_open:
-            self._generation = generation
-            self.run_in(self._read, "read")
-        self.draw()
+        if self.search.service.is_open:
+            self.read_for(fresh.generation if fresh is not None else -1, self._read)
 
     async def _read(self) -> None:
         try:
-            self.anatomy = await self.search.service.read(lambda memory: memory.health.anatomy(self.path))
+            self.anatomy = await self.search.service.read(lambda memory: memory.anatomy(self.path))
             self.trouble = ""
         except OpenClawMemError as error:
             # What was drawn before does not show the file as it is now.
             self.anatomy, self.trouble = None, str(error)
         self.draw()
 
-    # -- drawing ------------------------------------------------------------------------------------------
-
-    def draw(self) -> None:
-        if not self.is_mounted:
-            return
-        super().draw()
-        anatomy, trouble = self.anatomy, self.trouble
+    @on(CursorList.Moved)
+    def draw_body(self) -> None:
+        anatomy = self.anatomy
         cut, status = self.query_one("#cut", Pane), self.query_one("#status", Pane)
         box = self.query_one("#pieces-box")
-        box.border_title = title_of(f"chunks of {fmt.crop_left(fmt.inert(self.path), 28)}")
+        # A path is no markup of ours.
+        box.border_title = Content(f"chunks of {fmt.crop_left(fmt.inert(self.path), 28)}").markup
         box.border_subtitle = "↑ ↓ chunk"
         if anatomy is None:
-            text = trouble or "The file is being read."
-            self.pieces.show_rows(0, lambda *_: ())
+            mark, text = (" ✗ ", self.trouble) if self.trouble else (" ◐ ", "The file is being read.")
+            self.pieces.show_rows((), lambda *_: ())
             self.text.show(nothing)
             status.show(nothing)
-            cut.show(
-                lambda cells: wrapped(line((" ✗ " if trouble else " ◐ ", "bad"), fmt.inert(text)), cells, 3)
-            )
+            cut.show(lambda cells: wrapped(line((mark, "bad"), fmt.inert(text)), cells, 3))
             return
         self.query_one("#pieces-head", Pane).show(lambda cells: [render.header(cells)])
         cut.show(lambda cells: render.summary(anatomy, cells))
-        self.pieces.show_rows(
-            len(anatomy.pieces), lambda at, cells, chosen: render.piece_row(anatomy, at, cells, chosen)
-        )
-        status.show(lambda cells: [render.status(anatomy, self.pieces.cursor, trouble, cells)])
-        self._draw_text()
-
-    def _draw_text(self) -> None:
-        anatomy, at = self.anatomy, self.pieces.cursor
-        if anatomy is None:
-            return
+        self.pieces.show_rows(range(len(anatomy.pieces)), partial(render.piece_row, anatomy))
+        at = self.pieces.cursor
+        status.show(lambda cells: [render.status(anatomy, at, cells)])
         self.text.border_title, self.text.border_subtitle = "text", "J K scroll"
         self.text.show(lambda cells: render.text(anatomy, at, cells))
         self.call_after_refresh(self._bring_into_sight)
@@ -139,18 +110,6 @@ class ChunksScreen(WorkbenchScreen):
         at = render.first_of(self.text.drawn)
         self.text.scroll_to(y=max(0, at - before), animate=False, immediate=True)
 
-    # -- events and actions -------------------------------------------------------------------------------
-
-    @on(CursorList.Moved)
-    def _moved(self) -> None:
-        self.draw()
-
-    def action_text_down(self) -> None:
-        self.text.scroll_relative(y=3, animate=False)
-
-    def action_text_up(self) -> None:
-        self.text.scroll_relative(y=-3, animate=False)
-
     def action_edit_chunk(self) -> None:
         if self.anatomy is None:
             return
@@ -160,6 +119,3 @@ class ChunksScreen(WorkbenchScreen):
         self.search.say(said)
         if ran and not self.search.service.settings.sync.watch:
             self.run_in(partial(self.search.sync.sync, Job()), "sync", exclusive=False)
-
-    def action_leave_chunks(self) -> None:
-        self.app.pop_screen()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from openclaw_mem_engine.api import (
     FILE_STATES,
@@ -27,8 +27,15 @@ from openclaw_mem_tui.service import Service
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Event
 
+T = TypeVar("T")
 Order = Literal["state", "path", "size", "chunks", "newest"]
-ORDERS: tuple[Order, ...] = ("state", "path", "size", "chunks", "newest")
+_KEYS: dict[Order, Callable[[FileRow], float]] = {
+    "state": lambda row: FILE_STATES.index(row.state),
+    "path": lambda _: 0,
+    "size": lambda row: -(row.size or 0),
+    "chunks": lambda row: -row.chunks,
+    "newest": lambda row: -(row.mtime or 0.0),
+}
 #: Events that are read at most.
 EVENTS = 500
 #: Checks run without being asked for when the last run took less, in seconds, or the index is small enough.
@@ -70,8 +77,6 @@ class IndexPresenter(Presenter[IndexState]):
         #: How far the running check is, as its thread reports it.
         self.progress = ""
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     async def read(self, *, examine: bool = True) -> None:
         """Read the index and its events anew; with ``examine`` run the checks too where that is quick."""
         if not self.service.is_open or not await self._reread():
@@ -84,8 +89,8 @@ class IndexPresenter(Presenter[IndexState]):
         """Whether the index and the log could be read."""
         before = self.state.overview
         try:
-            overview = await self.service.read(lambda memory: memory.health.overview())
-            events = await self.service.read(lambda memory: memory.health.events(EVENTS))
+            overview = await self.service.read(lambda memory: memory.overview())
+            events = await self.service.read(lambda memory: memory.events(EVENTS))
         except OpenClawMemError as error:
             self.update(trouble=str(error))
             return False
@@ -107,10 +112,9 @@ class IndexPresenter(Presenter[IndexState]):
 
     def turn_order(self) -> None:
         """The next order of the files."""
-        order = ORDERS[(ORDERS.index(self.state.order) + 1) % len(ORDERS)]
+        orders = tuple(_KEYS)
+        order = orders[(orders.index(self.state.order) + 1) % len(orders)]
         self.update(order=order, files=_ordered(self.state.files, order))
-
-    # -- the doctor ---------------------------------------------------------------------------------------
 
     async def examine(self, *, deep: bool = False) -> None:
         """Run all checks. Cancelling leaves the previous report."""
@@ -120,23 +124,20 @@ class IndexPresenter(Presenter[IndexState]):
     async def _examine(self, deep: bool) -> None:
         started = time.perf_counter()
         report = await self.service.examine(
-            lambda memory, token: memory.health.examine(self._on_progress, token, deep=deep)
+            lambda memory, token: memory.examine(self._on_progress, token, deep=deep)
         )
         self._take(report, time.perf_counter() - started)
 
-    async def repair(self) -> None:
+    async def repair(self, report: DoctorReport) -> None:
         """Repair what the report calls fixable, and run the checks again."""
         self.say("")
-        await self._with_doctor(REPAIRING, self._repair)
+        await self._with_doctor(REPAIRING, partial(self._repair, report))
 
-    async def _repair(self) -> None:
-        report = self.state.report
-        if report is None:
-            return
+    async def _repair(self, report: DoctorReport) -> None:
         started = time.perf_counter()
         try:
             done, after = await self.service.examine(
-                lambda memory, token: memory.health.repair(report, self._on_progress, token)
+                lambda memory, token: memory.repair(report, self._on_progress, token)
             )
         finally:
             self.service.forget_pools()
@@ -149,22 +150,17 @@ class IndexPresenter(Presenter[IndexState]):
 
     async def plan_rebuild(self) -> Plan | None:
         """What a rebuild would do; None when that failed or was cancelled."""
-        found: list[Plan] = []
-
-        async def count() -> None:
-            found.append(
-                await self.service.examine(lambda memory, token: memory.plan(SyncRequest(force=True), token))
-            )
-
         self.say("")
-        await self._with_doctor("counting what a rebuild takes", count)
-        return found[0] if found else None
+        return await self._with_doctor(
+            "counting what a rebuild takes",
+            partial(self.service.examine, lambda memory, token: memory.plan(SyncRequest(force=True), token)),
+        )
 
-    async def _with_doctor(self, doing: str, work: Callable[[], Awaitable[None]]) -> None:
+    async def _with_doctor(self, doing: str, work: Callable[[], Awaitable[T]]) -> T | None:
         self.progress = ""
         self.update(doing=doing, trouble="")
         try:
-            await work()
+            return await work()
         except Cancelled:
             self.update(said="stopped")
         except OpenClawMemError as error:
@@ -172,6 +168,7 @@ class IndexPresenter(Presenter[IndexState]):
         finally:
             if self.state.doing == doing:
                 self.update(doing="")
+        return None
 
     def _take(self, report: DoctorReport, seconds: float) -> None:
         self.update(report=report, seconds=seconds, examined_at=self.service.clock(), stale=False)
@@ -182,12 +179,4 @@ class IndexPresenter(Presenter[IndexState]):
 
 
 def _ordered(files: tuple[FileRow, ...], order: Order) -> tuple[FileRow, ...]:
-    if order == "state":
-        return tuple(sorted(files, key=lambda row: (FILE_STATES.index(row.state), row.path)))
-    if order == "path":
-        return tuple(sorted(files, key=lambda row: row.path))
-    if order == "size":
-        return tuple(sorted(files, key=lambda row: (-(row.size or 0), row.path)))
-    if order == "chunks":
-        return tuple(sorted(files, key=lambda row: (-row.chunks, row.path)))
-    return tuple(sorted(files, key=lambda row: (-(row.mtime or 0.0), row.path)))
+    return tuple(sorted(files, key=lambda row: (_KEYS[order](row), row.path)))

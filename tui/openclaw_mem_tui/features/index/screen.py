@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
-from openclaw_mem_engine.api import Check, FileRow, Freshness
+from openclaw_mem_engine.api import Check, FileRow
 from openclaw_mem_tui.bindings import bindings
-from openclaw_mem_tui.features.index.actions import FileActions, IndexActions
-from openclaw_mem_tui.features.index.presenter import IndexPresenter
+from openclaw_mem_tui.editor import edit
+from openclaw_mem_tui.features.index.presenter import REPAIRING, IndexPresenter
 from openclaw_mem_tui.features.index.render import doctor, files, summary
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
-from openclaw_mem_tui.screen import Lab, WorkbenchScreen
-from openclaw_mem_tui.widgets.dialogs import Reading
-from openclaw_mem_tui.widgets.edges import Banner, KeyBar
-from openclaw_mem_tui.widgets.line_view import Drawer, Pane
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line
+from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.sync_controller import Job
+from openclaw_mem_tui.widgets.dialogs import Choice, ConfirmScreen, PickScreen, Reading
+from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Event, Finding
+    from openclaw_mem_tui.features.search.screen import SearchScreen
 
 #: Actions that are about the file under the cursor.
 _OF_FILES = {"chunks", "order", "edit_file", "find_file"}
@@ -26,6 +34,8 @@ _OF_FILES = {"chunks", "order", "edit_file", "find_file"}
 _WITH_INDEX = frozenset(_OF_FILES | {"rebuild", "verify", "examine", "examine_deep", "repair"})
 #: Seconds between frames of the spinner, while something runs.
 _FRAME = 0.12
+#: So many files are offered to pick from at once.
+_PICKED = 200
 
 READING: Reading = (
     "Reading the index",
@@ -44,16 +54,9 @@ READING: Reading = (
 )
 
 
-class FileTable(Table):
-    HELP = "Every file that is indexed, is to be indexed, or is excluded."
-
-
-class DoctorTable(Table):
-    HELP = "The findings of the doctor, the worst first, then its checks. A check changes nothing."
-
-
-class EventTable(Table):
-    HELP = "Events: syncs, rebuilds, fallbacks, failed searches (`openclaw-mem log` has all of them)."
+_FILES = "Every file that is indexed, is to be indexed, or is excluded."
+_DOCTOR = "The findings of the doctor, the worst first, then its checks. A check changes nothing."
+_EVENTS = "Events: syncs, rebuilds, fallbacks, failed searches (`openclaw-mem log` has all of them)."
 
 
 class IndexScreen(WorkbenchScreen):
@@ -66,26 +69,22 @@ class IndexScreen(WorkbenchScreen):
     BINDINGS = bindings("index")  # type: ignore[assignment]
     HELP = "Whether the index is up to date with the notes, and whether it is intact."
 
-    def __init__(self, search: SearchPresenter, lab: Lab) -> None:
+    def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
         super().__init__(search)
-        self.lab = lab
+        self._lab = lab
         self.presenter = IndexPresenter(search.service)
-        self.files = FileTable(id="files")
-        self.doctor = DoctorTable(id="doctor", classes="listed")
-        self.events = EventTable(id="events", classes="listed")
+        self.files: Table[FileRow] = Table(_FILES, id="files")
+        self.doctor: Table[Finding | Check] = Table(_DOCTOR, id="doctor", classes="listed")
+        self.events: Table[Event] = Table(_EVENTS, id="events", classes="listed")
         self.detail = Pane(id="detail", classes="pane")
-        self.lists: tuple[Table, ...] = (self.files, self.doctor, self.events)
+        self.lists: tuple[Table[Any], ...] = (self.files, self.doctor, self.events)
         #: The list that was gone to last: the focus itself comes a moment later, and keys may overtake it.
-        self.at: Table = self.files
-        self.add_actions(IndexActions(self), FileActions(self))
-        self._read_for: tuple[str, Freshness | None] | None = None
+        self.at: Table[Any] = self.files
         self._was_syncing = False
         self._frame = 0
-        self._detailed: tuple[str, object, bool] | None = None
+        self._detailed: object = None
 
-    def compose(self) -> ComposeResult:
-        yield Banner()
-        yield Pane(id="top")
+    def body(self) -> ComposeResult:
         yield Pane(id="facts")
         with Container(id="index-body"):
             with Vertical(id="files-box", classes="listed"):
@@ -96,7 +95,6 @@ class IndexScreen(WorkbenchScreen):
                 yield self.events
                 yield self.detail
         yield Pane(id="status")
-        yield KeyBar(id="keys")
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -106,25 +104,16 @@ class IndexScreen(WorkbenchScreen):
         self.files.focus()
         self.draw()
 
-    def on_screen_resume(self) -> None:
-        self._read_for = None
-        self.search_changed()
-
-    def search_changed(self) -> None:
-        """After a sync, or when the files were found to differ, the index is read again."""
-        if not self.is_mounted or not self.is_current:
-            return
+    def read_again(self) -> None:
+        """After a sync, or when the files were found to differ. At the beginning of one too: while it waits
+        for another process, what it has to do is shown."""
         activity = self.search.activity
         syncing = activity.phase == "syncing"
-        now = (activity.phase, activity.freshness)
-        if now != self._read_for:
-            # At its beginning too: while a sync waits for another process, what it has to do is shown.
-            self._read_for = now
-            if self._was_syncing and not syncing:
-                self.presenter.say("")  # the outcome of the sync is shown now
-            self.run_in(partial(self.presenter.read, examine=not syncing), "read")
+        if self._was_syncing and not syncing:
+            self.presenter.say("")  # the outcome of the sync is shown now
         self._was_syncing = syncing
-        self.draw()
+        work = partial(self.presenter.read, examine=not syncing)
+        self.read_for((activity.phase, activity.freshness), work)
 
     def _tick(self) -> None:
         self._frame += 1
@@ -134,23 +123,14 @@ class IndexScreen(WorkbenchScreen):
 
     # -- drawing ------------------------------------------------------------------------------------------
 
-    def draw(self) -> None:
-        if not self.is_mounted:
-            return
+    def draw_body(self) -> None:
         state, activity = self.presenter.state, self.search.activity
         short = self.narrow or not self.has_class("-tall")
-        super().draw()
         self.query_one("#facts", Pane).show(lambda cells: summary.facts(state, activity, cells, short))
         self.query_one("#files-head", Pane).show(lambda cells: [files.header(cells)])
-        self.files.show_rows(
-            len(state.files), lambda at, cells, chosen: files.file_row(state.files[at], state, cells, chosen)
-        )
-        found = state.findings
-        self.doctor.show_rows(len(found), lambda at, cells, chosen: doctor.item_row(found[at], cells, chosen))
-        self.events.show_rows(
-            len(state.events),
-            lambda at, cells, chosen: files.event_row(state.events[at], state, cells, chosen),
-        )
+        self.files.show_rows(state.files, partial(files.file_row, state))
+        self.doctor.show_rows(state.findings, doctor.item_row)
+        self.events.show_rows(state.events, partial(files.event_row, state))
         box = self.query_one("#files-box", Vertical)
         box.border_title = files.title(state)
         box.border_subtitle = f"by {state.order} (o) · enter: chunks"
@@ -161,22 +141,19 @@ class IndexScreen(WorkbenchScreen):
         self._draw_detail()
         self._draw_status()
 
+    @on(CursorList.Moved)
     def _draw_detail(self) -> None:
         """The details of the selected row; drawn anew, from its top, only when that is another one."""
-        state, at = self.presenter.state, self.at
-        if at is self.doctor:
-            item = state.findings[at.cursor] if at.cursor < len(state.findings) else None
+        state, item = self.presenter.state, self.at.selected
+        drawer: Callable[[int], list[Line]]
+        if self.at is self.doctor:
             name = "check" if isinstance(item, Check) else "finding"
-            self._show_detail(name, item, lambda cells: doctor.item_detail(item, cells))
-        elif at is self.events:
-            event = state.events[at.cursor] if at.cursor < len(state.events) else None
-            self._show_detail("event", event, lambda cells: files.event_detail(event, state, cells))
+            drawer = partial(doctor.item_detail, item)
+        elif self.at is self.events:
+            name, drawer = "event", partial(files.event_detail, item, state)
         else:
-            row = self.selected
-            self._show_detail("file", row, lambda cells: files.file_detail(row, state, cells))
-
-    def _show_detail(self, name: str, item: object, drawer: Drawer) -> None:
-        shown = name, item, self.presenter.state.overview is None
+            name, drawer = "file", partial(files.file_detail, item, state)
+        shown = name, item, state.overview is None
         if shown != self._detailed:
             self._detailed = shown
             self.detail.border_title = name
@@ -200,50 +177,147 @@ class IndexScreen(WorkbenchScreen):
             lambda cells: [summary.status(state, activity, progress, cells, frame)]
         )
 
-    # -- events -------------------------------------------------------------------------------------------
-
-    @on(CursorList.Moved)
-    def _moved(self) -> None:
-        self._draw_detail()
-
-    @on(CursorList.Chosen, "#files")
-    async def _chosen(self) -> None:
-        await self.run_action("chunks")
+    # -- moving about -------------------------------------------------------------------------------------
 
     def on_descendant_focus(self) -> None:
-        self.mark(next((table for table in self.lists if table.has_focus), self.at))
+        self._mark(next((table for table in self.lists if table.has_focus), self.at))
         self._draw_detail()
         self.draw_keys()
 
-    # -- moving about -------------------------------------------------------------------------------------
-
-    @property
-    def selected(self) -> FileRow | None:
-        """The file under the cursor."""
-        rows, at = self.presenter.state.files, self.files.cursor
-        return rows[at] if at < len(rows) else None
-
-    def go_to(self, target: Table) -> None:
-        self.mark(target)
+    def _go_to(self, target: Table[Any]) -> None:
+        self._mark(target)
         self.set_focus(target)
 
-    def mark(self, target: Table) -> None:
+    def _mark(self, target: Table[Any]) -> None:
         """Where there is one column, this list is shown."""
         self.at = target
         for table in self.lists:
             self.set_class(table is target, f"-at-{table.id}")
 
-    def action_next_of_index(self) -> None:
-        self._turn(1)
+    def action_next_list(self, step: int) -> None:
+        self._go_to(self.lists[(self.lists.index(self.at) + step) % len(self.lists)])
 
-    def action_previous_of_index(self) -> None:
-        self._turn(-1)
+    def action_leave_index(self) -> None:
+        """Stop what runs; when nothing does, back to the search lab."""
+        doing = self.presenter.state.doing
+        if self.search.activity.phase == "syncing":
+            self.search.sync.stop_sync()
+        elif doing == REPAIRING:
+            self.presenter.say("a repair is not stopped half way; it takes a moment")
+        elif doing:
+            self.workers.cancel_group(self, "read")
+            self.workers.cancel_group(self, "doctor")
+            self.presenter.say("stopped")
+        else:
+            self.app.pop_screen()
 
-    def _turn(self, step: int) -> None:
-        self.go_to(self.lists[(self.lists.index(self.at) + step) % len(self.lists)])
+    # -- sync, rebuild, checks, repairs -------------------------------------------------------------------
 
-    def action_detail_down(self) -> None:
-        self.detail.scroll_relative(y=3, animate=False)
+    def action_sync_index(self, verify: bool = False) -> None:
+        self._sync(Job(verify=verify, tails=True))
 
-    def action_detail_up(self) -> None:
-        self.detail.scroll_relative(y=-3, animate=False)
+    def _sync(self, job: Job) -> None:
+        running = self.search.activity.phase == "syncing"
+        self.presenter.say("it follows the sync that runs" if running else "")
+        self._lab.resync(job)
+
+    def action_rebuild(self) -> None:
+        async def ask() -> None:
+            plan = await self.presenter.plan_rebuild()
+            if plan is not None:
+                self.app.push_screen(
+                    ConfirmScreen("rebuild the index", partial(summary.rebuild_plan, plan), "rebuild"),
+                    lambda sure: self._sync(Job(force=True, tails=True)) if sure else None,
+                )
+
+        self._run_doctor(ask)
+
+    def action_examine(self, deep: bool = False) -> None:
+        self._run_doctor(partial(self.presenter.examine, deep=deep))
+
+    def action_repair(self) -> None:
+        report = self.presenter.state.report
+        if not self._is_free():
+            return
+        if report is None or not report.fixable:
+            self.presenter.say("there is nothing to repair" if report else "d runs the checks first")
+            return
+
+        async def repair() -> None:
+            await self.presenter.repair(report)
+            # The index that the shown answer came from is another one now.
+            await self.search.sync.read_status()
+            await self.search.refresh()
+
+        self.app.push_screen(
+            ConfirmScreen("repair the index", partial(doctor.repairs, report), "repair"),
+            lambda sure: self.run_in(repair, "doctor") if sure else None,
+        )
+
+    def _run_doctor(self, work: Callable[[], Awaitable[None]]) -> None:
+        if self._is_free():
+            self.run_in(work, "doctor")
+
+    def _is_free(self) -> bool:
+        """Whether checks can run now; says why not."""
+        if not self.search.service.is_open:
+            self.presenter.say("the index cannot be opened: see the reason above; y tries again")
+        elif self.search.activity.phase == "syncing":
+            self.presenter.say("not while a sync runs; esc stops it")
+        elif self.presenter.state.doing:
+            self.presenter.say("")
+        else:
+            return True
+        return False
+
+    # -- the file under the cursor ------------------------------------------------------------------------
+
+    def action_order(self) -> None:
+        """The next order; the cursor stays on its file."""
+        row = self.files.selected
+        self.presenter.turn_order()
+        self._point_at(row.path if row is not None else "")
+
+    def _point_at(self, path: str) -> None:
+        rows = self.presenter.state.files
+        at = next((at for at, row in enumerate(rows) if row.path == path), 0)
+        self.files.action_go(at - self.files.cursor)
+
+    def action_find_file(self) -> None:
+        rows = self.presenter.state.files
+
+        def find(text: str) -> list[Choice]:
+            words = text.lower().split()
+            found = [row for row in rows if all(word in row.path.lower() for word in words)]
+            return [
+                Choice(row.path, fmt.inert(row.path), files.STATES[row.state][1]) for row in found[:_PICKED]
+            ]
+
+        def go(path: str | None) -> None:
+            if path is not None:
+                self._go_to(self.files)
+                self._point_at(path)
+
+        self.app.push_screen(PickScreen("files", find, filtered=True, empty="no such file"), go)
+
+    @on(CursorList.Chosen, "#files")
+    def action_chunks(self) -> None:
+        row = self.files.selected
+        if self.at is not self.files:
+            self._go_to(self.files)
+        elif row is not None:
+            from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
+
+            self.app.push_screen(ChunksScreen(self.search, row.path))
+
+    def action_edit_file(self) -> None:
+        row, service = self.files.selected, self.search.service
+        if row is None or not service.is_open:
+            return
+        if row.source == "sessions":
+            self.presenter.say("transcripts are the agent's own: they are not edited here")
+            return
+        outcome, ran = edit(self.app, service.settings, row.path, 1)
+        self.presenter.say(outcome)
+        if ran and not service.settings.sync.watch:
+            self._lab.resync(Job(tails=True))

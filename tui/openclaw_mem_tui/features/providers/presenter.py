@@ -64,8 +64,7 @@ class ProvidersPresenter(Presenter[ChainState]):
         try:
             links = await service.read(lambda memory: memory.chain(), answering=True)
             # No usage is recorded under a simulated fault.
-            usage = await service.read(lambda memory: memory.usage(30))
-            caches = await service.read(lambda memory: memory.cache_sizes())
+            usage, caches = await service.read(lambda memory: (memory.usage(30), memory.cache_sizes()))
         except OpenClawMemError as error:
             self.update(trouble=str(error))
             return

@@ -75,23 +75,21 @@ def detail(link: ProviderState | None, chain: ChainState, cells: int) -> list[Li
         return details.lines
     if link.model:
         say("model", fmt.inert(link.model))
-    if link.in_use:
-        say("host", *_host(link))
-    elif link.host:
-        say("host", fmt.inert(link.host))
+    if link.host:
+        say("host", fmt.inert(link.host), (" gets queries and notes" if link.in_use else "", "dim"))
+    elif link.in_use:
+        say("host", "stays on this machine")
     if link.key_origin:
         say("key", fmt.inert(link.key_origin))
     if link.price:
         say("price", fmt.inert(link.price))
     if not link.in_use:
         return details.lines
-    full = link.vectors >= link.chunks
     embedded = f"{link.vectors:,} of {fmt.count(link.chunks, 'passage')}"
-    say(
-        "vectors",
-        (embedded, "" if full else "warn"),
-        ("" if full else "; r in the search lab embeds the rest", "dim"),
-    )
+    if link.vectors >= link.chunks:
+        say("vectors", embedded)
+    else:
+        say("vectors", (embedded, "warn"), ("; r in the search lab embeds the rest", "dim"))
     if link.last_ok is not None:
         spent = f", {fmt.milliseconds(link.last_ms)}" if link.last_ms is not None else ""
         say("answered", f"last at {fmt.clock(link.last_ok, chain.at, True)}{spent}")
@@ -106,32 +104,21 @@ def _when(link: ProviderState, chain: ChainState) -> list[tuple[str, str]]:
     """Since when a provider fails, and when it is tried again."""
     if link.state != "failed":
         return []
-    since = [(f" since {fmt.clock(link.since, chain.at, True)}", "")] if link.since is not None else []
+    since = f" since {fmt.clock(link.since, chain.at, True)}" if link.since is not None else ""
     if link.next_retry is None:
-        return [*since, ("; no automatic retry", "dim")]
-    if link.next_retry <= chain.at:
-        return [*since, ("; retry with the next search", "dim")]
-    return [*since, (f"; retry at {fmt.clock(link.next_retry, chain.at, True)}", "dim")]
-
-
-def _host(link: ProviderState) -> list[tuple[str, str]]:
-    if not link.host:
-        return [("stays on this machine", "")]
-    return [(fmt.inert(link.host), ""), (" gets queries and notes", "dim")]
+        retry = "no automatic retry"
+    elif link.next_retry <= chain.at:
+        retry = "retry with the next search"
+    else:
+        retry = f"retry at {fmt.clock(link.next_retry, chain.at, True)}"
+    return [(since, ""), (f"; {retry}", "dim")]
 
 
 def _used(used: Spent | None) -> list[tuple[str, str]]:
     if used is None:
         return [("no request", "dim")]
-    about = "about " if used.estimated else ""
-    counts = fmt.join(
-        (
-            fmt.count(used.requests, "request"),
-            fmt.count(used.texts, "text"),
-            about + fmt.count(used.tokens, "token"),
-        ),
-        ", ",
-    )
+    tokens = ("about " if used.estimated else "") + fmt.count(used.tokens, "token")
+    counts = ", ".join((fmt.count(used.requests, "request"), fmt.count(used.texts, "text"), tokens))
     if used.usd is None:
         return [(counts, ""), (", cost unknown", "dim")]
     return [(counts, ""), (", free" if not used.usd else f", about {fmt.dollars(used.usd)}", "dim")]
@@ -144,7 +131,7 @@ def cache(chain: ChainState, cells: int) -> Line:
         return spread([*start, Span("empty" if chain.links else "", "dim")], (), cells)
     total = sum(size.bytes for size in chain.caches)
     end = line((f"{fmt.megabytes(total)} ", "dim")) if len(chain.caches) > 1 else ()
-    parts = list(start)
+    parts = start
     sizes = sorted(chain.caches, key=lambda size: -size.bytes)
     for at, size in enumerate(sizes):
         entry = line(
@@ -153,10 +140,8 @@ def cache(chain: ChainState, cells: int) -> Line:
             (f"{size.entries:,} entries, {fmt.megabytes(size.bytes)}", "dim"),
         )
         rest = f" · {len(sizes) - at} more"
-        if (
-            width(parts) + width(entry) + width(end) + (len(rest) if at < len(sizes) - 1 else 0) > cells
-            and at
-        ):
+        after = len(rest) if at < len(sizes) - 1 else 0
+        if at and width(parts) + width(entry) + width(end) + after > cells:
             parts.append(Span(rest, "dim"))
             break
         parts.extend(entry)
@@ -176,22 +161,20 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
         return spread(line((" ✗ ", "bad"), fmt.inert(chain.trouble or activity.trouble)), (), cells)
     if chain.probing:
         names = ", ".join(sorted({name for name, _, _ in chain.probing}))
-        return spread(
-            line((" ◐ ", "accent"), f"probing {fmt.inert(names)} ", ("esc stops waiting", "faint")),
-            end,
-            cells,
-        )
-    if view.pending:
-        return spread(line((" ◐ ", "accent"), ("searching the last query again", "dim")), end, cells)
-    if chain.said:
-        return spread(line((" ● ", "good"), fmt.inert(chain.said)), end, cells)
-    if not chain.links:
-        return spread(line((" ◐ ", "accent"), ("reading the chain", "dim")), end, cells)
-    failed = ", ".join(fmt.inert(link.name) for link in chain.links if link.state == "failed")
-    idle = ", ".join(fmt.inert(link.name) for link in chain.links if link.state == "idle")
-    trouble = fmt.join((f"{failed} failed" if failed else "", f"{idle} not indexed yet" if idle else ""))
-    summary = trouble or "every provider in use answers"
-    return spread(line((" ● ", "warn" if trouble else "good"), (summary, "dim")), end, cells)
+        start = line((" ◐ ", "accent"), f"probing {fmt.inert(names)} ", ("esc stops waiting", "faint"))
+    elif view.pending:
+        start = line((" ◐ ", "accent"), ("searching the last query again", "dim"))
+    elif chain.said:
+        start = line((" ● ", "good"), fmt.inert(chain.said))
+    elif not chain.links:
+        start = line((" ◐ ", "accent"), ("reading the chain", "dim"))
+    else:
+        failed = ", ".join(fmt.inert(link.name) for link in chain.links if link.state == "failed")
+        idle = ", ".join(fmt.inert(link.name) for link in chain.links if link.state == "idle")
+        trouble = fmt.join((failed and f"{failed} failed", idle and f"{idle} not indexed yet"))
+        summary = trouble or "every provider in use answers"
+        start = line((" ● ", "warn" if trouble else "good"), (summary, "dim"))
+    return spread(start, end, cells)
 
 
 # -- simulated faults --------------------------------------------------------------------------------------
@@ -281,11 +264,8 @@ def _only_in_one(label: str, rows: Sequence[Row], cells: int) -> list[Line]:
     for at, row in enumerate(rows[:_HITS_SHOWN]):
         rank = Span(fmt.left(fmt.ranked(row.outcome.rank), 4), "bad" if label == "lost" else "good")
         start = line((fmt.left("" if at else label, _LABEL) + " ", "dim"), rank)
-        end = (
-            line((f" +{len(rows) - _HITS_SHOWN}", "dim"))
-            if at == _HITS_SHOWN - 1 and len(rows) > _HITS_SHOWN
-            else ()
-        )
+        more = len(rows) - _HITS_SHOWN if at == _HITS_SHOWN - 1 else 0
+        end = line((f" +{more}", "dim")) if more > 0 else ()
         room = cells - 1 - width(start) - width(end)
         made.append(spread((*start, *path_spans(row, room)), end, cells - 1))
     return made

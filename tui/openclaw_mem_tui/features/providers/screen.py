@@ -14,14 +14,14 @@ from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.providers import render
 from openclaw_mem_tui.features.providers.presenter import ProvidersPresenter
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
-from openclaw_mem_tui.screen import Lab, WorkbenchScreen
+from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.dialogs import Reading
-from openclaw_mem_tui.widgets.edges import Banner, KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Pool, ProviderState
+    from openclaw_mem_engine.api import ProviderState
+    from openclaw_mem_tui.features.search.screen import SearchScreen
 
 _NAMES = tuple(FAULTS)
 
@@ -41,12 +41,8 @@ READING: Reading = (
 )
 
 
-class ChainList(CursorList):
-    HELP = "The chain: every provider in the order in which one is selected, BM25 only at the end."
-
-
-class FaultList(CursorList):
-    HELP = "Faults are simulated in this process: no request is sent for them, and nothing is recorded."
+_CHAIN = "The chain: every provider in the order in which one is selected, BM25 only at the end."
+_FAULTS = "Faults are simulated in this process: no request is sent for them, and nothing is recorded."
 
 
 class ProvidersScreen(WorkbenchScreen):
@@ -58,18 +54,15 @@ class ProvidersScreen(WorkbenchScreen):
     BINDINGS = bindings("providers")  # type: ignore[assignment]
     HELP = "Which provider makes the vectors, what answers when it fails, and what an answer is like then."
 
-    def __init__(self, search: SearchPresenter, lab: Lab) -> None:
+    def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
         super().__init__(search)
         self.presenter = ProvidersPresenter(search.service)
-        self.chain, self.faults = ChainList(id="chain"), FaultList(id="faults")
+        self.chain, self.faults = CursorList(_CHAIN, id="chain"), CursorList(_FAULTS, id="faults")
         self.link_pane, self.last = Pane(id="link", classes="pane"), Pane(id="last", classes="pane")
         self._lab = lab
         self._pointed = False
-        self._read_for: tuple[Pool | None, frozenset[str], str] | None = None
 
-    def compose(self) -> ComposeResult:
-        yield Banner(here=True)
-        yield Pane(id="top")
+    def body(self) -> ComposeResult:
         with Container(id="providers-body"):
             with Vertical(id="providers"):
                 yield self.chain
@@ -79,15 +72,12 @@ class ProvidersScreen(WorkbenchScreen):
                 yield self.last
         yield Pane(id="cache")
         yield Pane(id="status")
-        yield KeyBar(id="keys")
 
     @property
     def selected(self) -> ProviderState | None:
         """The provider under the cursor."""
         links, at = self.presenter.state.links, self.chain.cursor
         return links[at] if at < len(links) else None
-
-    # -- life ---------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
         self.presenter.listen(self.draw)
@@ -96,31 +86,18 @@ class ProvidersScreen(WorkbenchScreen):
         self._go_to(self.faults if self.search.view.faults else self.chain)
         self.draw()
 
-    def on_screen_resume(self) -> None:
-        self._read_for = None
-        self.search_changed()
-
     def on_screen_suspend(self) -> None:
         # The outcome of a probe is not shown any more; its thread ends by itself.
         self.workers.cancel_group(self, "probe")
 
-    def search_changed(self) -> None:
-        """The search has changed: what it found out about a provider is in the chain."""
-        if not self.is_mounted or not self.is_current:
-            return
+    def read_again(self) -> None:
+        """What a search found out about a provider is in the chain."""
         view = self.search.view
-        now = (view.pool, view.shown_faults, self.search.activity.phase)
-        if now != self._read_for and not view.pending:
-            self._read_for = now
-            self.run_in(self.presenter.read, "read")
-        self.draw()
+        if not view.pending:
+            now = (view.pool, view.shown_faults, self.search.activity.phase)
+            self.read_for(now, self.presenter.read)
 
-    # -- drawing ------------------------------------------------------------------------------------------
-
-    def draw(self) -> None:
-        if not self.is_mounted:
-            return
-        super().draw()
+    def draw_body(self) -> None:
         view, activity, state = self.search.view, self.search.activity, self.presenter.state
         self.chain.show(
             lambda cells, cursor: Rows(
@@ -157,8 +134,6 @@ class ProvidersScreen(WorkbenchScreen):
         self.link_pane.border_title = render.title(link) if link is not None else "provider"
         self.link_pane.show(lambda cells: render.detail(link, state, cells))
 
-    # -- actions ------------------------------------------------------------------------------------------
-
     def action_next_list(self) -> None:
         self._go_to(self.faults if not self.faults.has_focus else self.chain)
 
@@ -193,19 +168,10 @@ class ProvidersScreen(WorkbenchScreen):
         if not self.search.view.query.strip():
             self.search.say("type a query: it is answered under the fault" if self.search.view.faults else "")
 
-    def action_pane_down(self) -> None:
-        self._lower_pane.scroll_relative(y=3, animate=False)
-
-    def action_pane_up(self) -> None:
-        self._lower_pane.scroll_relative(y=-3, animate=False)
-
     @property
-    def _lower_pane(self) -> Pane:
+    def lower_pane(self) -> Pane:
         return self.last if self.faults.has_focus else self.link_pane
 
     def action_probe(self) -> None:
         if self.selected is not None:
             self.run_in(partial(self.presenter.probe, self.selected), "probe", exclusive=False)
-
-    def action_leave(self) -> None:
-        self.app.pop_screen()

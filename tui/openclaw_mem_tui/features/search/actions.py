@@ -9,7 +9,7 @@ from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.export import offer_export
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.render import preview as render
-from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS
+from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, nudged
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 
-class QueryActions:
-    """The query line, the history, and cancelling."""
+class _Actions:
+    """A group: its ``action_*`` methods become actions of the screen."""
 
     def __init__(self, screen: SearchScreen) -> None:
-        self._screen = screen
-        self._search = screen.search
+        self._screen, self._search = screen, screen.search
+        self._hits, self._preview = screen.hits, screen.preview
+
+
+class QueryActions(_Actions):
+    """The query line, the history, and cancelling."""
 
     def action_focus_query(self) -> None:
         # At once: focus() waits its turn, and keys sent in one burst would overtake it.
@@ -33,7 +37,7 @@ class QueryActions:
 
     def action_leave_query(self) -> None:
         self._search.history.add(self._search.view.query)
-        self._screen.set_focus(self._screen.hits)
+        self._screen.set_focus(self._hits)
 
     def action_previous_query(self) -> None:
         self._ask_again(self._search.history.previous(), "there is no previous query")
@@ -55,7 +59,7 @@ class QueryActions:
         def ask(picked: str | None) -> None:
             if picked is not None:
                 self._screen.query_line.value = picked
-                self._screen.hits.focus()
+                self._hits.focus()
 
         picker = PickScreen(
             "history",
@@ -66,7 +70,7 @@ class QueryActions:
         self._screen.app.push_screen(picker, ask)
 
     def action_mode(self) -> None:
-        knobs = self._search.next_mode()
+        knobs = nudged(self._search.view.knobs, "mode", 1)
         self._screen.tune(knobs)
         self._search.say(f"mode {knobs.mode}")
 
@@ -82,33 +86,28 @@ class QueryActions:
             screen.hits.focus()
 
 
-class HitActions:
+class HitActions(_Actions):
     """The hit list, its baseline, and the panes beside it."""
 
-    def __init__(self, screen: SearchScreen) -> None:
-        self._screen = screen
-        self._search = screen.search
-        self._hits = screen.hits
-
     def action_down(self) -> None:
-        self._hits.move(1)
+        self._hits.action_go(1)
 
     def action_up(self) -> None:
         if self._hits.cursor == 0 and self._hits.has_focus:
             self._hits.scroll_home(animate=False)
-        self._hits.move(-1)
+        self._hits.action_go(-1)
 
     def action_first(self) -> None:
-        self._hits.go(0)
+        self._hits.action_go(-self._hits.cursor)
 
     def action_last(self) -> None:
-        self._hits.go(len(self._hits.rows) - 1)
+        self._hits.action_go(len(self._hits.rows))
 
     def action_page_down(self) -> None:
-        self._hits.move(self._hits.page)
+        self._hits.action_go(self._hits.page)
 
     def action_page_up(self) -> None:
-        self._hits.move(-self._hits.page)
+        self._hits.action_go(-self._hits.page)
 
     def action_columns(self) -> None:
         self._hits.set_mode(COLUMNS[(COLUMNS.index(self._hits.mode) + 1) % len(COLUMNS)])
@@ -116,7 +115,7 @@ class HitActions:
 
     def action_dropped(self) -> None:
         self._hits.set_dropped(not self._hits.dropped)
-        self._screen.show_row(self._hits.selected)
+        self._screen.show_row()
 
     def action_baseline(self) -> None:
         self._search.pin_baseline()
@@ -157,18 +156,14 @@ class HitActions:
         lower.scroll_relative(y=step, animate=False)
 
 
-class NoteActions:
+class NoteActions(_Actions):
     """The note of the selected hit: read, render, edit, copy."""
 
-    def __init__(self, screen: SearchScreen) -> None:
-        self._screen = screen
-        self._search = screen.search
-        self._preview = screen.preview
-
     def _selected(self) -> tuple[Row, Candidate] | None:
-        row = self._screen.hits.selected
-        candidate = self._search.view.candidate(row.chunk_id) if row is not None else None
-        return (row, candidate) if row is not None and candidate is not None else None
+        row = self._hits.selected
+        if row is None or (candidate := self._search.view.candidate(row.chunk_id)) is None:
+            return None
+        return row, candidate
 
     def action_get(self) -> None:
         self._screen.run_in(self._get, "get")
@@ -178,9 +173,9 @@ class NoteActions:
         if (selected := self._selected()) is None:
             return
         row, candidate = selected
-        marker, preview = self._screen.hits.marker, self._preview
+        marker, preview = self._hits.marker, self._preview
         self._screen.bring_up_preview()
-        if preview.shows("get"):
+        if self._preview.kind == "get":
             self._screen.show_snippet()
             return
         transcript = row.source == "sessions"
@@ -196,7 +191,7 @@ class NoteActions:
             message = str(error)
             preview.show(lambda cells: render.refusal(message, cells))
             return
-        if self._screen.hits.selected is row and preview.shows("get"):
+        if self._hits.selected is row and preview.kind == "get":
             if got.found:
                 preview.border_title = f"note, lines {got.start_line}–{got.end_line}"
             preview.show(lambda cells: render.excerpt(got, candidate, marker, cells), render.first_of_chunk)
@@ -211,10 +206,10 @@ class NoteActions:
             return
         title = f"rendered, lines {row.start_line}–{row.end_line}"
         self._preview.begin("markdown", title, "back to the snippet (m)")
-        self._preview.render_markdown(candidate.text)
+        self._preview.show_markdown(candidate.text)
 
     def action_edit(self) -> None:
-        row = self._screen.hits.selected
+        row = self._hits.selected
         if row is None or not self._search.service.is_open:
             return
         settings = self._search.service.settings
@@ -224,17 +219,16 @@ class NoteActions:
             self._screen.resync(Job(tails=True))
 
     def action_copy_location(self) -> None:
-        row = self._screen.hits.selected
-        if row is not None:
-            self._copy(f"{row.path}:{row.start_line}", f"{row.path}:{row.start_line}")
+        if (row := self._hits.selected) is not None:
+            self._copy(f"{row.path}:{row.start_line}")
 
     def action_copy_snippet(self) -> None:
         if (selected := self._selected()) is not None:
             self._copy(agent_text(selected[1], self._preview.citations or "auto"), "the snippet")
 
-    def _copy(self, text: str, name: str) -> None:
+    def _copy(self, text: str, name: str = "") -> None:
         self._screen.app.copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
-        self._search.say(f"copied {fmt.inert(name, 200)}")
+        self._search.say(f"copied {fmt.inert(name or text, 200)}")
 
     def action_citations(self) -> None:
         mode = self._preview.citations or "auto"
@@ -242,12 +236,8 @@ class NoteActions:
         self._screen.show_snippet()
 
 
-class MoreActions:
+class MoreActions(_Actions):
     """Lessons, export, sync."""
-
-    def __init__(self, screen: SearchScreen) -> None:
-        self._screen = screen
-        self._search = screen.search
 
     def action_guide(self) -> None:
         guide = self._search.guide
@@ -255,13 +245,13 @@ class MoreActions:
             return
         choices = [
             Choice(str(number), f"{number + 1:2}  {lesson.title}", lesson.query)
-            for number, lesson in enumerate(guide.lessons)
+            for number, lesson in enumerate(guide)
         ]
 
         def load(picked: str | None) -> None:
             if picked is not None:
                 self._screen.load_lesson(int(picked))
-                self._screen.hits.focus()
+                self._hits.focus()
 
         start = self._search.lesson_at or 0
         self._screen.app.push_screen(PickScreen("lessons of the demo", lambda _: choices, start=start), load)

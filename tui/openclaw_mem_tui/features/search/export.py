@@ -6,7 +6,7 @@ import json
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import Answer, fragment, trace_markdown
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -16,8 +16,7 @@ from openclaw_mem_tui.render import format as fmt
 if TYPE_CHECKING:
     from textual.app import App
 
-Kind = Literal["json", "markdown", "svg", "config"]
-SUFFIX: dict[Kind, str] = {"json": ".json", "markdown": ".md", "svg": ".svg", "config": ".json5"}
+SUFFIX = {"json": ".json", "markdown": ".md", "svg": ".svg", "config": ".json5"}
 
 
 def as_json(view: View) -> str:
@@ -33,8 +32,7 @@ def as_config(view: View) -> str:
 
 def as_markdown(view: View) -> str:
     """The engine's report of the run, and the knobs that differ from the configuration."""
-    assert view.trace is not None
-    assert view.pool is not None
+    assert view.trace is not None and view.pool is not None
     report = trace_markdown(Answer(view.pool, view.trace))
     if not view.changed_knobs():
         return report
@@ -42,7 +40,10 @@ def as_markdown(view: View) -> str:
     return "\n".join([report.rstrip(), "", heading, "", "```json5", as_config(view).rstrip(), "```", ""])
 
 
-def file_name(query: str, stamp: str, kind: Kind) -> str:
+_MAKERS = {"json": as_json, "markdown": as_markdown, "config": as_config}
+
+
+def file_name(query: str, stamp: str, kind: str) -> str:
     """``20260331-180000-gateway-router.json``: sortable by time."""
     words = re.sub(r"[^a-z0-9]+", "-", query.lower()).strip("-")[:40].strip("-")
     return f"{stamp}-{words or 'search'}{SUFFIX[kind]}"
@@ -82,23 +83,15 @@ def offer_export(app: App[int], search: SearchPresenter) -> None:
     ]
 
     def export(picked: str | None) -> None:
-        if picked == "json":
-            _write(search, "json", as_json(view))
-        elif picked == "markdown":
-            _write(search, "markdown", as_markdown(view))
-        elif picked == "config":
-            _write(search, "config", as_config(view))
-        elif picked == "svg":
-            _write(search, "svg", svg)
+        if picked is None:
+            return
+        text = svg if picked == "svg" else _MAKERS[picked](view)
+        name = file_name(view.query, time.strftime("%Y%m%d-%H%M%S"), picked)
+        try:
+            path = write(Path(search.service.settings.data_dir) / "exports", name, text)
+        except OSError as error:
+            search.say(f"nothing was written: {error}")
+        else:
+            search.say(f"wrote {path}")
 
     app.push_screen(PickScreen("export", lambda _: choices), export)
-
-
-def _write(search: SearchPresenter, kind: Kind, text: str) -> None:
-    folder = Path(search.service.settings.data_dir) / "exports"
-    try:
-        path = write(folder, file_name(search.view.query, time.strftime("%Y%m%d-%H%M%S"), kind), text)
-    except OSError as error:
-        search.say(f"nothing was written: {error}")
-    else:
-        search.say(f"wrote {path}")

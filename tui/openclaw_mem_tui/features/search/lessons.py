@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from openclaw_mem_engine.api import Knobs, parse_settings
@@ -28,21 +28,16 @@ class Lesson(Protocol):
     def against(self) -> Sequence[str]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class DemoGuide:
-    """The lessons in their order; ``start`` is the one that is loaded first."""
-
-    lessons: Sequence[Lesson]
-    start: int = 0
+#: The lessons in their order.
+Guide = Sequence[Lesson]
 
 
 def with_lesson(view: View, lesson: Lesson) -> View:
-    """The view that asks a lesson's query with its knobs, against its baseline."""
+    """The view that asks a lesson's query with its knobs, against its baseline. Raises UsageError."""
     knobs = _with_settings(view.defaults, lesson.settings)
     against = _with_settings(view.defaults, lesson.against)
-    return asked(
-        replace(view, knobs=knobs, against=against, pin=None, trace=None, baseline=None), lesson.query
-    )
+    view = replace(view, knobs=knobs, against=against, pin=None, trace=None, baseline=None)
+    return asked(view, lesson.query)
 
 
 def left_lesson(view: View, lesson: Lesson) -> View:
@@ -54,25 +49,22 @@ def left_lesson(view: View, lesson: Lesson) -> View:
 
 
 def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:
-    """Knob settings over a configuration. Raises UsageError."""
     return base.set(parse_settings(list(settings)))
 
 
-def lesson_lines(guide: DemoGuide, number: int, cells: int) -> list[Line]:
+def lesson_lines(guide: Guide, number: int, cells: int) -> list[Line]:
     """Title, knobs and text of a lesson."""
-    lesson = guide.lessons[number]
-    knobs = ", ".join(lesson.settings)
-    against = ", ".join(lesson.against)
+    lesson = guide[number]
+    knobs, against = ", ".join(lesson.settings), ", ".join(lesson.against)
     head = [*line((" ◆ ", "accent"), (lesson.title, "strong accent"))]
     # A part that does not fit is not shown at all.
     for text, role in (
-        (f"  lesson {number + 1} of {len(guide.lessons)}", "dim"),
+        (f"  lesson {number + 1} of {len(guide)}", "dim"),
         (f" · {knobs}" if knobs else "", "dim"),
         (f" against {against}" if against else "", "faint"),
     ):
         if width(head) + fmt.width_of(text) > cells:
             break
         head.extend(line((text, role)))
-    made = [fit(head, cells)]
-    made.extend(wrapped(line("   ", fmt.inert(lesson.lesson)), max(20, min(cells - 1, 140)), 3))
-    return made
+    paragraph = line("   ", fmt.inert(lesson.lesson))
+    return [fit(head, cells), *wrapped(paragraph, max(20, min(cells - 1, 140)), 3)]

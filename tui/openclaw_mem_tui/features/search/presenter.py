@@ -9,22 +9,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from openclaw_mem_engine.api import KNOBS, Cancelled, Knobs, OpenClawMemError, UsageError
-from openclaw_mem_tui.features.search.lessons import DemoGuide, left_lesson, with_lesson
-from openclaw_mem_tui.features.search.state import (
-    History,
-    View,
-    answered,
-    asked,
-    failed,
-    needs_baseline_pool,
-    needs_retrieval,
-    opened,
-    pinned,
-    tuned,
-    unpinned,
-    with_faults,
-)
+from openclaw_mem_engine.api import Cancelled, Knobs, OpenClawMemError, UsageError
+from openclaw_mem_tui.features.search import state
+from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, with_lesson
+from openclaw_mem_tui.features.search.state import History, View
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.service import NO_FAULTS, Service
@@ -41,7 +29,7 @@ class SearchPresenter(Presenter[View]):
     ``faults`` are simulated from the start; ``guide`` holds the lessons of the demo."""
 
     def __init__(
-        self, service: Service, guide: DemoGuide | None = None, faults: frozenset[str] = NO_FAULTS
+        self, service: Service, guide: Guide | None = None, faults: frozenset[str] = NO_FAULTS
     ) -> None:
         super().__init__(service, View(Knobs(), Knobs(), faults=faults))
         self.sync = SyncController(service, guide is not None, self.refresh)
@@ -84,7 +72,7 @@ class SearchPresenter(Presenter[View]):
         settings = self.service.settings
         self.sync.header = replace(self.sync.header, agent=settings.agent, workspace=str(settings.workspace))
         self.sync.update(phase="ready")
-        self._show(opened(self.view, self.service.knobs))
+        self._show(state.opened(self.view, self.service.knobs))
         await self.sync.read_status()
         return True
 
@@ -95,25 +83,20 @@ class SearchPresenter(Presenter[View]):
         if query == self.view.query and not self.view.error:
             return False
         if self.guide is not None and self.lesson_at is not None:
-            lesson = self.guide.lessons[self.lesson_at]
+            lesson = self.guide[self.lesson_at]
             if query != lesson.query:
                 self.lesson_at = None
                 self.state = left_lesson(self.view, lesson)
         self.sync.update(said="", noted="")
-        self._show(asked(self.view, query))
-        return needs_retrieval(self.view)
+        self._show(state.asked(self.view, query))
+        return state.needs_retrieval(self.view)
 
     def tune(self, knobs: Knobs) -> bool:
         """Take new knobs over, ranked at once when that is possible; True when a search is needed."""
         self.sync.update(said="")
-        self._show(tuned(self.view, knobs))
-        return needs_retrieval(self.view) or (needs_baseline_pool(self.view) and self.view.baseline is None)
-
-    def next_mode(self) -> Knobs:
-        """The knobs with the next mode: hybrid, BM25 only, vectors only."""
-        modes = KNOBS["mode"].choices
-        knobs = self.view.knobs
-        return knobs.set({"mode": modes[(modes.index(knobs.mode) + 1) % len(modes)]})
+        self._show(state.tuned(self.view, knobs))
+        view = self.view
+        return state.needs_retrieval(view) or (view.baseline is None and state.needs_baseline_pool(view))
 
     def pin_baseline(self) -> None:
         """The shown run becomes the baseline."""
@@ -122,7 +105,7 @@ class SearchPresenter(Presenter[View]):
         elif not self.view.answers:
             self.say("there is no answer to pin yet")
         else:
-            self._show(pinned(self.view))
+            self._show(state.pinned(self.view))
             self.say("this run is the baseline now; B goes back")
 
     def clear_baseline(self) -> bool:
@@ -130,9 +113,9 @@ class SearchPresenter(Presenter[View]):
         if self.view.shown_faults:
             self.say(_FAULT_BASELINE)
             return False
-        self._show(unpinned(self.view))
+        self._show(state.unpinned(self.view))
         self.say("the configured defaults are the baseline")
-        return needs_baseline_pool(self.view)
+        return state.needs_baseline_pool(self.view)
 
     async def refresh(self) -> None:
         """Ask the same again, after the index has changed."""
@@ -158,35 +141,35 @@ class SearchPresenter(Presenter[View]):
         try:
             pool = await self.service.retrieve(view.query, view.knobs)
             other = None
-            if needs_baseline_pool(view):
+            if state.needs_baseline_pool(view):
                 other = await self.service.retrieve(
                     view.query, view.baseline_knobs, healthy=bool(view.faults)
                 )
         except Cancelled:
             return
         except OpenClawMemError as error:
-            self._show(failed(self.view, str(error)))
+            self._show(state.failed(self.view, str(error)))
             return
         finally:
             self.sync.update(searching=False)
         now = self.view
         same_key = now.knobs.retrieval_key == view.knobs.retrieval_key
         if now.query == view.query and same_key and now.faults == view.faults:
-            self._show(answered(now, pool, other))
+            self._show(state.answered(now, pool, other))
         if pool.freshness is not None:
             self.sync.update(freshness=pool.freshness)
 
     def give_up(self) -> None:
         """The user cancelled a search: what is shown stays, and says so."""
         if self.view.pending:
-            self._show(failed(self.view, "Search cancelled; the rows below answer an earlier query."))
+            self._show(state.failed(self.view, "Search cancelled; the rows below answer an earlier query."))
 
     # -- simulated faults ---------------------------------------------------------------------------------
 
     def switch_faults(self, faults: frozenset[str]) -> None:
         """Simulate these faults; they take effect with the next search."""
         self.sync.update(said="", noted="", trouble="")
-        self._show(with_faults(self.view, faults))
+        self._show(state.with_faults(self.view, faults))
 
     async def _set_faults(self, faults: frozenset[str]) -> None:
         """Let the memory with these faults answer, or say why it cannot be opened and go on as before."""
@@ -205,7 +188,7 @@ class SearchPresenter(Presenter[View]):
         if self.guide is None:
             return False
         try:
-            view = with_lesson(self.view, self.guide.lessons[number])
+            view = with_lesson(self.view, self.guide[number])
         except UsageError as error:
             self.trouble(str(error))
             return False
@@ -216,5 +199,5 @@ class SearchPresenter(Presenter[View]):
 
     def lesson_after(self, step: int) -> int:
         """The number of the lesson ``step`` further; of the last one when none is shown."""
-        count = len(self.guide.lessons) if self.guide is not None else 1
+        count = len(self.guide) if self.guide is not None else 1
         return (self._last_lesson + (step if self.lesson_at is not None else 0)) % count

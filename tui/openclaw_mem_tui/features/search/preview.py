@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
-from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.strip import Strip
 
 from openclaw_mem_engine.api import Candidate, Row, present_snippet, shows_citation
 from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.state import Citations, View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import ROLES, Line
+from openclaw_mem_tui.render.spans import Line, Span
 from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane, nothing
 
@@ -26,6 +24,19 @@ Kind = Literal["snippet", "get", "markdown"]
 
 _LARGEST_RENDERED = 20_000
 
+#: Before the role of a span that is a style of Rich.
+_RICH = "rich "
+
+#: Roles, and the parts of a Markdown document that have them, as Rich names them.
+_MARKDOWN = {
+    "strong accent": "h1 h2",
+    "strong": "h3 h4",
+    "accent": "item.bullet item.number",
+    "text": "code link",
+    "dim": "code_block link_url block_quote",
+    "faint": "h1.border hr",
+}
+
 
 def agent_text(candidate: Candidate, citations: Citations) -> str:
     """The text that the agent receives for a chunk, with its footer when citations are shown."""
@@ -34,9 +45,8 @@ def agent_text(candidate: Candidate, citations: Citations) -> str:
 
 
 class Preview(Pane):
-    """Lines like any pane; or, after ``render_markdown``, strips made by Rich (no widget a paragraph)."""
+    """Lines like any pane, also of Markdown (no widget a paragraph)."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"role--{role}" for role in ROLES}
     HELP = "The text of the selected chunk. J and K scroll it."
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -44,17 +54,14 @@ class Preview(Pane):
         self.kind: Kind = "snippet"
         self.citations: Citations | None = None
         self._followed: object = None  # what the snippet was drawn for
-        self._markdown: str | None = None
         self._anchor: Anchor | None = None
-        self._rendered: list[Strip] = []
-        self._rendered_for = -1
 
-    def follow(self, view: View, row: Row | None, marker: Marker) -> None:
-        """Show the snippet of the selected row; nothing is drawn while chunk, pool and citations are the
-        same."""
+    def follow(self, view: View, row: Row | None, marker: Marker, *, again: bool = False) -> None:
+        """Show the snippet of the selected row. Unless ``again`` nothing is drawn, whatever is shown, while
+        chunk, pool and citations are the same."""
         mode = self.citations or "auto"
         key = row.chunk_id if row is not None else "", id(view.pool), mode
-        if key == self._followed:
+        if key == self._followed and not again:
             return
         self._followed = key
         candidate = view.candidate(row.chunk_id) if row is not None else None
@@ -68,13 +75,6 @@ class Preview(Pane):
         self.begin("snippet", title, f"citations: {mode} (t)")
         self.show(lambda cells: render.snippet(candidate, text, marker, cells), render.first_match)
 
-    def shows(self, kind: Kind) -> bool:
-        return self.kind == kind
-
-    def forget(self) -> None:
-        """The next ``follow`` draws the snippet again."""
-        self._followed = None
-
     def begin(self, kind: Kind, title: str, subtitle: str) -> None:
         """Something else is shown from now on."""
         self.kind = kind
@@ -82,7 +82,6 @@ class Preview(Pane):
 
     def show(self, drawer: Drawer, anchor: Anchor | None = None) -> None:
         """``anchor`` names the line that must be in sight, at any size, until the user scrolls."""
-        self._markdown = None
         self._anchor = anchor
         super().show(drawer)
         self.call_after_refresh(self._bring_into_sight)
@@ -99,87 +98,47 @@ class Preview(Pane):
         """The user scrolls: the pane stays there."""
         self._anchor = None
 
-    def on_mouse_scroll_down(self) -> None:
-        self.let_go()
-
-    def on_mouse_scroll_up(self) -> None:
-        self.let_go()
+    on_mouse_scroll_down = on_mouse_scroll_up = let_go
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
         # The bounds of scrolling are those of the new size only after the layout.
         self.call_after_refresh(self._bring_into_sight)
 
-    def render_markdown(self, text: str) -> None:
-        """Render a text (made inert first): headings, lists, code; links are shown, not made."""
-        self._anchor = None
-        self._markdown = "\n".join(fmt.inert_lines(text[:_LARGEST_RENDERED]))
-        self._rendered_for = -1
-        self.changed()
-        self.scroll_to(y=0, animate=False)
-
     def notify_style_update(self) -> None:
-        self._rendered_for = -1
+        self._drawn_for = -1  # rendered Markdown holds the colours of the theme
         super().notify_style_update()
 
-    def _strips(self) -> list[Strip]:
-        if self._rendered_for != self.cells:
-            self._rendered_for = self.cells
-            self._rendered = self._render_rich(self._markdown or "")
-        return self._rendered
+    def style_of(self, role: str) -> Style:
+        own = role.removeprefix(_RICH)
+        return super().style_of(role) if own == role else Style.parse(own)
 
-    def _render_rich(self, text: str) -> list[Strip]:
+    def show_markdown(self, text: str) -> None:
+        """Render a text (made inert first): headings, lists, code; links are shown, not made."""
+        text = "\n".join(fmt.inert_lines(text[:_LARGEST_RENDERED]))
+        self.show(lambda cells: self._render_rich(text, cells))
+
+    def _render_rich(self, text: str, cells: int) -> list[Line]:
         # A tenth of a second of imports that most sessions never need.
         from rich.console import Console
         from rich.markdown import Markdown
         from rich.theme import Theme
 
         # Rich's default theme has colours of its own; ours replace them, so that themes hold here too.
-        names = {
-            "markdown.h1": self.style_of("strong accent"),
-            "markdown.h2": self.style_of("strong accent"),
-            "markdown.h3": self.style_of("strong"),
-            "markdown.h4": self.style_of("strong"),
-            "markdown.code": self.style_of("text"),
-            "markdown.code_block": self.style_of("dim"),
-            "markdown.link": self.style_of("text"),
-            "markdown.link_url": self.style_of("dim"),
-            "markdown.block_quote": self.style_of("dim"),
-            "markdown.item.bullet": self.style_of("accent"),
-            "markdown.item.number": self.style_of("accent"),
-            "markdown.hr": self.style_of("faint"),
-            "markdown.h1.border": self.style_of("faint"),
+        styles = {
+            f"markdown.{name}": self.style_of(role)
+            for role, names in _MARKDOWN.items()
+            for name in names.split()
         }
         console = Console(
             file=io.StringIO(),
-            width=max(8, self.cells),
+            width=max(8, cells),
             color_system="truecolor",
-            theme=Theme(names),
+            theme=Theme(styles),
             legacy_windows=False,
         )
         document = Markdown(text, hyperlinks=False, code_theme="ansi_dark")
-        made = []
-        for row in console.render_lines(document, console.options, pad=False):
-            segments = [
-                Segment(s.text, self.rich_style + (s.style or Style.null())) for s in row if not s.control
-            ]
-            made.append(Strip(segments).adjust_cell_length(self.cells, self.rich_style))
-        return made
-
-    def _measure(self) -> None:
-        if self._markdown is None:
-            super()._measure()
-        elif self.cells > 0:
-            self.set_height(len(self._strips()))
-
-    def render_line(self, y: int) -> Strip:
-        if self._markdown is None:
-            return super().render_line(y)
-        strips, index = self._strips(), y + self.scroll_offset.y
-        return strips[index] if index < len(strips) else Strip.blank(self.cells, self.rich_style)
-
-    @property
-    def text(self) -> str:
-        if self._markdown is None:
-            return super().text
-        return "\n".join(strip.text.rstrip() for strip in self._strips())
+        return [
+            tuple(Span(s.text, f"{_RICH}{s.style or ''}") for s in row if not s.control)
+            for row in console.render_lines(document, console.options, pad=False)
+        ]

@@ -7,11 +7,10 @@ from functools import partial
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
-from textual.reactive import reactive
 from textual.timer import Timer
 from textual.widgets import Input
 
-from openclaw_mem_engine.api import Knobs, Row
+from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.providers.render import in_short
 from openclaw_mem_tui.features.search.actions import HitActions, MoreActions, NoteActions, QueryActions
@@ -31,6 +30,7 @@ from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
+from openclaw_mem_tui.widgets.lists import CursorList
 
 #: Seconds between frames of the spinner, while something runs.
 _FRAME = 0.12
@@ -45,13 +45,10 @@ class SearchScreen(WorkbenchScreen):
     TITLES = "search lab", "search lab"
     BINDINGS = bindings("search")  # type: ignore[assignment]
 
-    view: reactive[View | None] = reactive(None, init=False, repaint=False)
-    activity: reactive[status.Activity] = reactive(status.Activity(), init=False, repaint=False)
-
     def __init__(self, search: SearchPresenter, initial_query: str = "") -> None:
         super().__init__(search)
         self.query_line = QueryLine(id="query")
-        self.hits = HitList(id="hits")
+        self.hits = HitList(lambda: funnel.landing(search.view, search.activity, search.guide), id="hits")
         self.waterfall = Pane(id="waterfall", classes="pane")
         self.preview = Preview(id="preview")
         self.knob_panel = KnobPanel(id="knobs")
@@ -63,6 +60,8 @@ class SearchScreen(WorkbenchScreen):
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
         self._frame = 0
+        self._view: View | None = None  # what is drawn
+        self._activity = status.Activity()
         self._fault_opens = bool(search.view.faults)  # the comparison opens on its first row
         self._lesson_opens = False  # the answer to a lesson opens on the row that the lesson is about
 
@@ -89,7 +88,6 @@ class SearchScreen(WorkbenchScreen):
     def on_mount(self) -> None:
         self.hits.border_title, self.waterfall.border_title = "hits", "waterfall"
         self._clock = self.set_interval(_FRAME, self._tick)
-        self._draw_landing()
         if self._initial_query:
             with self.prevent(Input.Changed):
                 self.query_line.value = self._initial_query
@@ -105,7 +103,7 @@ class SearchScreen(WorkbenchScreen):
         if self.preview.citations is None:
             self.preview.citations = self.search.service.settings.citations
         if self.search.guide is not None and not self._initial_query:
-            self.load_lesson(self.search.guide.start)
+            self.load_lesson(0)
         elif self.search.view.query.strip() or self.search.view.faults:
             self.search_soon(0.0)
         await self.search.sync.start()
@@ -134,10 +132,10 @@ class SearchScreen(WorkbenchScreen):
 
     def cancel_work(self) -> bool:
         """Cancel a running search, else a running sync. False when nothing ran."""
-        if self.activity.searching or self.search.view.pending:
+        if self.search.activity.searching or self.search.view.pending:
             self.workers.cancel_group(self, "search")
             self.search.give_up()
-        elif self.activity.phase == "syncing":
+        elif self.search.activity.phase == "syncing":
             self.search.sync.stop_sync()
         else:
             return False
@@ -149,7 +147,7 @@ class SearchScreen(WorkbenchScreen):
         self._fault_opens = True
         if faults and not self.search.view.query.strip():
             if self.search.guide is not None:
-                self.load_lesson(self.search.guide.start)
+                self.load_lesson(0)
             elif self.search.history.queries:
                 self.query_line.value = self.search.history.queries[-1]
         self._lesson_opens = False
@@ -166,23 +164,24 @@ class SearchScreen(WorkbenchScreen):
     # -- state to screen ----------------------------------------------------------------------------------
 
     def search_changed(self) -> None:
-        self.view = self.search.view
-        self.activity = self.search.activity
+        before, view = self._view, self.search.view
+        activity, self._activity = self._activity, self.search.activity
+        self._view = view
+        if self.is_mounted and view is not before:
+            self._view_changed(before, view)
+        if self.is_mounted and activity != self._activity:
+            self._activity_changed()
 
-    def watch_view(self, before: View | None, view: View | None) -> None:
-        if view is None or not self.is_mounted:
-            return
+    def _view_changed(self, before: View | None, view: View) -> None:
         if before is not None and same_rows(before, view):
             self.hits.view = view
             self._draw_lesson()
             self.draw()
             return
-        if view.trace is None:
-            self._draw_landing()
-        self.hits.show(view)
+        self.hits.show_view(view)
         if self._fault_opens and view.answers:
             self._fault_opens = False
-            self.hits.go(0)
+            self.hits.action_go(-self.hits.cursor)
             self.hits.scroll_home(animate=False)
         if self._lesson_opens and view.answers and view.trace is not None and view.trace.rows:
             self._lesson_opens = False
@@ -191,25 +190,19 @@ class SearchScreen(WorkbenchScreen):
         self.strip.show(lambda cells: [funnel.strip(view.knobs, view.defaults, cells)])
         self.query_line.border_subtitle = funnel.counts(view, self.size.width)
         if self.knobs_open:
-            self.knob_panel.show(view.knobs, view.defaults)
+            self.knob_panel.show_knobs(view.knobs, view.defaults)
             self.draw_hint()
         self.label_hits()
         self._draw_lesson()
-        self.show_row(self.hits.selected)
+        self.show_row()
         self.draw()
 
-    def watch_activity(self) -> None:
-        if not self.is_mounted:
-            return
+    def _activity_changed(self) -> None:
         if self.search.view.trace is None:
-            self._draw_landing()
             self.hits.changed()
         self.draw()
         if self._clock is not None:
-            (self._clock.resume if self.activity.busy else self._clock.pause)()
-
-    def _draw_landing(self) -> None:
-        self.hits.landing = funnel.landing(self.search.view, self.search.activity, self.search.guide)
+            (self._clock.resume if self.search.activity.busy else self._clock.pause)()
 
     def draw(self) -> None:
         """The edges; the panes are drawn when the view changes."""
@@ -228,7 +221,6 @@ class SearchScreen(WorkbenchScreen):
     def _draw_lesson(self) -> None:
         guide, number, view = self.search.guide, self.search.lesson_at, self.search.view
         compared = bool(view.pool_faults) and view.compares
-        self.lesson.set_class(number is not None or compared, "-on")
         self.set_class(number is not None or compared, "-lesson")
         if compared:
             # What a lesson says need not be true under a fault, and its baseline is not the one shown.
@@ -236,17 +228,17 @@ class SearchScreen(WorkbenchScreen):
         elif guide is not None and number is not None:
             self.lesson.show(lambda cells: lesson_lines(guide, number, cells))
 
-    def show_row(self, row: Row | None) -> None:
-        """Waterfall and preview of one row."""
-        view = self.search.view
+    @on(CursorList.Moved, "#hits")
+    def show_row(self) -> None:
+        """Waterfall and preview of the selected row."""
+        view, row = self.search.view, self.hits.selected
         self.waterfall.show(nothing if row is None else lambda cells: waterfall(view, row, cells))
         self._fit_waterfall()
         self.preview.follow(view, row, self.hits.marker)
 
     def show_snippet(self) -> None:
         """The preview shows the snippet of the selected row again."""
-        self.preview.forget()
-        self.preview.follow(self.search.view, self.hits.selected, self.hits.marker)
+        self.preview.follow(self.search.view, self.hits.selected, self.hits.marker, again=True)
 
     def bring_up_preview(self) -> None:
         """Where there is one column, show the preview instead of the waterfall or the knobs."""
@@ -271,11 +263,9 @@ class SearchScreen(WorkbenchScreen):
         return self.has_class("-knobs")
 
     def toggle_knobs(self) -> None:
-        opening = not self.knobs_open
-        self.set_class(opening, "-knobs")
-        self.query_one("#knob-box").set_class(opening, "-on")
-        if opening:
-            self.knob_panel.show(self.search.view.knobs, self.search.view.defaults)
+        self.toggle_class("-knobs")
+        if self.knobs_open:
+            self.knob_panel.show_knobs(self.search.view.knobs, self.search.view.defaults)
             self.draw_hint()
             self.knob_panel.focus()
             self.call_after_refresh(self.knob_panel.follow)
@@ -284,7 +274,7 @@ class SearchScreen(WorkbenchScreen):
         self._fit_waterfall()
         self.draw_keys()
 
-    @on(KnobPanel.Moved)
+    @on(CursorList.Moved, "#knobs")
     def draw_hint(self) -> None:
         name, knobs = self.knob_panel.name_at_cursor, self.search.view.knobs
         self.hint.show(lambda cells: hint(name, cells, knobs))
@@ -296,10 +286,7 @@ class SearchScreen(WorkbenchScreen):
     def _tick(self) -> None:
         self._frame += 1
         self.search.sync.tick()
-        if self.activity.busy:
-            self.status_line.changed()
-        elif self._clock is not None:
-            self._clock.pause()
+        self.status_line.changed()
 
     # -- keys ---------------------------------------------------------------------------------------------
 
@@ -330,21 +317,17 @@ class SearchScreen(WorkbenchScreen):
             self.workers.cancel_group(self, "search")
 
     @on(Input.Submitted, "#query")
-    @on(HitList.Chosen)
-    async def _chosen(self, event: Input.Submitted | HitList.Chosen) -> None:
+    @on(CursorList.Chosen, "#hits")
+    async def _chosen(self, event: Input.Submitted | CursorList.Chosen) -> None:
         await self.run_action("leave_query" if isinstance(event, Input.Submitted) else "get")
 
-    @on(HitList.Selected)
-    def _selected(self, event: HitList.Selected) -> None:
-        self.show_row(event.row)
-
-    @on(KnobPanel.Step)
-    def _stepped(self, event: KnobPanel.Step) -> None:
-        self.tune(nudged(self.search.view.knobs, event.name, event.direction, event.large))
-
-    @on(KnobPanel.Reset)
-    def _reset(self, event: KnobPanel.Reset) -> None:
-        self.tune(reset(self.search.view.knobs, self.search.view.defaults, event.name))
+    @on(KnobPanel.Turned)
+    def _turned(self, event: KnobPanel.Turned) -> None:
+        knobs = self.search.view.knobs
+        if event.direction:
+            self.tune(nudged(knobs, event.name, event.direction, event.large))
+        else:
+            self.tune(reset(knobs, self.search.view.defaults, event.name))
 
     def on_descendant_focus(self) -> None:
         self.draw_keys()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from operator import attrgetter
 from typing import Literal
 
 from openclaw_mem_engine.api import (
@@ -17,7 +18,6 @@ from openclaw_mem_engine.api import (
     Knobs,
     KnobValue,
     Pool,
-    Row,
     Trace,
     profile,
     rank,
@@ -51,22 +51,19 @@ class Baseline:
     """What the Δ column compares with."""
 
     name: str
-    knobs: Knobs
     trace: Trace
-    ranks: dict[str, int] = field(compare=False)
+    ranks: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
     """One answer and everything needed to draw it.
 
-    ``knobs`` are what the user has set, ``trace.knobs`` what the shown rows were ranked with: they differ
-    while an answer is ``pending``. ``against`` replaces the configured defaults as baseline (a lesson of the
-    demo may ask for that). ``error`` is a readable sentence when the last attempt failed.
-
-    ``faults`` are those that the user has switched on, ``pool_faults`` those under which the shown rows were
-    found. As long as there are any the baseline is what the same knobs make of the healthy memory's pool,
-    ``other_pool``; otherwise that is the pool of the baseline's knobs where they need one of their own.
+    ``knobs`` are those set by the user; the shown rows, ranked with ``trace.knobs``, may wait for an answer
+    (``pending``) or for nothing more (``error`` says why). ``against`` replaces the configured defaults as
+    baseline (for a lesson). ``faults`` are switched on, ``pool_faults`` are those under which the shown rows
+    were found: then the baseline is what the same knobs make of ``other_pool``, that of the memory without
+    faults; else ``other_pool`` is that of the baseline's knobs, where they need one of their own.
     """
 
     defaults: Knobs
@@ -127,15 +124,13 @@ class View:
         return self.knobs.changes_from(self.defaults)
 
 
+#: What the rows and the panes around them are drawn from.
+_ROWS = attrgetter("trace", "baseline", "knobs", "defaults")
+
+
 def same_rows(before: View, view: View) -> bool:
     """Whether the two are drawn the same but for the edges: an unanswered query changes no row."""
-    return (
-        view.trace is before.trace
-        and view.trace is not None
-        and view.baseline is before.baseline
-        and view.knobs is before.knobs
-        and view.defaults is before.defaults
-    )
+    return view.trace is not None and _ROWS(before) == _ROWS(view)
 
 
 def opened(view: View, defaults: Knobs) -> View:
@@ -147,19 +142,16 @@ def opened(view: View, defaults: Knobs) -> View:
 def asked(view: View, query: str) -> View:
     """A new query: the old rows stay, marked as not the answer. A blank query has no rows."""
     if not query.strip():
-        blank = replace(view, query=query, pool=None, pool_key=(), trace=None, baseline=None, other_pool=None)
-        return replace(blank, pool_faults=frozenset(), pending=False, error="")
+        return View(view.defaults, view.knobs, query, against=view.against, pin=view.pin, faults=view.faults)
     return replace(view, query=query, pending=True, error="")
 
 
 def answered(view: View, pool: Pool, baseline_pool: Pool | None = None) -> View:
     """A pool has arrived, found under the faults that are on: rank it. ``baseline_pool`` is given when the
     baseline needs another one: its knobs do, or it is the run without faults."""
-    trace = rank(pool, view.knobs)
-    key = view.knobs.retrieval_key
-    view = replace(view, pool=pool, pool_key=key, trace=trace, pending=False, error="")
-    view = replace(view, pool_faults=view.faults, other_pool=baseline_pool)
-    return _with_baseline(view, baseline_pool)
+    key, trace = view.knobs.retrieval_key, rank(pool, view.knobs)
+    view = replace(view, pool=pool, pool_key=key, pool_faults=view.faults, other_pool=baseline_pool)
+    return _with_baseline(replace(view, trace=trace, pending=False, error=""), baseline_pool)
 
 
 def failed(view: View, message: str) -> View:
@@ -207,14 +199,12 @@ def pinned(view: View) -> View:
     """The present run becomes the baseline. Nothing changes without an answer, or while a fault is on."""
     if view.trace is None or not view.answers or view.shown_faults:
         return view
-    view = replace(view, pin=Pin(view.query, view.knobs, view.trace))
-    return _with_baseline(view, None)
+    return _with_baseline(replace(view, pin=Pin(view.query, view.knobs, view.trace)), None)
 
 
 def unpinned(view: View) -> View:
     """Back to the configured defaults as baseline (or None until the pool they need has come)."""
-    view = replace(view, pin=None, against=None)
-    return _with_baseline(view, None) if view.pool is not None else view
+    return _with_baseline(replace(view, pin=None, against=None), None)
 
 
 def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
@@ -227,21 +217,21 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
     if view.pool_faults:
         if view.other_pool is None:
             return replace(view, baseline=None)
-        knobs, against = view.knobs, rank(view.other_pool, view.knobs)
+        against = rank(view.other_pool, view.knobs)
     elif view.pin is not None and view.pin.query == view.query:
         against = view.pin.trace
-    elif knobs.to_dict() == view.knobs.to_dict() or not (knobs.changes_from(view.knobs)):
+    elif not knobs.changes_from(view.knobs):
         against = trace
     elif baseline_pool is not None:
         against = rank(baseline_pool, knobs)
     elif knobs.retrieval_key == view.pool_key:
         against = rank(pool, knobs)
-    elif before is not None and before.trace.query == view.query and before.knobs == knobs:
+    elif before is not None and before.trace.query == view.query and before.trace.knobs == knobs:
         against = before.trace
     else:
         return replace(view, baseline=None)
     ranks = {row.chunk_id: row.outcome.rank for row in against.rows if row.outcome.rank is not None}
-    return replace(view, baseline=Baseline(name, knobs, against, ranks))
+    return replace(view, baseline=Baseline(name, against, ranks))
 
 
 def timings(view: View) -> list[tuple[str, float]]:
@@ -249,10 +239,6 @@ def timings(view: View) -> list[tuple[str, float]]:
     if view.pool is None or view.trace is None:
         return []
     return [*view.pool.timings.items(), ("rank", view.trace.milliseconds)]
-
-
-def baseline_row(view: View, row: Row) -> Row | None:
-    return view.baseline.trace.row(row.chunk_id) if view.baseline is not None else None
 
 
 # -- knobs ------------------------------------------------------------------------------------------------
@@ -303,8 +289,7 @@ class History:
 
     def previous(self) -> str | None:
         """The query before the one shown, or None at the oldest."""
-        at = len(self.queries) - 2 if self._at is None else self._at - 1
-        return self._step(at)
+        return self._step(len(self.queries) - 2 if self._at is None else self._at - 1)
 
     def next(self) -> str | None:
         return None if self._at is None else self._step(self._at + 1)
@@ -317,8 +302,7 @@ class History:
 
     def matching(self, text: str) -> list[str]:
         """Newest first; with a text, those which hold its characters in order, best first."""
-        newest = list(reversed(self.queries))
-        return fuzzy(text, newest) if text.strip() else newest
+        return fuzzy(text, reversed(self.queries))
 
 
 def fuzzy(text: str, items: Iterable[str]) -> list[str]:
@@ -327,14 +311,9 @@ def fuzzy(text: str, items: Iterable[str]) -> list[str]:
     found = []
     for order, item in enumerate(items):
         low = item.lower()
+        letters = iter(low)
         if wanted in low.replace(" ", ""):
             found.append((0.0, order, item))
-            continue
-        at = -1
-        for char in wanted:
-            at = low.find(char, at + 1)
-            if at < 0:
-                break
-        else:
+        elif all(char in letters for char in wanted):
             found.append((1 - SequenceMatcher(None, wanted, low).ratio(), order, item))
     return [item for _, _, item in sorted(found)]

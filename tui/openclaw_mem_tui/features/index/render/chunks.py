@@ -108,17 +108,17 @@ def _begins(anatomy: Anatomy, at: int, selected: bool, cells: int) -> Line:
     overlaps = [f"{at} by {piece.overlap}"] * (piece.overlap > 0) + [f"{at + 2} by {after}"] * (after > 0)
     if overlaps and selected:
         title += f"· overlaps {', '.join(overlaps)} tokens "
-    return _rule("┏━" if selected else "┌─", title, "━" if selected else "─", selected, cells)
+    return _rule("┏" if selected else "┌", title, selected, cells)
 
 
 def _ends(at: int, selected: bool, cells: int) -> Line:
-    return _rule("┗━" if selected else "└─", f" end of {at + 1} ", "━" if selected else "─", selected, cells)
+    return _rule("┗" if selected else "└", f" end of {at + 1} ", selected, cells)
 
 
-def _rule(corner: str, title: str, stroke: str, selected: bool, cells: int) -> Line:
-    role = "accent" if selected else "faint"
-    rest = max(0, cells - len(corner) - fmt.width_of(title))
-    return line((corner, role), (title, "strong" if selected else "dim"), (stroke * rest, role))
+def _rule(corner: str, title: str, selected: bool, cells: int) -> Line:
+    stroke, role, title_role = ("━", "accent", "strong") if selected else ("─", "faint", "dim")
+    rest = max(0, cells - 2 - fmt.width_of(title))
+    return line((corner + stroke, role), (title, title_role), (stroke * rest, role))
 
 
 def _numbered(anatomy: Anatomy, index: int, chosen: int, shown: range, gutter: int, cells: int) -> list[Line]:
@@ -146,10 +146,8 @@ def _partial(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
     return [*made, _ends(chosen, True, cells)]
 
 
-def status(anatomy: Anatomy, chosen: int, trouble: str, cells: int) -> Line:
+def status(anatomy: Anatomy, chosen: int, cells: int) -> Line:
     """Which chunk is selected, and how many of them can be found, and how."""
-    if trouble:
-        return spread(line((" ✗ ", "bad"), fmt.inert(trouble)), (), cells)
     pieces = anatomy.pieces
     if not pieces:
         return spread(line((" · ", "dim"), ("nothing to cut", "dim")), (), cells)

@@ -18,7 +18,7 @@ _KEYS = {INDEX: "y", VERIFY: "v", REBUILD: "Y"}
 _CHECK = 17
 
 
-def key_of(finding: Finding) -> str:
+def _key_of(finding: Finding) -> str:
     """The key that repairs it; "" when none does."""
     return "f" if finding.fixable else _KEYS.get(finding.repair, "")
 
@@ -29,17 +29,14 @@ def item_row(item: Finding | Check, cells: int, selected: bool) -> Line:
     cells -= 1  # the scroll bar touches no text
     if isinstance(item, Finding):
         mark, role = _SEVERITIES[item.severity]
-        key = key_of(item)
+        key = _key_of(item)
         end = line((f" {key}", "key")) if key else ()
         text = fmt.crop(fmt.inert(item.text), cells - 4 - width(end))
         return spread(line(bar, (f"{mark} ", f"strong {role}"), text), end, cells)
-    mark, role = ("✓ ", "good") if item.ok else ("✗ ", "bad")
+    mark, role, name_role = ("✓ ", "good", "") if item.ok else ("✗ ", "bad", "strong")
     name = fmt.left(fmt.inert(item.name), _CHECK)
-    return line(bar, (mark, role), (name + " ", "" if item.ok else "strong"), _cropped(item.detail, cells))
-
-
-def _cropped(detail: str, cells: int) -> tuple[str, str]:
-    return fmt.crop(fmt.inert(detail), max(0, cells - 5 - _CHECK)), "dim"
+    detail = fmt.crop(fmt.inert(item.detail), max(0, cells - 5 - _CHECK))
+    return line(bar, (mark, role), (name + " ", name_role), (detail, "dim"))
 
 
 def item_detail(item: Finding | Check | None, cells: int) -> list[Line]:
@@ -49,9 +46,8 @@ def item_detail(item: Finding | Check | None, cells: int) -> list[Line]:
     details = Details(cells)
     say = details.say
     if isinstance(item, Check):
-        say(
-            "check", fmt.inert(item.name), (" · ok" if item.ok else " · failed", "good" if item.ok else "bad")
-        )
+        outcome = (" · ok", "good") if item.ok else (" · failed", "bad")
+        say("check", fmt.inert(item.name), outcome)
         say("result", fmt.inert(item.detail))
         return details.lines
     mark, role = _SEVERITIES[item.severity]
@@ -59,14 +55,13 @@ def item_detail(item: Finding | Check | None, cells: int) -> list[Line]:
     say("what", fmt.inert(item.text))
     for at, evidence in enumerate(item.evidence):
         say("" if at else "evidence", (fmt.inert(evidence), "dim"))
-    key = key_of(item)
-    if item.fixable:
-        say("repair", (key, "key"), " from what is on this machine; notes are not touched")
-    elif key:
-        say("repair", (key, "key"))
+    key = _key_of(item)
+    if key:
+        how = " from what is on this machine; notes are not touched" if item.fixable else ""
+        say("repair", (key, "key"), how)
     if item.repair:
         say("command", (fmt.inert(item.repair), "dim"))
-    if not item.fixable and not item.repair:
+    elif not key:
         say("repair", ("none needed", "dim"))
     return details.lines
 
@@ -76,15 +71,14 @@ def title(state: IndexState) -> str:
     report = state.report
     if report is None:
         return "doctor"
-    return fmt.join(("doctor", *_counted(report), "deep" if report.deep else ""))
-
-
-def _counted(report: DoctorReport) -> tuple[str, ...]:
-    """Errors and warnings in their colours, or that there are none."""
     warnings = sum(finding.severity == "warning" for finding in report.findings)
-    errors = f"[$error]{fmt.count(report.errors, 'error')}[/]" if report.errors else ""
-    others = f"[$warning]{fmt.count(warnings, 'warning')}[/]" if warnings else ""
-    return (errors, others) if errors or others else (f"healthy, {fmt.count(len(report.checks), 'check')}",)
+    parts = [
+        f"[$error]{fmt.count(report.errors, 'error')}[/]" if report.errors else "",
+        f"[$warning]{fmt.count(warnings, 'warning')}[/]" if warnings else "",
+    ]
+    if not any(parts):
+        parts = [f"healthy, {fmt.count(len(report.checks), 'check')}"]
+    return fmt.join(("doctor", *parts, "deep" if report.deep else ""))
 
 
 def subtitle(state: IndexState) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import FileRow, FileState
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, Span, line, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Event, EventKind
 
 #: Mark, words and role of each state: never distinguished by colour alone.
-_STATES: dict[FileState, tuple[str, str, str]] = {
+STATES: dict[FileState, tuple[str, str, str]] = {
     "changed": ("◌", "modified", "warn"),
     "new": ("+", "not indexed", "warn"),
     "gone": ("−", "deleted", "warn"),
@@ -21,8 +21,7 @@ _STATES: dict[FileState, tuple[str, str, str]] = {
     "left-out": ("⊘", "excluded", "warn"),
     "indexed": ("●", "up to date", ""),
 }
-STATE_WORDS: dict[FileState, str] = {state: words for state, (_, words, _) in _STATES.items()}
-_WHAT: dict[FileState, str] = {
+_MEANING: dict[FileState, str] = {
     "changed": "the file differs from what is indexed: searches find the old text until the next sync (y)",
     "new": "not in the index yet: no search finds it until the next sync (y)",
     "gone": "deleted on disk: searches still find it until the next sync (y)",
@@ -41,54 +40,41 @@ def title(state: IndexState) -> str:
     return f"files · {len(state.files) - out:,}" + (f" + {out:,} excluded" if out else "")
 
 
-class _Columns(NamedTuple):
-    """Cells for each column of the table; 0 for one that there is no room for."""
-
-    path: int
-    chunks: int
-    size: int
-    modified: int
-
-
-def _columns(cells: int) -> _Columns:
+def _columns(cells: int) -> tuple[int, int, int, int]:
+    """Cells for path, chunks, size and time of the last change; 0 for one that there is no room for."""
     cells -= 1  # the scroll bar touches no text
-    sized = cells >= 50
-    chunks, size = (_CHUNKS + 1, _SIZE + 1) if sized else (0, 0)
+    chunks, size = (_CHUNKS + 1, _SIZE + 1) if cells >= 50 else (0, 0)
     modified = _TIME if cells >= 68 else 0
-    return _Columns(max(8, cells - 2 - chunks - size - _STATE - 2 - modified), chunks, size, modified)
+    return max(8, cells - 2 - chunks - size - _STATE - 2 - modified), chunks, size, modified
 
 
 def header(cells: int) -> Line:
     """Titles of the columns."""
-    wide = _columns(cells)
-    titles = (
-        f"  {fmt.left('file', wide.path)}{fmt.right('chunks', wide.chunks)}{fmt.right('size', wide.size)}"
-    )
-    titles += f"  {fmt.left('state', _STATE)}{fmt.right('modified', wide.modified)}"
+    path, chunks, size, modified = _columns(cells)
+    titles = f"  {fmt.left('file', path)}{fmt.right('chunks', chunks)}{fmt.right('size', size)}"
+    titles += f"  {fmt.left('state', _STATE)}{fmt.right('modified', modified)}"
     return line((fmt.crop(titles, cells), "dim"))
 
 
-def file_row(row: FileRow, state: IndexState, cells: int, selected: bool) -> Line:
+def file_row(state: IndexState, row: FileRow, cells: int, selected: bool) -> Line:
     """One file: path, chunks, size, state, time of its last change."""
-    mark, _, role = _STATES[row.state]
-    wide = _columns(cells)
-    size = "" if row.size is None else fmt.bytes_of(row.size)
-    modified = fmt.day(row.mtime, state.at) if row.mtime is not None else ""
-    path = fmt.left(fmt.crop_left(fmt.inert(row.path), wide.path), wide.path)
+    mark, _, role = STATES[row.state]
+    path, chunks, size, modified = _columns(cells)
+    name = fmt.left(fmt.crop_left(fmt.inert(row.path), path), path)
     return line(
         ("▌ " if selected else "  ", "accent"),
-        (path, "faint" if row.state == "left-out" else ""),
-        fmt.right(f"{row.chunks:,}" if row.chunks else "", wide.chunks),
-        (fmt.right(size, wide.size), "dim"),
+        (name, "faint" if row.state == "left-out" else ""),
+        fmt.right(f"{row.chunks:,}" if row.chunks else "", chunks),
+        (fmt.right("" if row.size is None else fmt.bytes_of(row.size), size), "dim"),
         (f"  {mark} ", role or "good"),
         (fmt.left(_state(row), _STATE - 2), role or "dim"),
-        (fmt.right(modified, wide.modified), "dim"),
+        (fmt.right(fmt.day(row.mtime, state.at) if row.mtime is not None else "", modified), "dim"),
     )
 
 
 def _state(row: FileRow) -> str:
     """``modified +512 B``"""
-    words = _STATES[row.state][1]
+    words = STATES[row.state][1]
     if row.state == "indexed" and row.delta > 0:
         return f"{words} {fmt.bytes_of(row.delta)} waiting"
     if row.state != "changed":
@@ -104,9 +90,9 @@ def file_detail(row: FileRow | None, state: IndexState, cells: int) -> list[Line
         return [line(("The index holds no file yet.", "dim"))] if state.overview is not None else []
     details = Details(cells)
     say = details.say
-    mark, words, role = _STATES[row.state]
+    mark, words, role = STATES[row.state]
     say("file", fmt.inert(row.path), (" · transcript" if row.source == "sessions" else "", "dim"))
-    say("state", (f"{mark} {words}", f"strong {role}".strip()), (f": {_WHAT[row.state]}", "dim"))
+    say("state", (f"{mark} {words}", f"strong {role}".strip()), (f": {_MEANING[row.state]}", "dim"))
     if row.state == "indexed" and row.delta > 0:
         when = "indexed when there is more of it, when the conversation was quiet for a while, or with y"
         say("waits", f"{fmt.bytes_of(row.delta)} of new messages", (f": {when}", "dim"))
@@ -143,18 +129,18 @@ _KINDS: dict[EventKind, tuple[str, str, str]] = {
 _KIND = 10
 
 
-def event_row(event: Event, state: IndexState, cells: int, selected: bool) -> Line:
+def event_row(state: IndexState, event: Event, cells: int, selected: bool) -> Line:
     """Time, kind and text of an event."""
     mark, words, role = _KINDS[event.kind]
     when = fmt.stamp(event.at, state.at)
-    start = line(
+    room = cells - 4 - len(when) - 1 - _KIND
+    return line(
         ("▌ " if selected else "  ", "accent"),
         (f"{when} ", "dim"),
         (f"{mark} ", role),
-        (fmt.left(words, _KIND), ""),
+        fmt.left(words, _KIND),
+        (fmt.crop(fmt.inert(event.text), max(0, room)), "dim"),
     )
-    room = cells - 4 - len(when) - 1 - _KIND
-    return (*start, Span(fmt.crop(fmt.inert(event.text), max(0, room)), "dim"))
 
 
 def event_detail(event: Event | None, state: IndexState, cells: int) -> list[Line]:
@@ -167,11 +153,8 @@ def event_detail(event: Event | None, state: IndexState, cells: int) -> list[Lin
     took = f", took {fmt.seconds(event.seconds)}" if event.seconds is not None else ""
     if event.kind == "recovered" and event.seconds is not None:
         took = f", after {fmt.age(event.seconds)}"
-    say(
-        "event",
-        (f"{mark} {words}", f"strong {role}"),
-        (f" at {fmt.clock(event.at, state.at, True)}{took}", ""),
-    )
+    at = fmt.clock(event.at, state.at, True)
+    say("event", (f"{mark} {words}", f"strong {role}"), f" at {at}{took}")
     say("what", fmt.inert(event.text))
     if event.reason:
         say("why", fmt.inert(event.reason))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import FileState, Fingerprint, Overview, Plan, PlannedSpace
+from openclaw_mem_engine.api import FileState, Overview, Plan, PlannedSpace
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapped
@@ -27,18 +27,15 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
         if overview.differences:
             made.append(spread((), _agrees(overview), cells))
         return made
-    sizes, agrees = line(*_sizes(state, overview), " "), line(*_agrees(overview), " ")
+    sizes = _sizes(state, overview)
     path = fmt.crop_left(fmt.inert(str(overview.path)), max(8, cells - _LABEL - width(sizes) - 4))
-    return [
-        spread(_row("index", line(path)), sizes, cells),
-        spread(_row("built", _built(overview)), agrees, cells),
-        spread(_row("holds", _fitting(_held(overview), cells - _LABEL - 2)), (), cells),
-        spread(_row("state", unsure or _state(state, overview)), (), cells),
-    ]
-
-
-def _row(label: str, parts: Line) -> Line:
-    return (Span(" " + fmt.left(label, _LABEL), "dim"), *parts)
+    rows = (
+        ("index", line(path), sizes),
+        ("built", _built(overview), line(*_agrees(overview), " ")),
+        ("holds", _fitting(_held(overview), cells - _LABEL - 2), ()),
+        ("state", unsure or _state(state, overview), ()),
+    )
+    return [spread(line((f" {label:{_LABEL}}", "dim"), *start), end, cells) for label, start, end in rows]
 
 
 def _fitting(parts: Line, cells: int) -> Line:
@@ -57,7 +54,7 @@ def _sizes(state: IndexState, overview: Overview) -> Line:
     if fresh.synced_at is not None:
         synced = f"synced {fmt.clock(fresh.synced_at, state.at, True)}"
     total = fmt.megabytes(overview.bytes + overview.log_bytes)
-    return line((fmt.join((total, f"generation {fresh.generation:,}", synced)), "dim"))
+    return line((fmt.join((total, f"generation {fresh.generation:,}", synced)), "dim"), " ")
 
 
 def _held(overview: Overview) -> Line:
@@ -76,15 +73,12 @@ def _held(overview: Overview) -> Line:
 
 
 def _built(overview: Overview) -> Line:
-    if overview.present is None:
+    known = overview.present
+    if known is None:
         return line(("with nothing yet", "dim"))
-    return line(_fingerprint(overview.present))
-
-
-def _fingerprint(known: Fingerprint) -> str:
     model = fmt.inert(known.space.label) if known.provider != "none" else "BM25 only"
     cut = f"chunks of {known.chunk_tokens} tokens, {known.chunk_overlap} overlap"
-    return fmt.join((model, cut, " + ".join(known.sources)))
+    return line(fmt.join((model, cut, " + ".join(known.sources))))
 
 
 def _agrees(overview: Overview) -> Line:
@@ -131,23 +125,17 @@ def _state(state: IndexState, overview: Overview) -> Line:
     fresh = overview.freshness
     if fresh.state == "empty":
         return line(("empty", "warn"), (": y builds the index", "dim"))
-    waiting = overview.number(*_WAITING)
-    out = overview.number("refused", "left-out")
-    parts: list[Span] = [*_errors(state)]
-    if parts:
-        parts.append(Span(" · ", "faint"))
+    waiting, out = overview.number(*_WAITING), overview.number("refused", "left-out")
+    errors, shown, why = _errors(state), ("fresh", "good"), ""
     if fresh.state == "stale":
         since = f" since {fmt.clock(fresh.stale_since, state.at, True)}" if fresh.stale_since else ""
-        parts.append(Span(f"stale{since}", "warn"))
+        shown = (f"stale{since}", "warn")
         if waiting:
-            parts.append(Span(f": {fmt.count(waiting, 'file')} to sync (y)"))
+            why = f": {fmt.count(waiting, 'file')} to sync (y)"
         elif overview.differences:
-            parts.append(Span(f": {'; '.join(map(fmt.inert, overview.differences))}"))
-    else:
-        parts.append(Span("fresh", "good"))
-    if out:
-        parts += [Span(" · ", "faint"), Span(f"{fmt.count(out, 'file')} excluded", "warn")]
-    return tuple(parts)
+            why = f": {'; '.join(map(fmt.inert, overview.differences))}"
+    excluded = ((" · ", "faint"), (f"{fmt.count(out, 'file')} excluded", "warn")) if out else ()
+    return line(*errors, (" · " if errors else "", "faint"), shown, why, *excluded)
 
 
 # -- the bottom -------------------------------------------------------------------------------------------
@@ -156,27 +144,26 @@ def _state(state: IndexState, overview: Overview) -> Line:
 def status(state: IndexState, activity: Activity, progress: str, cells: int, frame: int) -> Line:
     """What runs, or what has just happened."""
     working = doing(activity, frame, "y")
-    if state.said and activity.phase == "failed":
-        return spread(line((" · ", "warn"), fmt.inert(state.said)), (), cells)
-    if working and activity.phase == "syncing":
-        return spread((*working, Span("  esc stops", "faint")), (), cells)
-    if working:
-        return spread(working, (), cells)
-    if state.doing:
-        spin = SPINNER[frame % len(SPINNER)]
-        parts = [Span(f" {spin} ", "accent"), Span(state.doing, "dim")]
-        if progress:
-            parts.append(Span(f"  {fmt.crop(fmt.inert(progress), 60)}", "dim"))
-        return spread((*parts, Span("  esc stops", "faint")), (), cells)
     trouble = state.trouble or activity.trouble
-    if trouble:
-        return spread(line((" ✗ " if state.trouble else " ! ", "bad"), fmt.inert(trouble)), (), cells)
-    if state.overview is None:
-        return spread(line((" ◐ ", "accent"), ("reading the index", "dim")), (), cells)
-    # The last message says nothing about the present state of the index.
-    sound = state.overview.freshness.state == "fresh" and (state.report is None or not state.report.errors)
-    said = state.said or activity.said or "nothing runs"
-    return spread(line((" ● " if sound else " · ", "good" if sound else "warn"), fmt.inert(said)), (), cells)
+    esc = ("  esc stops", "faint")
+    if state.said and activity.phase == "failed":
+        shown = line((" · ", "warn"), fmt.inert(state.said))
+    elif working:
+        shown = line(*working, esc if activity.phase == "syncing" else "")
+    elif state.doing:
+        spin = SPINNER[frame % len(SPINNER)]
+        far = f"  {fmt.crop(fmt.inert(progress), 60)}" if progress else ""
+        shown = line((f" {spin} ", "accent"), (state.doing, "dim"), (far, "dim"), esc)
+    elif trouble:
+        shown = line((" ✗ " if state.trouble else " ! ", "bad"), fmt.inert(trouble))
+    elif state.overview is None:
+        shown = line((" ◐ ", "accent"), ("reading the index", "dim"))
+    else:
+        # The last message says nothing about the present state of the index.
+        sound = state.overview.freshness.state == "fresh" and not (state.report and state.report.errors)
+        mark = (" ● ", "good") if sound else (" · ", "warn")
+        shown = line(mark, fmt.inert(state.said or activity.said or "nothing runs"))
+    return spread(shown, (), cells)
 
 
 # -- before a rebuild --------------------------------------------------------------------------------------
@@ -200,16 +187,19 @@ def rebuild_plan(plan: Plan, cells: int) -> list[Line]:
 
 
 def _space(space: PlannedSpace) -> Line:
-    parts = [Span(fmt.inert(space.space.label), "strong")]
-    parts.append(Span(f": {fmt.count(space.texts, 'text')} to embed, {space.cached:,} from the cache"))
-    if space.place and space.texts:
-        parts.append(Span(f"; they are sent to {fmt.inert(space.place)}", "warn"))
-    elif not space.place:
-        parts.append(Span("; stays on this machine", "dim"))
-    if space.texts and space.usd:
-        parts.append(Span(f", about {fmt.count(space.tokens, 'token')}, {fmt.dollars(space.usd)}", "warn"))
-    elif space.texts and space.usd is None:
-        parts.append(Span(f", about {fmt.count(space.tokens, 'token')}, price unknown", "warn"))
-    if space.why_not:
-        parts.append(Span(f"; not possible now: {fmt.inert(space.why_not)}", "bad"))
-    return tuple(parts)
+    target = ("", "")
+    if not space.place:
+        target = ("; stays on this machine", "dim")
+    elif space.texts:
+        target = (f"; they are sent to {fmt.inert(space.place)}", "warn")
+    cost = ""
+    if space.texts and space.usd != 0:
+        price = fmt.dollars(space.usd) if space.usd is not None else "price unknown"
+        cost = f", about {fmt.count(space.tokens, 'token')}, {price}"
+    return line(
+        (fmt.inert(space.space.label), "strong"),
+        f": {fmt.count(space.texts, 'text')} to embed, {space.cached:,} from the cache",
+        target,
+        (cost, "warn"),
+        (f"; not possible now: {fmt.inert(space.why_not)}" if space.why_not else "", "bad"),
+    )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from openclaw_mem_engine.api import Knobs, Stage, Trace
-from openclaw_mem_tui.features.search.lessons import DemoGuide
+from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.state import View, timings
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
 from openclaw_mem_tui.render.status import Activity
-
-_ARROW = Span(" → ", "faint")
 
 
 def funnel(view: View, cells: int) -> Line:
@@ -20,29 +18,25 @@ def funnel(view: View, cells: int) -> Line:
     parts = _parts(trace, compact=False)
     if width(parts) > cells - 1:
         parts = _parts(trace, compact=True)
-    end = (
-        line(
-            ("baseline ", "dim"), (view.baseline.name, "accent" if view.pin or view.pool_faults else ""), " "
-        )
-        if view.compares and view.baseline is not None
-        else ()
-    )
-    if width(parts) + width(end) + 3 > cells:
-        end = ()
-    return spread((Span(" "), *parts), end, cells)
+    end: Line = ()
+    if view.compares and view.baseline is not None:
+        role = "accent" if view.pin or view.pool_faults else ""
+        end = line(("baseline ", "dim"), (view.baseline.name, role), " ")
+    return _with_end(parts, end, cells)
+
+
+def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
+    """A line with its right end only where there is room for both."""
+    return spread((Span(" "), *parts), end if width(parts) + width(end) + 3 <= cells else (), cells)
 
 
 def _parts(trace: Trace, compact: bool) -> list[Span]:
     parts: list[Span] = []
-    for stage in trace.of_kind("list"):
-        if parts:
-            parts.append(Span(" + ", "faint"))
-        parts.extend((Span(f"{stage.label} ", "dim"), *_space(stage, compact), Span(str(stage.left))))
     for stage in trace.stages:
-        if stage.kind != "list":
-            text = _stage(stage, compact)
-            if text:
-                parts.extend((*([_ARROW] if parts else []), *text))
+        text = _stage(stage, compact)
+        if text and parts:
+            parts.append(Span(" + " if stage.kind == "list" else " → ", "faint"))
+        parts.extend(text)
     return parts
 
 
@@ -53,15 +47,14 @@ def _space(stage: Stage, compact: bool) -> Line:
 
 
 def _stage(stage: Stage, compact: bool) -> Line:
+    if stage.kind == "list":
+        return line((f"{stage.label} ", "dim"), *_space(stage, compact), str(stage.left))
     lost = stage.entered - stage.left
     minus = Span(f" (−{lost})", "bad") if lost else Span("")
     if stage.kind in ("score", "order"):
-        if compact:
-            return line((stage.label, "dim"), (f" {stage.changed}↕", "") if stage.changed else ("", ""))
-        return line(
-            (stage.label, "dim"),
-            (f" ({stage.changed} moved)", "") if stage.changed else (" (none moved)", "faint"),
-        )
+        if not stage.changed:
+            return line((stage.label, "dim"), ("" if compact else " (none moved)", "faint"))
+        return line((stage.label, "dim"), f" {stage.changed}↕" if compact else f" ({stage.changed} moved)")
     if stage.kind == "cut":
         if stage.note:
             return line((f"{stage.label} ", "dim"), ("not applied", "faint"))
@@ -93,42 +86,32 @@ def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
         changed = any(getattr(knobs, n) != getattr(defaults, n) for n in names)
         return Span(text, "strong accent" if changed else "dim")
 
-    groups: list[list[Span]] = [[part(knobs.profile, "profile")]]
+    shown = [part(knobs.profile, "profile")]
     if knobs.vector_space != "primary":
-        groups.append([part(f"{knobs.vector_space} vectors", "vector_space")])
+        shown.append(part(f"{knobs.vector_space} vectors", "vector_space"))
     if knobs.mode != "hybrid":
-        groups.append([part(f"{knobs.mode} only", "mode")])
+        shown.append(part(f"{knobs.mode} only", "mode"))
     elif knobs.fusion == "rrf":
-        groups.append([part(f"rrf k {knobs.rrf_k}", "fusion", "rrf_k")])
+        shown.append(part(f"rrf k {knobs.rrf_k}", "fusion", "rrf_k"))
     else:
         vector, text = knobs.weights
         weights = f"vec {fmt.score(vector, 2)}  text {fmt.score(text, 2)}"
-        groups.append([part(weights, "fusion", "vector_weight", "text_weight")])
+        shown.append(part(weights, "fusion", "vector_weight", "text_weight"))
     decay = f"decay {knobs.half_life_days:g} d" if knobs.decay else "decay off"
-    groups.append([part(decay, "decay", *(["half_life_days"] if knobs.decay else []))])
+    shown.append(part(decay, "decay", *(["half_life_days"] if knobs.decay else [])))
     mmr = f"mmr λ {fmt.score(knobs.mmr_lambda, 2)}" if knobs.mmr else "mmr off"
-    groups.append([part(mmr, "mmr", *(["mmr_lambda"] if knobs.mmr else []))])
-    groups.append([part(f"min {fmt.setting(knobs.min_score)}", "min_score")])
-    groups.append([part(f"pool ×{knobs.candidate_multiplier}", "candidate_multiplier", "pool_results")])
-    groups.append([part(f"max {knobs.max_results}", "max_results")])
+    shown.append(part(mmr, "mmr", *(["mmr_lambda"] if knobs.mmr else [])))
+    shown.append(part(f"min {fmt.setting(knobs.min_score)}", "min_score"))
+    shown.append(part(f"pool ×{knobs.candidate_multiplier}", "candidate_multiplier", "pool_results"))
     if knobs.keyword_rescue != defaults.keyword_rescue:
-        groups.insert(-1, [part(f"rescue {knobs.keyword_rescue}", "keyword_rescue")])
-    parts: list[Span] = []
-    for group in groups:
-        if parts:
-            parts.append(Span(" │ ", "faint"))
-        parts.extend(group)
-    changes = knobs.changes_from(defaults)
-    end = (
-        line(
-            (fmt.count(len(changes), "change"), "accent"), (" · ", "faint"), ("U", "key"), (" resets ", "dim")
-        )
-        if changes
-        else ()
-    )
-    if width(parts) + width(end) + 3 > cells:
-        end = ()
-    return spread((Span(" "), *parts), end, cells)
+        shown.append(part(f"rescue {knobs.keyword_rescue}", "keyword_rescue"))
+    shown.append(part(f"max {knobs.max_results}", "max_results"))
+    parts = [piece for span in shown for piece in (Span(" │ ", "faint"), span)][1:]
+    end: Line = ()
+    if changes := knobs.changes_from(defaults):
+        count = fmt.count(len(changes), "change")
+        end = line((count, "accent"), (" · ", "faint"), ("U", "key"), (" resets ", "dim"))
+    return _with_end(parts, end, cells)
 
 
 def nothing(view: View) -> list[Line]:
@@ -173,7 +156,7 @@ _KEYS = (
 )
 
 
-def landing(view: View, activity: Activity, guide: DemoGuide | None) -> list[Line]:
+def landing(view: View, activity: Activity, guide: Guide | None) -> list[Line]:
     """The hit list before there is a query: what can be searched, and how to begin."""
     if activity.phase == "failed":
         return [

@@ -1,22 +1,23 @@
-"""The hit list: which columns there are, and the line of each row. Columns come from the trace's lists and
-stages."""
+"""The hit list: its columns, which come from the trace's lists and stages, and the line of each row."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from openclaw_mem_engine.api import Row, Trace
+from openclaw_mem_engine.api import Operand, Row, Trace
 from openclaw_mem_tui.features.search.comparison import missing
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit
+from openclaw_mem_tui.render.spans import Line, Span, fit, line
 from openclaw_mem_tui.render.terms import Marker
 
 _MIN_PATH = 14
 #: What almost every path begins with: omitted in a list that has no room for it.
 _FOLDER = "memory/"
 _ROOMY_TEXT = 26
+#: The cell of a column that says nothing of a row, and its role.
+_NONE = ("·", "faint")
 
 
 class Column(NamedTuple):
@@ -48,13 +49,15 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     change scores, those that change the order with the fused score, the lists, Δ; rank, path with its lines
     and the final score always stay."""
     trace = view.trace
-    numbers = list(_numbers(trace, mode)) if trace else []
-    digits = 4 if trace is not None and trace.knobs.fusion == "rrf" else 3
+    assert trace is not None
+    numbers = _numbers(trace, mode)
+    digits = 4 if trace.knobs.fusion == "rrf" else 3
     if digits == 4 and mode != "ranks":
         numbers = [c._replace(width=max(c.width, 6)) for c in numbers]
     delta = view.compares
-    wanted = _longest_path(trace)
-    folder = not _share_folder(trace)
+    wanted = max((fmt.width_of(row.location) for row in trace.rows[:60]), default=20)
+    # Paths without it may no longer be distinct.
+    folder = not all(row.path.startswith(_FOLDER) or row.path == "MEMORY.md" for row in trace.rows)
     cells -= 1  # a blank before the scroll bar
 
     def left() -> int:
@@ -86,22 +89,6 @@ def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     return [*columns, Column("final", "final", "final")]
 
 
-def _longest_path(trace: Trace | None) -> int:
-    if trace is None:
-        return 20
-    shown = trace.rows[:60]
-    return max(
-        (fmt.width_of(row.path) + len(f":{row.start_line}-{row.end_line}") for row in shown), default=20
-    )
-
-
-def _share_folder(trace: Trace | None) -> bool:
-    """Whether paths without ``memory/`` are still distinct."""
-    return trace is not None and all(
-        row.path.startswith(_FOLDER) or row.path == "MEMORY.md" for row in trace.rows
-    )
-
-
 def header(plan: Layout) -> Line:
     """Titles of the columns."""
     parts = [Span("     #", "dim")]
@@ -119,10 +106,9 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     out = not row.returned
     tone = "dim" if out else ""
     parts = [Span("▌ " if selected else "  ", "accent")]
-    if row.outcome.rank is not None:
-        parts.append(Span(fmt.right(str(row.outcome.rank), 4), "strong"))
-    else:
-        parts.append(Span(fmt.right(tag(row), 4), "dim"))
+    rank = row.outcome.rank
+    text, role = (str(rank), "strong") if rank is not None else (tag(row), "dim")
+    parts.append(Span(fmt.right(text, 4), role))
     if plan.delta:
         parts.append(_delta(view, row))
     parts.append(Span("* " if row.outcome.rescued else "  ", "warn"))
@@ -162,44 +148,33 @@ def path_spans(row: Row, room: int, folder: bool = True, out: bool = False) -> L
         before = fmt.crop_left(before, spare) if spare > 5 else ""
     if spare < 0:
         name = fmt.crop_left(name, max(1, room - len(tail)))
-    parts = (
-        Span(before, "faint" if out else "dim"),
-        Span(name, "dim" if out else ""),
-        Span(tail, "faint" if out else "dim"),
-    )
-    return tuple(p for p in parts if p.text)
+    around = "faint" if out else "dim"
+    return line((before, around), (name, "dim" if out else ""), (tail, around))
 
 
 def _text(view: View, row: Row, marker: Marker, room: int) -> Line:
     if not row.returned:
         return (Span(fmt.crop(fmt.numbers(fmt.inert(row.outcome.reason or "", 400)), room), "faint"),)
-    candidate = view.pool.candidates.get(row.chunk_id) if view.pool is not None else None
-    if candidate is None:
-        return ()
-    return marker.best_line(candidate.text, room)
+    candidate = view.candidate(row.chunk_id)
+    return marker.best_line(candidate.text, room) if candidate is not None else ()
 
 
 def _cell(row: Row, column: Column, plan: Layout) -> tuple[str, str]:
     if plan.mode == "ranks":
         rank = row.ranks.get(column.key)
-        return (str(rank), "") if rank is not None else ("·", "faint")
+        return (str(rank), "") if rank is not None else _NONE
     if plan.mode == "contributions" and column.kind != "final":
         return _contribution(row, column, plan.digits)
     if column.kind == "score":
         operand = next((o for o in row.operands if o.stage == column.key), None)
-        if operand is None or operand.value == 1.0:
-            return "·", "faint"
-        return "×" + fmt.score(operand.value), ""
+        return _NONE if operand is None or operand.value == 1.0 else ("×" + fmt.score(operand.value), "")
     if column.kind == "list":
         value = _list_score(row, column)
-        if value is None:
-            rank = row.ranks.get(column.key)
-            return ("·" if rank is None else f"#{rank}"), "faint"
-        return fmt.score(value, 3), ""
+        return (
+            (fmt.score(value), "") if value is not None else (fmt.ranked(row.ranks.get(column.key)), "faint")
+        )
     value = row.scores.get(column.key)
-    if value is None:
-        return "·", "faint"
-    return fmt.score(value, plan.digits), ""
+    return (fmt.score(value, plan.digits), "") if value is not None else _NONE
 
 
 def _list_score(row: Row, column: Column) -> float | None:
@@ -214,17 +189,32 @@ def _list_score(row: Row, column: Column) -> float | None:
 
 def _contribution(row: Row, column: Column, digits: int) -> tuple[str, str]:
     """What a list or stage added to the final score: its product, or what its factor removed."""
+    for operand, _, _, change in steps(row):
+        if operand.label == column.term if operand.op == "add" else operand.stage == column.key:
+            return (fmt.signed(change, digits), "bad" if operand.op == "mul" else "") if change else _NONE
+    value = row.scores.get(column.key) if column.kind == "fusion" else None
+    return (fmt.score(value, digits), "") if value is not None else _NONE
+
+
+class Step(NamedTuple):
+    """An operand with the running score ``before`` and ``after`` it."""
+
+    operand: Operand
+    before: float
+    after: float
+    change: float
+
+
+def steps(row: Row) -> list[Step]:
+    """What each operand of a row does to its score, in order."""
+    made: list[Step] = []
     total = 0.0
     for operand in row.operands:
-        if operand.op == "add":
-            if operand.label == column.term:
-                return (fmt.signed(operand.product, digits), "") if operand.product else ("·", "faint")
-            total += operand.product
-        elif operand.stage == column.key:
-            loss = total * operand.value - total
-            return (fmt.signed(loss, digits), "bad") if loss else ("·", "faint")
-    value = row.scores.get(column.key) if column.kind == "fusion" else None
-    return (fmt.score(value, digits), "") if value is not None else ("·", "faint")
+        change = operand.product if operand.op == "add" else total * operand.value - total
+        after = total + change if operand.op == "add" else total * operand.value
+        made.append(Step(operand, total, after, change))
+        total = after
+    return made
 
 
 class Group(NamedTuple):
@@ -240,17 +230,19 @@ def groups(view: View, dropped: bool) -> list[Group]:
     trace = view.trace
     if trace is None:
         return []
-    made = [Group("", trace.returned)]
+    first = Group("", trace.returned)
     if not dropped:
-        return made
+        return [first]
     left = lost(view)
     gone = {row.chunk_id for row in left}
     rest = [row for row in trace.dropped if row.chunk_id not in gone]
     run = view.baseline_name if view.pool_faults else "by the baseline"
-    made.append(Group(f"returned {run}, not now", left))
-    made.append(Group("not returned", [row for row in rest if row.final is not None]))
-    made.append(Group("outside the pool", [row for row in rest if row.final is None]))
-    return [made[0], *(group for group in made[1:] if group.rows)]
+    others = (
+        Group(f"returned {run}, not now", left),
+        Group("not returned", [row for row in rest if row.final is not None]),
+        Group("outside the pool", [row for row in rest if row.final is None]),
+    )
+    return [first, *(group for group in others if group.rows)]
 
 
 def lost(view: View) -> list[Row]:

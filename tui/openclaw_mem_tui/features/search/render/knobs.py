@@ -23,11 +23,8 @@ def knob(name: str, knobs: Knobs, defaults: Knobs, cells: int, selected: bool) -
     wide = max(_VALUE, cells - 2 - _NAME - 1) if name == PROFILE and not changed else _VALUE
     shown = _value(name, value)
     if selected:
-        parts += [
-            Span("◂", "accent"),
-            Span(shown, "strong accent" if changed else "strong"),
-            Span("▸", "accent"),
-        ]
+        role = "strong accent" if changed else "strong"
+        parts += [Span("◂", "accent"), Span(shown, role), Span("▸", "accent")]
         parts.append(Span(" " * max(0, wide - fmt.width_of(shown) - 2)))
     else:
         parts.append(Span(" " + fmt.left(shown, wide - 1), plain or ("strong accent" if changed else "")))

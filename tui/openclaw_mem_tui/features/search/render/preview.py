@@ -42,25 +42,13 @@ def snippet(candidate: Candidate, presented: str, marker: Marker, cells: int) ->
 def excerpt(got: Excerpt, candidate: Candidate, marker: Marker, cells: int) -> list[Line]:
     """Lines of the note as they are on disk now; those of the chunk are brighter than their context."""
     if not got.found:
-        return wrapped(
-            line(("This file is gone. ", "warn"), "The index still has what it said; r syncs."), cells
-        )
-    made: list[Line] = []
-    gutter = _gutter(got.end_line)
-    for number, text in enumerate(fmt.inert_lines(got.text), got.start_line):
-        inside = candidate.start_line <= number <= candidate.end_line
-        made.extend(_line(number, text, marker, cells, gutter, "" if inside else "faint", inside))
-    made.append(())
-    span = f"lines {got.start_line}–{got.end_line} of {got.total_lines}"
-    made.append(
-        line(
-            (span, "faint"),
-            (" · chunk ", "faint"),
-            (_EDGE, "accent"),
-            (f"{candidate.start_line}–{candidate.end_line}", "faint"),
-        )
-    )
-    return made
+        gone = line(("This file is gone. ", "warn"), "The index still has what it said; r syncs.")
+        return wrapped(gone, cells)
+    chunk = range(candidate.start_line, candidate.end_line + 1)
+    made = _numbered(got.text, got.start_line, got.end_line, marker, cells, chunk)
+    shown = f"lines {got.start_line}–{got.end_line} of {got.total_lines} · chunk "
+    lines = f"{candidate.start_line}–{candidate.end_line}"
+    return [*made, (), line((shown, "faint"), (_EDGE, "accent"), (lines, "faint"))]
 
 
 def first_of_chunk(lines: Sequence[Line]) -> int:
@@ -76,8 +64,7 @@ def first_match(lines: Sequence[Line]) -> int:
 def transcript(candidate: Candidate, marker: Marker, cells: int) -> list[Line]:
     """The whole chunk of a transcript, which ``memory_get`` does not read."""
     text = "Agents cannot get the lines of a transcript (memory_get reads notes alone). The chunk as indexed:"
-    last = candidate.end_line
-    numbered = _numbered(candidate.text, candidate.start_line, last, marker, cells)
+    numbered = _numbered(candidate.text, candidate.start_line, candidate.end_line, marker, cells)
     return [*wrapped(line((text, "dim")), cells), (), *numbered]
 
 
@@ -86,23 +73,22 @@ def refusal(message: str, cells: int) -> list[Line]:
     return wrapped(line(("Refused. ", "bad"), fmt.inert(message)), cells)
 
 
-def _numbered(body: str, first: int, last: int, marker: Marker, cells: int) -> list[Line]:
+def _numbered(
+    body: str, first: int, last: int, marker: Marker, cells: int, chunk: range = range(0)
+) -> list[Line]:
+    """The lines of a text, numbered up to ``last``. Those of ``chunk`` have an edge, the others are faint."""
     made: list[Line] = []
     gutter = _gutter(last)
-    for offset, text in enumerate(fmt.inert_lines(body)):
-        made.extend(_line(min(first + offset, last), text, marker, cells, gutter, "", False))
+    for number, text in enumerate(fmt.inert_lines(body), first):
+        inside = number in chunk
+        edge = Span(_EDGE if inside else " ", "accent")
+        indent = min(len(_HANGING.match(text)[0]), 8, cells // 4)  # type: ignore[index]
+        head = Span(fmt.right(str(min(number, last)), gutter - 2) + " ", "faint")
+        spans = marker.mark(text, "faint" if chunk and not inside else "")
+        for row in wrapped(spans, max(8, cells - gutter - 2), indent):
+            made.append((head, edge, Span(" "), *row))
+            head = Span(" " * (gutter - 1))
     return made
-
-
-def _line(
-    number: int, text: str, marker: Marker, cells: int, gutter: int, role: str, inside: bool
-) -> list[Line]:
-    spans = marker.mark(text, role)
-    edge = Span(_EDGE if inside else " ", "accent")
-    indent = min(len(_HANGING.match(text)[0]), 8, cells // 4)  # type: ignore[index]
-    rows = wrapped(spans, max(8, cells - gutter - 2), indent)
-    first = (Span(fmt.right(str(number), gutter - 2) + " ", "faint"), edge, Span(" "), *rows[0])
-    return [first, *((Span(" " * (gutter - 1)), edge, Span(" "), *row) for row in rows[1:])]
 
 
 def _gutter(last: int) -> int:

@@ -1,12 +1,11 @@
-"""Why the selected chunk scored what it scored: one line for each operand on one axis, then the outcome. Rows
-come from the trace's lists and the row's operands."""
+"""Why the selected chunk scored what it scored: a line for each operand on one axis, then the outcome."""
 
 from __future__ import annotations
 
 from openclaw_mem_engine.api import Operand, Row, Stage, Trace
 from openclaw_mem_tui.features.search.comparison import GONE
-from openclaw_mem_tui.features.search.render.hits import path_spans, tag
-from openclaw_mem_tui.features.search.state import View, baseline_row
+from openclaw_mem_tui.features.search.render.hits import path_spans, steps, tag
+from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import ROLES, Line, Span, line, spread, wrapped
 
@@ -19,35 +18,19 @@ class _Axis:
     """Scores as positions on a bar of ``cells``; the same for all rows of a trace, so that rows compare."""
 
     def __init__(self, trace: Trace, cells: int) -> None:
-        tops = [peak(row) for row in trace.rows]
         cut = trace.cut.limit if trace.cut is not None else None
-        self.top = max([*tops, cut or 0.0, 1e-9])
+        self.top = max([cut or 0.0, 1e-9, *(step.after for row in trace.rows for step in steps(row))])
         self.cells = max(1, cells)
         self.tick = None if not cut else min(self.cells - 1, int(cut / self.top * self.cells))
 
     def bar(self, start: float, end: float, role: str, fill: str = "█") -> Line:
         first, text = fmt.bar(start / self.top, end / self.top, self.cells, fill)
-        blank_before, blank_after = " " * first, " " * max(0, self.cells - first - len(text))
-        if self.tick is None:
-            return line(blank_before, (text, role), blank_after)
-        if self.tick < first:
-            blank_before = blank_before[: self.tick] + "┊" + blank_before[self.tick + 1 :]
-        elif self.tick >= first + len(text):
-            at = self.tick - first - len(text)
-            blank_after = blank_after[:at] + "┊" + blank_after[at + 1 :]
-        return line((blank_before, "faint"), (text, role), (blank_after, "faint"))
+        before, after = range(first), range(first + len(text), self.cells)
+        return line((self._blank(before), "faint"), (text, role), (self._blank(after), "faint"))
 
-    def empty(self) -> Line:
-        return self.bar(0.0, 0.0, "")
-
-
-def peak(row: Row) -> float:
-    """The highest point that a row's running score reaches."""
-    total = best = 0.0
-    for operand in row.operands:
-        total = total + operand.product if operand.op == "add" else total * operand.value
-        best = max(best, total)
-    return best
+    def _blank(self, cells: range) -> str:
+        """Blanks, with the mark of the cut where it is one of these cells."""
+        return "".join("┊" if cell == self.tick else " " for cell in cells)
 
 
 def waterfall(view: View, row: Row, cells: int) -> list[Line]:
@@ -69,54 +52,37 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
         )
 
     made = [_head(row, cells, digits)]
+    reason, other_spaces = _reason(trace, row, cells), _other_spaces(trace, row, cells)
+    compared = _compare(view, trace, row, digits, cells)
     if not row.operands:
-        made.extend(_reason(trace, row, cells))
-        made.extend(_other_spaces(trace, row, cells))
-        if row.outcome.stage == GONE:
-            made.extend(_compare(view, row, digits, cells))
-        return made
+        return [*made, *reason, *other_spaces, *(compared if row.outcome.stage == GONE else ())]
     total = 0.0
-    adds = [o for o in row.operands if o.op == "add"]
-    labels = {lst.term: lst.label for lst in trace.lists}
-    keys = {lst.term: lst.key for lst in trace.lists}
-    for operand in adds:
-        before, total = total, total + operand.product
-        label = labels.get(operand.label, operand.label)
-        if operand.product or not operand.note:
-            text = _detail(operand, row.ranks.get(keys.get(operand.label, operand.label)))
-            bar = axis.bar(before, total, _role(operand.label))
-            made.append(step(label, text, bar, fmt.signed(operand.product, digits)))
-        else:
-            made.append(step(label, operand.note, axis.empty(), "·", "faint"))
-    factors = [o for o in row.operands if o.op == "mul"]
-    if factors and len(adds) > 1:
-        made.append(step("fused", "", axis.bar(0, total, "sum"), fmt.score(total, digits)))
-    for operand in factors:
-        before, total = total, total * operand.value
+    fused = {lst.term: lst for lst in trace.lists}
+    several = len(fused) > 1
+    for operand, before, total, change in steps(row):
+        label, note = operand.label, operand.note
+        if operand.op == "add":
+            lst = fused[label]
+            if change or not note:
+                text, bar = _detail(operand, row.ranks.get(lst.key)), axis.bar(before, total, _role(label))
+                made.append(step(lst.label, text, bar, fmt.signed(change, digits)))
+            else:
+                made.append(step(lst.label, note, axis.bar(0, 0, ""), "·", "faint"))
+            continue
+        if several:
+            several = False
+            made.append(step("fused", "", axis.bar(0, before, "sum"), fmt.score(before, digits)))
         if operand.value == 1.0:
-            made.append(step(operand.label, operand.note or "×1", axis.empty(), "·", "faint"))
+            made.append(step(label, note or "×1", axis.bar(0, 0, ""), "·", "faint"))
             continue
         aged = operand.inputs.get("age_days")
-        text = f"{fmt.days(aged)} " if aged is not None else ""
-        loss = axis.bar(total, before, "bad", "▒")
-        made.append(
-            step(
-                operand.label,
-                f"{text}×{fmt.score(operand.value)}",
-                loss,
-                fmt.signed(total - before, digits),
-                "bad",
-            )
-        )
-        if operand.note:
-            made.append(line((" " * _LABEL + fmt.crop(operand.note, cells - _LABEL), "faint")))
+        text = f"{fmt.days(aged) + ' ' if aged is not None else ''}×{fmt.score(operand.value)}"
+        made.append(step(label, text, axis.bar(total, before, "bad", "▒"), fmt.signed(change, digits), "bad"))
+        if note:
+            made.append(line((" " * _LABEL + fmt.crop(note, cells - _LABEL), "faint")))
     made.append(step("final", "", axis.bar(0, total, "sum"), fmt.score(total, digits), "strong"))
-    made.extend(_margin(trace, total, digits, cells))
-    made.extend(_diversity(trace, row, cells))
-    made.extend(_other_spaces(trace, row, cells))
-    made.extend(_reason(trace, row, cells))
-    made.extend(_compare(view, row, digits, cells))
-    return made
+    made += [*_margin(trace, total, digits, cells), *_diversity(trace, row, cells)]
+    return [*made, *other_spaces, *reason, *compared]
 
 
 def _head(row: Row, cells: int, digits: int) -> Line:
@@ -211,26 +177,22 @@ def _reason(trace: Trace, row: Row, cells: int) -> list[Line]:
     return wrapped(line(("out   ", "bad"), fmt.numbers(fmt.inert(reason))), cells, _LABEL) if reason else []
 
 
-def _compare(view: View, row: Row, digits: int, cells: int) -> list[Line]:
+def _compare(view: View, trace: Trace, row: Row, digits: int, cells: int) -> list[Line]:
     """The difference to the neighbour in rank, and to the baseline, operand by operand."""
-    trace = view.trace
     made: list[Line] = []
-    if trace is None:
-        return made
     if row.outcome.rank is not None and len(trace.returned) > 1:
-        other_at = row.outcome.rank + 1 if row.outcome.rank < len(trace.returned) else row.outcome.rank - 1
+        other_at = row.outcome.rank + (1 if row.outcome.rank < len(trace.returned) else -1)
         other = trace.returned[other_at - 1]
         made.extend(_difference(trace, f"#{other_at}", row, other, digits, cells))
     if view.compares and view.baseline is not None:
-        before = baseline_row(view, row)
+        before = view.baseline.trace.row(row.chunk_id)
         name = f"baseline ({view.baseline.name})"
-        if before is None:
-            made.extend(wrapped(line((f"{name}: ", "dim"), "not among its candidates"), cells, 2))
-        else:
-            moved = before.final is not None and row.final is not None
-            moved = moved and abs((before.final or 0) - (row.final or 0)) > 1e-9
+        change = "not among its candidates"
+        if before is not None:
+            both = before.final is not None and row.final is not None
+            moved = both and abs((before.final or 0) - (row.final or 0)) > 1e-9
             change = f"{_result(before, digits, moved)} → {_result(row, digits, moved)}"
-            made.extend(wrapped(line((f"{name}: ", "dim"), change), cells, 2))
+        made.extend(wrapped(line((f"{name}: ", "dim"), change), cells, 2))
     return made
 
 
@@ -246,27 +208,12 @@ def _difference(trace: Trace, name: str, row: Row, other: Row, digits: int, cell
     mine, theirs = row.final, other.final
     if mine is None or theirs is None:
         return []
-    parts = []
     labels = {lst.term: lst.label for lst in trace.lists}
-    for label in (operand.label for operand in row.operands):
-        gap = _part(row, label) - _part(other, label)
-        if abs(gap) >= 0.5 * 10**-digits:
-            parts.append(f"{labels.get(label, label)} {fmt.signed(gap, digits)}")
+    mine_by, theirs_by = ({s.operand.label: s.change for s in steps(r)} for r in (row, other))
+    gaps = [(labels.get(name, name), change - theirs_by.get(name, 0.0)) for name, change in mine_by.items()]
+    parts = [f"{label} {fmt.signed(gap, digits)}" for label, gap in gaps if abs(gap) >= 0.5 * 10**-digits]
     because = f" ({', '.join(parts)})" if parts else ""
     where = "ahead of" if mine >= theirs else "behind"
     by = fmt.score(abs(mine - theirs), digits)
     spans = line((f"{where} {name} by ", "dim"), (by, "strong"), (because, "dim"))
     return wrapped(spans, cells, _LABEL)
-
-
-def _part(row: Row, label: str) -> float:
-    total = 0.0
-    for operand in row.operands:
-        if operand.op == "add":
-            if operand.label == label:
-                return operand.product
-            total += operand.product
-        elif operand.label == label:
-            fused = sum(o.product for o in row.operands if o.op == "add")
-            return fused * operand.value - fused
-    return 0.0
