@@ -162,7 +162,7 @@ def test_what_is_finished_is_kept_when_the_caller_fails() -> None:
 
 
 def test_one_429_makes_all_wait() -> None:
-    """Time passes only while all four threads wait, and nothing else is answered before the first one does."""
+    """Time passes only while all four threads wait; nothing else is answered before the first one does."""
     now = 0.0
     sent: list[int] = []
     is_waiting = threading.Event()
