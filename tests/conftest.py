@@ -4,6 +4,7 @@ the suite, which of its tests run alone, and how many examples a property gets."
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 #: The suite starts some hundred child processes: they may keep what they compile.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A shell that runs the suite in the background has it ignore Ctrl-C, and every process that a test starts and
+# interrupts would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # `ci`: the number of examples that a test asks for. `dev`: at most so many of them. Neither has deadlines:
 # how long an example takes depends on what else the machine does. HYPOTHESIS_PROFILE names one; else CI does.

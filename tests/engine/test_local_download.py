@@ -205,7 +205,7 @@ def test_a_hung_server_does_not_hold_up_a_cancel(tmp_path: Path, silent: str) ->
         started = time.monotonic()
         with pytest.raises(Cancelled):
             call()
-        assert time.monotonic() - started < 1.0
+        assert time.monotonic() - started < 4, "less than the server hangs"
 
     if silent == "content":
         with running_hub(CONTENT, hang_after=100) as hub:

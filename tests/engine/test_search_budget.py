@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from openclaw_mem_engine.config.settings import ChunkingSettings, ProviderSettings
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.sync import index_update
 from openclaw_mem_engine.sync.report import SyncRequest
-from support.embed_server import hang, running_server
+from support.embed_server import Fault, running_server
 from support.memories import open_memory, write_notes
 from support.providers import make_world
 from support.stores import content
@@ -152,17 +156,27 @@ def test_other_sources_are_taken_in_and_forgotten_before_the_rebuild(tmp_path: P
         assert memory.freshness().state == "fresh"
 
 
-def test_embedding_has_a_limit_of_its_own(tmp_path: Path) -> None:
+def test_embedding_has_a_limit_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A provider that takes longer than the files may take does not stop them."""
     world = make_world(tmp_path)
-    with running_server() as server:
+    now = 0.0
+
+    def answered(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        nonlocal now
+        now += 0.6
+        return items
+
+    # Time passes only while the provider works.
+    monkeypatch.setattr(index_update, "time", SimpleNamespace(monotonic=lambda: now, time_ns=time.time_ns))
+    with running_server(forever=Fault(change=answered)) as server:
         address = f'base_url = "{server.base_url}"'
         world.configure('name = "openai"', address, 'model = "hash-bow-256"')
         with world.memory() as memory:
             memory.sync()
             world.write({f"memory/new/{n:03}.md": f"heron number {n}\n" for n in range(600)})
-            server.faults = [None, hang(0.6)]
+            before = now
             report = memory.sync(SyncRequest(files_s=0.5, budget_s=30))
+            assert now - before > 0.5
             assert len(report.changed) == 600 and report.embedded == 600
 
 

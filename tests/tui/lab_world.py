@@ -13,6 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from textual.pilot import Pilot
+from textual.widgets import Input
+
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Freshness, Note
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -60,6 +63,15 @@ def _indexed_demo() -> Path:
 
 
 make.demo_memory = demo_memory  # type: ignore[attr-defined]
+
+
+async def press(pilot: Pilot[int], *keys: str) -> None:
+    """Press keys, each once all is done that the one before asked for; text comes in one burst."""
+    for key, following in zip(keys, [*keys[1:], ""], strict=True):
+        await pilot.press(key)
+        is_typing = isinstance(pilot.app.focused, Input) and len(key) == len(following) == 1
+        if not is_typing:
+            await settled(pilot)
 
 
 def lab(app: Workbench) -> SearchScreen:

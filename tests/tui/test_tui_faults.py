@@ -9,7 +9,7 @@ from typing import Any
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, make, settled, until
+from lab_world import LARGE, SMALL, lab, make, press, settled, until
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.errors import IndexLocked
@@ -29,12 +29,6 @@ from openclaw_mem_tui.widgets.edges import Banner
 
 DRILL = "how long did the last restore drill take"
 NAMES = tuple(FAULTS)
-
-
-async def press(pilot: Pilot[int], *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await settled(pilot)
 
 
 async def switch(pilot: Pilot[int], name: str) -> None:
@@ -58,48 +52,47 @@ def first_line(app: Workbench) -> str:
     return "".join(segment.text for segment in screen._compositor.render_strips()[0])
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path, name: str) -> None:
+async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, initial_query=DRILL)
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         screen, healthy = lab(app), lab(app).search.view
-        await switch(pilot, name)
-        assert app.screen is screen, "switching one on opens the comparison"
-        assert f"SIMULATED FAULT: {name}" in first_line(app) and "2 then u clears" in first_line(app)
-        view = screen.search.view
-        assert view.answers and view.pool_faults == {name}
-        assert view.pool is not None and view.other_pool is not None
-        assert view.baseline is not None and view.baseline.name == HEALTHY_RUN
         assert healthy.trace is not None
-        assert [row.chunk_id for row in view.baseline.trace.returned] == [
-            row.chunk_id for row in healthy.trace.returned
-        ]
-        assert "baseline without faults" in screen.funnel.text
-        seen = compared(view)
-        assert seen is not None and "overlap@6" in screen.lesson.text
-        assert screen.hits.cursor == 0
-        if name == "no-sqlite-vec":
-            assert seen.same == seen.of, "vectors are compared in the process, with the same outcome"
-        elif name == "no-fts5":
-            assert view.pool.first("lexical") is None and "only answered" in screen.lesson.text
-        else:
-            assert view.pool.first("vector") is None
-            assert "BM25 only answered" in screen.lesson.text
-            assert "min not applied" in screen.funnel.text
-        if name.startswith("embeddings-") or name == "wrong-dimension":
-            assert "BM25 only for static" in screen.notes.text
-        await press(pilot, "2")
-        drawn = " ".join(app.screen.query_one("#last").text.split())  # type: ignore[attr-defined]
-        assert "(fault injected on purpose)" in drawn or not name.startswith("embeddings-")
-        await press(pilot, "u")
-        assert screen.search.view.faults == frozenset() and "no fault is simulated any more" in first_status(
-            app
-        )
-        await press(pilot, "escape")
-        after = screen.search.view
-        assert not screen.query_one(Banner).display and after.pool_faults == frozenset()
-        assert after.trace is not None and after.trace.rows == healthy.trace.rows
+        for name in NAMES:
+            await switch(pilot, name)
+            assert app.screen is screen, "switching one on opens the comparison"
+            assert f"SIMULATED FAULT: {name}" in first_line(app) and "2 then u clears" in first_line(app)
+            view = screen.search.view
+            assert view.answers and view.pool_faults == {name}
+            assert view.pool is not None and view.other_pool is not None
+            assert view.baseline is not None and view.baseline.name == HEALTHY_RUN
+            assert [row.chunk_id for row in view.baseline.trace.returned] == [
+                row.chunk_id for row in healthy.trace.returned
+            ]
+            assert "baseline without faults" in screen.funnel.text
+            seen = compared(view)
+            assert seen is not None and "overlap@6" in screen.lesson.text
+            assert screen.hits.cursor == 0
+            if name == "no-sqlite-vec":
+                assert seen.same == seen.of, "vectors are compared in the process, with the same outcome"
+            elif name == "no-fts5":
+                assert view.pool.first("lexical") is None and "only answered" in screen.lesson.text
+            else:
+                assert view.pool.first("vector") is None, name
+                assert "BM25 only answered" in screen.lesson.text
+                assert "min not applied" in screen.funnel.text
+            if name.startswith("embeddings-") or name == "wrong-dimension":
+                assert "BM25 only for static" in screen.notes.text, name
+            await press(pilot, "2")
+            drawn = " ".join(app.screen.query_one("#last").text.split())  # type: ignore[attr-defined]
+            assert "(fault injected on purpose)" in drawn or not name.startswith("embeddings-"), name
+            await press(pilot, "u")
+            assert screen.search.view.faults == frozenset()
+            assert "no fault is simulated any more" in first_status(app)
+            await press(pilot, "escape")
+            after = screen.search.view
+            assert not screen.query_one(Banner).display and after.pool_faults == frozenset()
+            assert after.trace is not None and after.trace.rows == healthy.trace.rows
         assert [worker.error for worker in app.workers if worker.error] == []
 
 
@@ -180,7 +173,7 @@ async def test_without_a_query_the_first_lesson_is_asked(tmp_path: Path) -> None
     app = world.workbench(tmp_path, demo=make.demo_guide())
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
-        await press(pilot, "slash", "ctrl+u", *["backspace"] * 60, "escape")
+        await press(pilot, "slash", "end", "ctrl+u", "escape")
         assert not lab(app).search.view.query
         await switch(pilot, "zero-vector")
         assert lab(app).search.view.query == make.demo_guide()[0].query

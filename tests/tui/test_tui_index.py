@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, first_index, lab, make, settled, until
+from lab_world import LARGE, SMALL, first_index, lab, make, press, settled, until
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.api import FileRow
@@ -28,12 +28,6 @@ from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen, PickScre
 
 def index_screen(app: Workbench) -> IndexScreen:
     return next(screen for screen in app.screen_stack if isinstance(screen, IndexScreen))
-
-
-async def press(pilot: Pilot[int], *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await settled(pilot)
 
 
 def unwatched(root: Path, kind: type[Memory] = make.SteadyMemory) -> Workbench:
@@ -94,13 +88,28 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(
         assert screen.events.has_focus
 
 
-async def test_looking_writes_nothing(tmp_path: Path) -> None:
-    async with opened(unwatched(tmp_path)) as (pilot, _):
+async def test_looking_writes_nothing_and_the_deep_doctor_and_verify_read_every_note(tmp_path: Path) -> None:
+    import os
+
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
         files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
         before = {path: path.stat().st_mtime_ns for path in files}
         await press(pilot, "d", "D", "enter", "down", "escape", "o", "tab", "tab", "escape", "3")
         after = {path: path.stat().st_mtime_ns for path in (tmp_path / "data").rglob("*") if path.is_file()}
         assert before == after
+
+        await press(pilot, "D")
+        assert "deep" in str(screen.doctor.border_title) and "✓ notes" in screen.doctor.text
+
+        note = notes(tmp_path) / "memory" / "2025-08-01.md"
+        status, text = note.stat(), note.read_text()
+        await press(pilot, "v")
+        assert "84 files read: the index is as they are" in shown(screen, "#status")
+        note.write_text(text.swapcase())
+        os.utime(note, ns=(status.st_atime_ns, status.st_mtime_ns))
+        await press(pilot, "v")
+        status_line = shown(screen, "#status")
+        assert "Not in the index as on disk" in status_line and "2025-08-01.md" in status_line
 
 
 async def test_changed_files_come_first_and_y_syncs_them(
@@ -167,12 +176,6 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         assert "nothing to repair" in shown(screen, "#status")
 
 
-async def test_the_deep_doctor_looks_at_every_note(tmp_path: Path) -> None:
-    async with opened(unwatched(tmp_path)) as (pilot, screen):
-        await press(pilot, "D")
-        assert "deep" in str(screen.doctor.border_title) and "✓ notes" in screen.doctor.text
-
-
 async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
     class Slow(make.SteadyMemory):  # type: ignore[misc, name-defined]
         held = False
@@ -214,8 +217,48 @@ async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
 # -- rebuilding and verifying -------------------------------------------------------------------------------
 
 
-async def test_a_rebuild_is_shown_before_it_is_done(tmp_path: Path) -> None:
+# -- chunks -------------------------------------------------------------------------------------------------
+
+
+async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_shown_before(
+    tmp_path: Path,
+) -> None:
     async with opened(unwatched(tmp_path)) as (pilot, screen):
+        await press(pilot, "enter")
+        chunks = pilot.app.screen
+        assert isinstance(chunks, ChunksScreen)
+        assert chunks.anatomy is not None and len(chunks.pieces.drawn) == 5
+        assert "the index holds this text" in chunks.query_one("#cut").text  # type: ignore[attr-defined]
+        text = chunks.text.text
+        assert text.startswith("┏━ chunk 1 · lines 1–25") and "└─ end of 2" in text
+        await press(pilot, "j")
+        text = chunks.text.text
+        assert "┏━ chunk 2 · lines 20–41 · overlaps 1 by 89, 3 by 93 tokens" in text
+        shared = [row for row in text.splitlines() if row.startswith("╋") and row[2:].split()[0].isdigit()]
+        assert len(shared) == 6 + chunks.anatomy.pieces[2].shared
+        assert "chunk 2 of 5 · 391 tokens" in chunks.query_one("#status").text  # type: ignore[attr-defined]
+        await press(pilot, "G", "escape")
+        assert isinstance(pilot.app.screen, IndexScreen)
+
+        await press(pilot, "2")
+        assert isinstance(pilot.app.screen, ProvidersScreen) and len(pilot.app.screen_stack) == 2
+        await press(pilot, "3", "enter")
+        assert isinstance(pilot.app.screen, ChunksScreen) and len(pilot.app.screen_stack) == 3
+        await press(pilot, "1")
+        assert isinstance(pilot.app, Workbench)
+        assert pilot.app.screen is lab(pilot.app) and len(pilot.app.screen_stack) == 1
+        await press(pilot, "3")
+        assert pilot.app.screen is screen
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, HelpScreen)
+        drawn = pilot.app.screen.query_one("HelpText").text
+        assert "build a new index" in drawn and "Reading the index" in drawn and "knob" not in drawn
+        await pilot.press("escape")
+        await pilot.pause()
+        titles = [command.title for command in pilot.app.get_system_commands(screen)]
+        assert "Sync now" in titles and "Find a file" in titles and "Next hit" not in titles
+
         before = screen.presenter.state.overview
         assert before is not None
         await press(pilot, "Y")
@@ -233,43 +276,6 @@ async def test_a_rebuild_is_shown_before_it_is_done(tmp_path: Path) -> None:
         assert after.counts == before.counts
         await press(pilot, "1")
         assert lab(pilot.app).search.view.answers  # type: ignore[arg-type]
-
-
-async def test_verify_reads_files_whose_times_lie(tmp_path: Path) -> None:
-    import os
-
-    async with opened(unwatched(tmp_path)) as (pilot, screen):
-        note = notes(tmp_path) / "memory" / "2025-08-01.md"
-        status, text = note.stat(), note.read_text()
-        await press(pilot, "v")
-        assert "84 files read: the index is as they are" in shown(screen, "#status")
-        note.write_text(text.swapcase())
-        os.utime(note, ns=(status.st_atime_ns, status.st_mtime_ns))
-        await press(pilot, "v")
-        status_line = shown(screen, "#status")
-        assert "Not in the index as on disk" in status_line and "2025-08-01.md" in status_line
-
-
-# -- chunks -------------------------------------------------------------------------------------------------
-
-
-async def test_chunks_are_drawn_on_the_text(tmp_path: Path) -> None:
-    async with opened(unwatched(tmp_path)) as (pilot, _):
-        await press(pilot, "enter")
-        screen = pilot.app.screen
-        assert isinstance(screen, ChunksScreen)
-        assert screen.anatomy is not None and len(screen.pieces.drawn) == 5
-        assert "the index holds this text" in screen.query_one("#cut").text  # type: ignore[attr-defined]
-        text = screen.text.text
-        assert text.startswith("┏━ chunk 1 · lines 1–25") and "└─ end of 2" in text
-        await press(pilot, "j")
-        text = screen.text.text
-        assert "┏━ chunk 2 · lines 20–41 · overlaps 1 by 89, 3 by 93 tokens" in text
-        shared = [row for row in text.splitlines() if row.startswith("╋") and row[2:].split()[0].isdigit()]
-        assert len(shared) == 6 + screen.anatomy.pieces[2].shared
-        assert "chunk 2 of 5 · 391 tokens" in screen.query_one("#status").text  # type: ignore[attr-defined]
-        await press(pilot, "G", "escape")
-        assert isinstance(pilot.app.screen, IndexScreen)
 
 
 async def test_chunks_of_a_file_that_changes_are_read_again(tmp_path: Path) -> None:
@@ -311,7 +317,10 @@ async def test_hostile_names_and_text_are_inert(tmp_path: Path, size: tuple[int,
 # -- getting about ------------------------------------------------------------------------------------------
 
 
-async def test_orders_and_finding_a_file(tmp_path: Path) -> None:
+async def test_files_are_ordered_found_and_drawn_when_they_are_in_sight(tmp_path: Path) -> None:
+    """Rows are drawn when they are in sight: never all of them, also when the cursor jumps."""
+    from openclaw_mem_tui.render.spans import Line, Span
+
     async with opened(unwatched(tmp_path)) as (pilot, screen):
         await press(pilot, "j", "j")
         chosen = screen.files.selected
@@ -330,48 +339,6 @@ async def test_orders_and_finding_a_file(tmp_path: Path) -> None:
         await press(pilot, *"2026-02-1", "enter")
         assert screen.files.selected is not None and "2026-02-1" in screen.files.selected.path
 
-
-async def test_one_column_shows_the_list_with_the_focus(tmp_path: Path) -> None:
-    async with opened(unwatched(tmp_path), SMALL) as (pilot, screen):
-        assert screen.files.region and not screen.doctor.region and screen.detail.region
-        await press(pilot, "tab")
-        assert screen.doctor.region and not screen.files.region and screen.detail.region
-        await press(pilot, "tab")
-        assert screen.events.region and not screen.doctor.region
-        await press(pilot, "tab")
-        for size in (LARGE, (60, 16), (40, 10), (200, 50), SMALL):
-            await pilot.resize_terminal(*size)
-            await settled(pilot)
-            assert screen.files.region.height > 1
-
-
-async def test_screens_lead_to_each_other_and_the_lab_lies_below(tmp_path: Path) -> None:
-    async with opened(unwatched(tmp_path)) as (pilot, screen):
-        await press(pilot, "2")
-        assert isinstance(pilot.app.screen, ProvidersScreen) and len(pilot.app.screen_stack) == 2
-        await press(pilot, "3", "enter")
-        assert isinstance(pilot.app.screen, ChunksScreen) and len(pilot.app.screen_stack) == 3
-        await press(pilot, "1")
-        assert isinstance(pilot.app, Workbench)
-        assert pilot.app.screen is lab(pilot.app) and len(pilot.app.screen_stack) == 1
-        await press(pilot, "3")
-        assert pilot.app.screen is screen
-        await pilot.press("question_mark")
-        await pilot.pause()
-        assert isinstance(pilot.app.screen, HelpScreen)
-        drawn = pilot.app.screen.query_one("HelpText").text
-        assert "build a new index" in drawn and "Reading the index" in drawn and "knob" not in drawn
-        await pilot.press("escape")
-        await pilot.pause()
-        titles = [command.title for command in pilot.app.get_system_commands(screen)]
-        assert "Sync now" in titles and "Find a file" in titles and "Next hit" not in titles
-
-
-async def test_thousands_of_files_cost_what_is_seen(tmp_path: Path) -> None:
-    """Rows are drawn when they are in sight: never all of them, also when the cursor jumps."""
-    from openclaw_mem_tui.render.spans import Line, Span
-
-    async with opened(unwatched(tmp_path)) as (pilot, screen):
         drawn: list[str] = []
         rows = [replace(screen.presenter.state.files[0], path=str(number)) for number in range(100_000)]
 
@@ -386,6 +353,20 @@ async def test_thousands_of_files_cost_what_is_seen(tmp_path: Path) -> None:
         await press(pilot, "G")
         assert table.cursor == 99_999 and len(drawn) < 500
         assert table.render_line(table.size.height - 1).text.startswith("99999")
+
+
+async def test_one_column_shows_the_list_with_the_focus(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path), SMALL) as (pilot, screen):
+        assert screen.files.region and not screen.doctor.region and screen.detail.region
+        await press(pilot, "tab")
+        assert screen.doctor.region and not screen.files.region and screen.detail.region
+        await press(pilot, "tab")
+        assert screen.events.region and not screen.doctor.region
+        await press(pilot, "tab")
+        for size in (LARGE, (60, 16), (40, 10), (200, 50), SMALL):
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            assert screen.files.region.height > 1
 
 
 async def test_an_index_that_cannot_be_opened_says_so_here_too(tmp_path: Path) -> None:

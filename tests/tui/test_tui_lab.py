@@ -9,7 +9,7 @@ from pathlib import Path
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, settled, until
+from lab_world import LARGE, SMALL, lab, press, settled, until
 from textual import events
 from textual.geometry import Region
 from textual.pilot import Pilot
@@ -35,13 +35,7 @@ async def running(
         assert [worker.error for worker in app.workers if worker.error] == []
 
 
-async def press(pilot: Pilot[int], *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await settled(pilot)
-
-
-async def test_typing_searches_and_enter_goes_to_the_hits(tmp_path: Path) -> None:
+async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
     async with running(tmp_path) as (pilot, screen):
         assert screen.query_line.has_focus
         assert "Type to search them" in screen.hits.text
@@ -53,26 +47,47 @@ async def test_typing_searches_and_enter_goes_to_the_hits(tmp_path: Path) -> Non
         assert "fused" in screen.funnel.text
         assert screen.search.history.queries == ["restore drill"]
 
+        await press(pilot, "slash", "ctrl+u", *"heron", "enter", "slash", "ctrl+u", *"alarm", "enter")
+        await press(pilot, "n")
+        assert screen.search.view.query == "heron" and screen.query_line.value == "heron"
+        await press(pilot, "N")
+        assert screen.search.view.query == "alarm"
+        await pilot.press("R")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, PickScreen)
+        await pilot.press(*"hro", "enter")
+        await settled(pilot)
+        assert screen.search.view.query == "heron"
 
-@pytest.mark.parametrize("size", [LARGE, SMALL, (60, 16), (50, 12), (200, 50), (30, 8)])
-async def test_every_size_shows_the_hits(tmp_path: Path, size: tuple[int, int]) -> None:
-    async with running(tmp_path, size, initial_query=DRILL) as (_, screen):
-        assert screen.hits.region.width == pytest.approx(size[0] * 0.6, abs=1) or size[0] < 100
-        assert ("drill.md" if size[0] > 30 else ".md:1-17") in screen.hits.text
-        assert screen.waterfall.display == (screen.waterfall.region.height > 0) or size[0] < 100
-        if size[0] < 60 or size[1] < 16:
-            assert not screen.waterfall.region
+        await press(pilot, "slash", "ctrl+u")
+        await press(pilot, *"qpbdvxs?")
+        assert screen.query_line.value == "qpbdvxs?"
+        await press(pilot, "escape")
+        assert screen.hits.has_focus
+
+        await press(pilot, "escape")
+        # What is typed in one burst after it must not be taken for keys of the hit list.
+        assert screen.focused is not screen.query_line
+        await pilot.app.on_event(events.Key("slash", "/"))
+        assert screen.focused is screen.query_line
+        await press(pilot, "slash")
+        assert screen.query_line.value.endswith("/")
 
 
-async def test_resizing_while_running(tmp_path: Path) -> None:
-    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
-        for size in (SMALL, (40, 10), LARGE, (200, 60)):
+async def test_every_size_shows_the_hits(tmp_path: Path) -> None:
+    sizes = [(30, 8), SMALL, LARGE, (60, 16), (50, 12), (200, 50), (40, 10), (200, 60), (30, 8)]
+    async with running(tmp_path, sizes[0], initial_query=DRILL) as (pilot, screen):
+        for size in sizes:
             await pilot.resize_terminal(*size)
             await settled(pilot)
-            assert "drill.md" in screen.hits.text
+            assert screen.hits.region.width == pytest.approx(size[0] * 0.6, abs=1) or size[0] < 100
+            assert ("drill.md" if size[0] > 30 else ".md:1-17") in screen.hits.text
+            assert screen.waterfall.display == (screen.waterfall.region.height > 0) or size[0] < 100
+            if size[0] < 60 or size[1] < 16:
+                assert not screen.waterfall.region
 
 
-async def test_selection_moves_waterfall_and_snippet(tmp_path: Path) -> None:
+async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
         first = screen.waterfall.text
         assert "restore-drill.md" in first and "#1 at" in first
@@ -86,9 +101,24 @@ async def test_selection_moves_waterfall_and_snippet(tmp_path: Path) -> None:
         await press(pilot, "home")
         assert screen.waterfall.text == first
 
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, HelpScreen)
+        drawn = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
+        assert "pin this run as the baseline" in drawn and "in the order in which the agent gets" in drawn
+        await pilot.press("escape")
+        await pilot.pause()
+        assert pilot.app.screen is screen
 
-async def test_dropped_rows_hide_and_columns_cycle(tmp_path: Path) -> None:
-    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        titles = [command.title for command in pilot.app.get_system_commands(screen)]
+        assert "Open or close the knob panel" in titles and "Theme" in titles
+        assert not any("lesson" in title for title in titles)
+        await pilot.press("colon")
+        await pilot.pause()
+        assert pilot.app.screen is not screen
+        await press(pilot, "escape")
+        assert pilot.app.screen is screen
+
         assert "not returned" in screen.hits.text
         await press(pilot, "d")
         assert "not returned" not in screen.hits.text
@@ -96,8 +126,16 @@ async def test_dropped_rows_hide_and_columns_cycle(tmp_path: Path) -> None:
         assert "+." in screen.hits.text
 
 
-async def test_a_knob_ranks_in_the_same_frame_and_resets(tmp_path: Path) -> None:
+async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        await press(pilot, "s", "b", "s")
+        assert screen.search.view.knobs.mode == "vector"
+        assert "baseline pinned" in screen.funnel.text
+        await press(pilot, "B")
+        assert "baseline default" in screen.funnel.text
+        await press(pilot, "U")
+        assert screen.search.view.knobs == screen.search.view.defaults
+
         before = len(screen.search.view.trace.returned)  # type: ignore[union-attr]
         await pilot.press("p", "left", "left", "left", "left")
         await pilot.pause()
@@ -113,9 +151,6 @@ async def test_a_knob_ranks_in_the_same_frame_and_resets(tmp_path: Path) -> None
         await press(pilot, "escape")
         assert screen.hits.has_focus and not screen.knobs_open
 
-
-async def test_a_knob_that_retrieves(tmp_path: Path) -> None:
-    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
         await press(pilot, "p", *["down"] * 8)
         assert screen.knob_panel.name_at_cursor == "lexical_form"
         await press(pilot, "right")
@@ -123,10 +158,7 @@ async def test_a_knob_that_retrieves(tmp_path: Path) -> None:
         assert not view.pending and view.trace is not None and view.trace.knobs.lexical_form == "and"
         assert view.baseline is not None and view.baseline.trace.knobs.lexical_form == "or"
 
-
-async def test_every_profile_can_be_chosen(tmp_path: Path) -> None:
-    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
-        await press(pilot, "p", "home")
+        await press(pilot, "U", "home")
         seen = set()
         for _ in range(4):
             await press(pilot, "right")
@@ -135,16 +167,7 @@ async def test_every_profile_can_be_chosen(tmp_path: Path) -> None:
         assert {"documented", "workbench"} <= seen
 
 
-async def test_baseline_pins_and_clears(tmp_path: Path) -> None:
-    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
-        await press(pilot, "s", "b", "s")
-        assert screen.search.view.knobs.mode == "vector"
-        assert "baseline pinned" in screen.funnel.text
-        await press(pilot, "B")
-        assert "baseline default" in screen.funnel.text
-
-
-async def test_get_render_citations_and_copy(tmp_path: Path) -> None:
+async def test_a_hit_is_read_copied_exported_and_the_mouse_is_enough(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
         await press(pilot, "enter")
         assert screen.preview.kind == "get" and "lines 1–" in screen.preview.text
@@ -159,24 +182,6 @@ async def test_get_render_citations_and_copy(tmp_path: Path) -> None:
         await press(pilot, "t", "t", "Y")
         assert pilot.app.clipboard.endswith("Source: memory/runbooks/restore-drill.md#L1-L17")
 
-
-async def test_history_previous_next_and_fuzzy(tmp_path: Path) -> None:
-    async with running(tmp_path) as (pilot, screen):
-        await press(pilot, *"heron", "enter", "slash", "ctrl+u", *"alarm", "enter")
-        await press(pilot, "n")
-        assert screen.search.view.query == "heron" and screen.query_line.value == "heron"
-        await press(pilot, "N")
-        assert screen.search.view.query == "alarm"
-        await pilot.press("R")
-        await pilot.pause()
-        assert isinstance(pilot.app.screen, PickScreen)
-        await pilot.press(*"hro", "enter")
-        await settled(pilot)
-        assert screen.search.view.query == "heron"
-
-
-async def test_export_writes_and_says_where(tmp_path: Path) -> None:
-    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
         for letter in "jmsc":
             await pilot.press("x")
             await pilot.pause()
@@ -188,17 +193,16 @@ async def test_export_writes_and_says_where(tmp_path: Path) -> None:
         assert json.loads(files[".json"].read_text())["query"] == DRILL
         assert str(files[".json5"]) in screen.search.activity.said
 
+        await pilot.click("#hits", offset=(10, 3))
+        await settled(pilot)
+        assert screen.hits.cursor == 1
+        await pilot.click("#keys", offset=(14, 0))
+        await settled(pilot)
+        assert screen.knobs_open
 
-async def test_help_comes_from_the_table(tmp_path: Path) -> None:
-    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
-        await pilot.press("question_mark")
+        await pilot.press("q")
         await pilot.pause()
-        assert isinstance(pilot.app.screen, HelpScreen)
-        drawn = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
-        assert "pin this run as the baseline" in drawn and "in the order in which the agent gets" in drawn
-        await pilot.press("escape")
-        await pilot.pause()
-        assert pilot.app.screen is screen
+        assert pilot.app.return_value == 0
 
 
 async def test_narrow_screens_rotate_the_lower_pane(tmp_path: Path) -> None:
@@ -214,14 +218,6 @@ async def test_narrow_screens_rotate_the_lower_pane(tmp_path: Path) -> None:
 def _visible(screen: SearchScreen) -> str:
     panel = screen.knob_panel
     return "\n".join(panel.render_line(y).text for y in range(panel.size.height))
-
-
-async def test_single_letters_are_text_in_the_query(tmp_path: Path) -> None:
-    async with running(tmp_path) as (pilot, screen):
-        await press(pilot, *"qpbdvxs?")
-        assert screen.query_line.value == "qpbdvxs?"
-        await press(pilot, "escape")
-        assert screen.hits.has_focus
 
 
 async def test_the_edited_note_is_searched_again(tmp_path: Path) -> None:
@@ -255,37 +251,10 @@ async def test_no_key_asks_for_a_new_layout(tmp_path: Path, monkeypatch: pytest.
         assert asked == []
 
 
-async def test_the_mouse_is_enough(tmp_path: Path) -> None:
-    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
-        await pilot.click("#hits", offset=(10, 3))
-        await settled(pilot)
-        assert screen.hits.cursor == 1
-        await pilot.click("#keys", offset=(14, 0))
-        await settled(pilot)
-        assert screen.knobs_open
-
-
-async def test_the_palette_offers_our_actions(tmp_path: Path) -> None:
-    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
-        titles = [command.title for command in pilot.app.get_system_commands(screen)]
-        assert "Open or close the knob panel" in titles and "Theme" in titles
-        assert not any("lesson" in title for title in titles)
-        await pilot.press("colon")
-        await pilot.pause()
-        assert pilot.app.screen is not screen
-
-
-async def test_quit(tmp_path: Path) -> None:
-    async with running(tmp_path, initial_query=DRILL) as (pilot, _):
-        await pilot.press("q")
-        await pilot.pause()
-        assert pilot.app.return_value == 0
-
-
 # -- the demo ---------------------------------------------------------------------------------------------
 
 
-async def test_the_first_lesson_is_loaded(tmp_path: Path) -> None:
+async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
     async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
         assert "lesson 1 of 12" in screen.lesson.text
         assert screen.search.view.knobs.decay and screen.search.view.baseline_name == "lesson"
@@ -296,16 +265,36 @@ async def test_the_first_lesson_is_loaded(tmp_path: Path) -> None:
         await press(pilot, "left_square_bracket", "left_square_bracket")
         assert "lesson 12 of 12" in screen.lesson.text
 
+        await press(pilot, "right_square_bracket")
+        await pilot.press("g")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, PickScreen)
+        await pilot.press("down", "down", "enter")
+        await settled(pilot)
+        assert "lesson 3 of 12" in screen.lesson.text and screen.search.view.knobs.mmr
+        await press(pilot, "slash", "ctrl+u", *"heron")
+        assert not screen.lesson.display
+        assert screen.search.view.knobs == screen.search.view.defaults and not screen.search.view.compares
+
 
 @pytest.mark.parametrize("size", [LARGE, SMALL])
-async def test_a_lesson_opens_on_the_row_that_it_lost(tmp_path: Path, size: tuple[int, int]) -> None:
-    async with running(tmp_path, size, demo=world.make.demo_guide()) as (_, screen):
+async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_or_says_why(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async with running(tmp_path, size, demo=world.make.demo_guide()) as (pilot, screen):
         row = screen.hits.selected
         assert row is not None and screen.search.view.baseline is not None
         assert not row.returned and screen.search.view.baseline.ranks[row.chunk_id] == 1
         assert "not returned" in screen.waterfall.text
         seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
         assert any(line.startswith("▌") for line in seen)
+
+        for _ in range(12):
+            await press(pilot, "right_square_bracket")
+            view = screen.search.view
+            assert view.answers and view.trace is not None
+            assert view.compares, view.query
+            assert view.trace.returned or "Nothing" in screen.hits.text
 
 
 async def test_the_snippet_opens_on_its_first_match(tmp_path: Path) -> None:
@@ -331,38 +320,3 @@ async def test_a_pane_that_shrinks_keeps_the_match_in_sight(tmp_path: Path) -> N
         await pilot.resize_terminal(120, 32)
         await settled(pilot)
         assert screen.preview.scroll_offset.y == 0
-
-
-async def test_lessons_can_be_picked_and_left(tmp_path: Path) -> None:
-    async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
-        await pilot.press("g")
-        await pilot.pause()
-        assert isinstance(pilot.app.screen, PickScreen)
-        await pilot.press("down", "down", "enter")
-        await settled(pilot)
-        assert "lesson 3 of 12" in screen.lesson.text and screen.search.view.knobs.mmr
-        await press(pilot, "slash", "ctrl+u", *"heron")
-        assert not screen.lesson.display
-        assert screen.search.view.knobs == screen.search.view.defaults and not screen.search.view.compares
-
-
-@pytest.mark.parametrize("size", [LARGE, SMALL])
-async def test_every_lesson_shows_hits_or_says_why(tmp_path: Path, size: tuple[int, int]) -> None:
-    async with running(tmp_path, size, demo=world.make.demo_guide()) as (pilot, screen):
-        for _ in range(12):
-            await press(pilot, "right_square_bracket")
-            view = screen.search.view
-            assert view.answers and view.trace is not None
-            assert view.compares, view.query
-            assert view.trace.returned or "Nothing" in screen.hits.text
-
-
-async def test_the_key_of_the_query_line_moves_the_focus_at_once(tmp_path: Path) -> None:
-    """What is typed in one burst after it must not be taken for keys of the hit list."""
-    async with running(tmp_path) as (pilot, screen):
-        await press(pilot, "escape")
-        assert screen.focused is not screen.query_line
-        await pilot.app.on_event(events.Key("slash", "/"))
-        assert screen.focused is screen.query_line
-        await press(pilot, "slash")
-        assert screen.query_line.value.endswith("/")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, settled, until
+from lab_world import LARGE, SMALL, lab, press, settled, until
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.memory import Memory
@@ -46,12 +46,6 @@ def factory(remote: World) -> Callable[[frozenset[str]], Memory]:
 
 def providers(app: Workbench) -> ProvidersScreen:
     return next(screen for screen in app.screen_stack if isinstance(screen, ProvidersScreen))
-
-
-async def press(pilot: Pilot[int], *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await settled(pilot)
 
 
 @asynccontextmanager
@@ -91,7 +85,7 @@ async def test_the_screen_is_built_when_it_is_asked_for_and_the_lab_keeps_its_st
             await press(pilot, "escape")
 
 
-async def test_the_chain_says_who_serves_and_the_pane_says_all(tmp_path: Path) -> None:
+async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp_path: Path) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
         rows = screen.chain.text.splitlines()
         assert any("static" in row and "primary" in row and "● active" in row for row in rows)
@@ -108,15 +102,36 @@ async def test_the_chain_says_who_serves_and_the_pane_says_all(tmp_path: Path) -
         await press(pilot, "G", "r")
         assert "BM25 needs no provider" in screen.query_one("#status").text  # type: ignore[attr-defined]
 
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, HelpScreen)
+        drawn = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
+        assert "stop all simulated faults" in drawn and "Reading the chain" in drawn
+        assert "knob" not in drawn.lower()
+        await pilot.press("escape")
+        await pilot.pause()
+        titles = [command.title for command in pilot.app.get_system_commands(screen)]
+        assert "Probe the selected provider now" in titles and "Search lab" in titles
+        in_lab = [command.title for command in pilot.app.get_system_commands(lab(pilot.app))]  # type: ignore[arg-type]
+        assert "Providers, fallback and faults" in in_lab
+        await pilot.press("q")
+        await pilot.pause()
+        assert pilot.app.return_value == 0
 
-async def test_without_a_query_the_screen_says_so(tmp_path: Path) -> None:
-    async with opened(world.workbench(tmp_path)) as (pilot, screen):
+
+async def test_without_a_query_the_screen_says_so_and_digits_are_text_in_it(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path)
+    async with opened(app) as (pilot, screen):
         assert "No query yet" in screen.last.text
         await press(pilot, "enter")
-        assert pilot.app.screen is lab(pilot.app)  # type: ignore[arg-type]
+        assert pilot.app.screen is lab(app)
+
+        await press(pilot, "slash")
+        await press(pilot, "1", "2")
+        assert lab(app).query_line.value == "12" and app.screen is lab(app)
 
 
-async def test_a_provider_is_asked_and_answers(remote: World) -> None:
+async def test_a_provider_is_asked_and_answers_and_panes_scroll(remote: World) -> None:
     with running_server(tokens=3) as server:
         configure(remote, server)
         async with opened(Workbench(factory(remote), initial_query=QUERY)) as (pilot, screen):
@@ -131,6 +146,14 @@ async def test_a_provider_is_asked_and_answers(remote: World) -> None:
             assert "openai answered in" in screen.query_one("#status").text  # type: ignore[attr-defined]
             assert SECRET not in every_text(screen)
             assert SECRET not in pilot.app.export_screenshot()
+
+            await pilot.resize_terminal(*SMALL)
+            await settled(pilot)
+            assert screen.link_pane.scroll_offset.y == 0
+            await press(pilot, "J")
+            assert screen.link_pane.scroll_offset.y > 0
+            await press(pilot, "K")
+            assert screen.link_pane.scroll_offset.y == 0
 
 
 async def test_a_provider_that_refuses_is_shown_with_reason_and_next_try(remote: World) -> None:
@@ -215,44 +238,6 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
             await settled(pilot)
             assert screen.chain.region.height > 2
             assert ("tab" in str(screen.chain.border_subtitle)) == (size[0] < 100)
-
-
-async def test_both_panes_scroll_with_keys(remote: World) -> None:
-    with running_server() as server:
-        configure(remote, server)
-        async with opened(Workbench(factory(remote), initial_query=QUERY), SMALL) as (pilot, screen):
-            assert screen.link_pane.scroll_offset.y == 0
-            await press(pilot, "J")
-            assert screen.link_pane.scroll_offset.y > 0
-            await press(pilot, "K")
-            assert screen.link_pane.scroll_offset.y == 0
-
-
-async def test_help_palette_and_quit(tmp_path: Path) -> None:
-    async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
-        await pilot.press("question_mark")
-        await pilot.pause()
-        assert isinstance(pilot.app.screen, HelpScreen)
-        drawn = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
-        assert "stop all simulated faults" in drawn and "Reading the chain" in drawn
-        assert "knob" not in drawn.lower()
-        await pilot.press("escape")
-        await pilot.pause()
-        titles = [command.title for command in pilot.app.get_system_commands(screen)]
-        assert "Probe the selected provider now" in titles and "Search lab" in titles
-        in_lab = [command.title for command in pilot.app.get_system_commands(lab(pilot.app))]  # type: ignore[arg-type]
-        assert "Providers, fallback and faults" in in_lab
-        await pilot.press("q")
-        await pilot.pause()
-        assert pilot.app.return_value == 0
-
-
-async def test_digits_are_text_in_the_query(tmp_path: Path) -> None:
-    app = world.workbench(tmp_path)
-    async with app.run_test(size=LARGE) as pilot:
-        await settled(pilot)
-        await press(pilot, "1", "2")
-        assert lab(app).query_line.value == "12" and app.screen is lab(app)
 
 
 async def test_vectors_of_another_space_are_shown_beside(remote: World) -> None:
