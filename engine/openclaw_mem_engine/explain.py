@@ -114,6 +114,8 @@ def stage_formula(stage: Stage) -> str:
     ]
     more = [f"{name} {constants[name]:g}" for name in ("k", "half_life_days", "lambda") if name in constants]
     if stage.kind == "list":
+        if constants["fetched"] != constants["matched"]:
+            more.append(f"fetched {constants['fetched']:,} of {constants['matched']:,} matched")
         more.append(f"first {constants['candidates']} enter the pool")
     if "space" in constants:
         more.append(f"vectors of {constants['space']}")

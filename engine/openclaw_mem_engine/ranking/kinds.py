@@ -60,8 +60,8 @@ class ListKind:
     ``ordered_by`` the raw score that ranks a list. ``by_words``: its rows hold words of the query, so keyword
     rescue may keep them, and its ranks are not on the scale of the score cut. ``weight`` is its share in
     weighted fusion, ``line_share`` that of its line scores in the choice of lines, ``ceiling`` its largest
-    possible value (None: not known). ``only`` begins a sentence on
-    this kind alone; ``unmatched`` says why a candidate is not in a list, ``nothing`` that a list is empty.
+    possible value (None: not known). ``only`` begins a sentence on this kind alone; ``matches`` is what
+    matched ("vectors"), ``unmatched`` says why a candidate did not, ``nothing`` that a list is empty.
     """
 
     label: str
@@ -70,8 +70,9 @@ class ListKind:
     ordered_by: str
     by_words: bool
     only: str
-    unmatched: str
-    nothing: str
+    matches: str
+    unmatched: Callable[[CandidateList, Knobs], str]
+    nothing: Callable[[Knobs], str]
     line_share: float
     weight: Callable[[Knobs], float]
     ceiling: Callable[[Knobs], float | None]
@@ -102,7 +103,30 @@ def _true_scores(
             yield chunk_id, raw, signal.line
 
 
+def why_absent(lst: RankedList, chunk_id: str, knobs: Knobs) -> str:
+    """Why a list gives a candidate no value: cut, beyond what was fetched, or no match."""
+    source, rank = lst.source, lst.ranks.get(chunk_id)
+    of_all = f"of {source.found:,} {lst.kind.matches}"
+    if rank is not None:
+        return f"rank {rank:,} {of_all}, cut at {lst.cut}"
+    if source.matched is None:
+        return "not in this list"
+    if source.found > len(source.rows) and source.ranks_beyond is None:
+        return f"not among the first {len(source.rows):,} {of_all}"
+    beyond = (source.ranks_beyond or {}).get(chunk_id)
+    return lst.kind.unmatched(source, knobs) if beyond is None else f"rank {beyond:,} {of_all}"
+
+
 # -- lexical ------------------------------------------------------------------------------------------------
+
+
+def _any_or_all(knobs: Knobs) -> str:
+    return "any" if knobs.lexical_form == "or" else "all"
+
+
+def _words_missing(source: CandidateList, knobs: Knobs) -> str:
+    words = ", ".join(source.words)
+    return f"contains none of: {words}" if knobs.lexical_form == "or" else f"does not contain all of: {words}"
 
 
 def _text_formula(knobs: Knobs) -> str:
@@ -182,8 +206,9 @@ KINDS: Mapping[Kind, ListKind] = {
         ordered_by="cosine similarity, best first",
         by_words=False,
         only="Vectors only",
-        unmatched="not among the nearest",
-        nothing="no vector is near",
+        matches="vectors",
+        unmatched=lambda source, _: f"has no vector{f' of {source.space}' if source.space else ''}",
+        nothing=lambda _: "no passage has a vector",
         line_share=0.4,
         weight=lambda knobs: knobs.weights[0],
         ceiling=lambda _: None,
@@ -197,8 +222,9 @@ KINDS: Mapping[Kind, ListKind] = {
         ordered_by="negated FTS5 bm25, best first",
         by_words=True,
         only="BM25 only",
-        unmatched="no word matched",
-        nothing="no note holds a word of the query",
+        matches="keyword matches",
+        unmatched=_words_missing,
+        nothing=lambda knobs: f"no passage contains {_any_or_all(knobs)} of the words",
         line_share=0.6,
         weight=lambda knobs: knobs.weights[1],
         ceiling=lambda knobs: 0.5 if knobs.text_score == "rank" else 1.0,  # 1 / (1 + rank) begins at 0.5

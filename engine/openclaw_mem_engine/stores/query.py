@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -70,9 +70,10 @@ class CandidateRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def rank_of(self, chunk_id: str) -> int | None:
-        """The 1-based rank of a chunk among the rows; None when it is not there."""
-        return next((rank for rank, row in enumerate(self.rows, 1) if row.chunk_id == chunk_id), None)
+    def ranks_of(self, ids: Iterable[str]) -> dict[str, int]:
+        """The 1-based ranks of chunks among the rows, by chunk id; those that are not there are absent."""
+        wanted = set(ids)
+        return {row.chunk_id: rank for rank, row in enumerate(self.rows, 1) if row.chunk_id in wanted}
 
 
 def bigrams(run: str) -> list[str]:

@@ -85,22 +85,28 @@ class FullTextRows:
     def _match(
         self, index: str, expression: str, limit: int, sources: Sequence[Source] | None
     ) -> list[Scored]:
-        table = FULL_TEXT_TABLES[index]
+        """The best rows. Ties at the limit are settled by chunk id: while the rows there have equal scores,
+        more are fetched."""
+        table, wanted = FULL_TEXT_TABLES[index], max(0, limit) + 8
         # ORDER BY bm25() lets SQLite keep only the best rows; ORDER BY rank would sort every match.
         if sources is None:
             sql = f"""SELECT c.id, best.score FROM (
                 SELECT rowid AS seq, bm25({table}) AS score FROM {table}
                 WHERE {table} MATCH ? ORDER BY bm25({table}) LIMIT ?) best
                 JOIN chunks c ON c.seq = best.seq"""
-            bound: Bound = (expression, limit)
+            bound: Bound = (expression,)
         else:
             sql = f"""SELECT c.id, bm25({table}) AS score FROM {table} JOIN chunks c ON c.seq = {table}.rowid
                 WHERE {table} MATCH ? AND c.source IN (SELECT value FROM json_each(?))
                 ORDER BY bm25({table}) LIMIT ?"""
-            bound = (expression, json.dumps(list(sources)), limit)
-        hits = [Scored(chunk_id, -score) for chunk_id, score in self._db.search_scores(sql, bound)]
-        hits.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
-        return hits
+            bound = (expression, json.dumps(list(sources)))
+        while True:
+            found = self._db.search_scores(sql, (*bound, wanted))
+            hits = [Scored(chunk_id, -score) for chunk_id, score in found]
+            hits.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
+            if len(hits) < wanted or limit < 1 or hits[limit - 1].raw > hits[-1].raw:
+                return hits[: max(0, limit)]
+            wanted *= 4
 
     def scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         table = FULL_TEXT_TABLES[query.index]
