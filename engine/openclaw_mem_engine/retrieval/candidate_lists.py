@@ -120,7 +120,10 @@ class ListBuilder:
         if found.found == len(inside) or not outside:
             return found
         start = time.perf_counter()
-        found = replace(found, ranks_beyond=self._ranks[found.id](outside))
+        ranks = self._ranks[found.id](outside)
+        if ranks is not None:  # of nearly equal cosines each search may round another one up
+            ranks = {chunk_id: max(rank, len(inside) + 1) for chunk_id, rank in ranks.items()}
+        found = replace(found, ranks_beyond=ranks)
         self._timings["ranks"] = self._timings.get("ranks", 0.0) + (time.perf_counter() - start) * 1000
         return found
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Raised when rows or their tokenisation change shape: an index of another version is rebuilt.
 SCHEMA_VERSION = 1
-_UNLIMITED = 2**62
+UNLIMITED = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +196,11 @@ class SearchStore(Protocol):
     def lexical_ranks(self, query: LexicalQuery, ids: Iterable[str]) -> dict[str, int]:
         """The 1-based ranks of chunks in an unlimited ``lexical`` list, by chunk id; those that do not match
         are absent."""
-        return self.lexical(query, _UNLIMITED).ranks_of(ids)
+        return self.lexical(query, UNLIMITED).ranks_of(ids)
 
     def vector_ranks(self, vector: Vector, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:
         """The same in an unlimited ``vector`` list; those without a vector in that space are absent."""
-        return self.vector(vector, _UNLIMITED, space=space).ranks_of(ids)
+        return self.vector(vector, UNLIMITED, space=space).ranks_of(ids)
 
     def lexical_rank(self, query: LexicalQuery, chunk_id: str) -> int | None:
         """The same of one chunk; None when it does not match."""

@@ -10,7 +10,7 @@ import apsw
 
 from openclaw_mem_engine.model import Source, utf8
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
-from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25
+from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25, ranks_among
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database, rows
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES, Meta
 
@@ -117,6 +117,22 @@ class FullTextRows:
             (expression_of(query), json.dumps(list(ids))),
         )
         return dict(found)
+
+    def ranks(self, query: LexicalQuery, ids: Iterable[str]) -> dict[str, int]:
+        """Without the ids of all matches, which take longer to read than their scores."""
+        table = FULL_TEXT_TABLES[query.index]
+        sql = f"SELECT rowid, -bm25({table}) FROM {table} WHERE {table} MATCH ?"
+        scores: dict[int, float] = dict(self._db.search(sql, (expression_of(query),)))
+        sql = "SELECT id, seq FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+        found = self._db.read(sql, (json.dumps(list(ids)),))
+
+        def ids_of(equal: set[float]) -> list[tuple[str, float]]:
+            seqs = [seq for seq, score in scores.items() if score in equal]
+            sql = "SELECT id, seq FROM chunks WHERE seq IN (SELECT value FROM json_each(?))"
+            return [(row[0], scores[row[1]]) for row in self._db.read(sql, (json.dumps(seqs),))]
+
+        asked = {chunk_id: scores[seq] for chunk_id, seq in found if seq in scores}
+        return ranks_among([*scores.values()], asked, ids_of)
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
