@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -301,3 +302,23 @@ def test_interrupting_stops_a_search_that_waits_for_its_embedding(tmp_path: Path
         guarded._inner = Slow()
         with pytest.raises(Cancelled):
             memory.search("router")
+
+
+@pytest.mark.parametrize("year", [1600, 2300])
+def test_a_time_that_no_index_can_hold_is_clamped(tmp_path: Path, year: int) -> None:
+    """SQLite's integers end in 2262 when they count nanoseconds."""
+    notes = {"MEMORY.md": "the pump\n", "docs/far.md": "the gateway\n"}
+    notes[f"memory/{year}-01-02.md"] = "the valve\n"
+    workspace = write_notes(tmp_path / "ws", notes)
+    moment = (year - 1970) * 31_556_952 * 10**9
+    for path in notes:
+        os.utime(workspace / path, ns=(moment, moment))
+    plain = open_memory(workspace, tmp_path / "home", provider="none")
+    settings = replace(plain.settings, extra_paths=("docs",))
+    plain.close()
+    with Memory.open(settings) as memory:
+        assert len(memory.sync().changed) == 3
+        assert not memory.sync().changed and memory.freshness().state == "fresh"
+        answer = memory.search("gateway valve pump", DOCUMENTED.set({"decay": "on", "min_score": "0"}))
+        assert len(answer.hits) == 3
+        backend_of(memory).files()
