@@ -131,6 +131,8 @@ def stage_effect(stage: Stage) -> str:
 def hit_marks(hit: Hit) -> list[str]:
     """What must be said of a hit beside its score."""
     marks = [RESCUED] if hit.rescued else []
+    if hit.weak:
+        marks.append("weak: no keyword matches, and its cosine is below the floor")
     if hit.truncated:
         line = f"line {hit.best_line}, the best," if hit.best_line is not None else "the best line of a chunk"
         marks.append(f"truncated: {line} is not shown whole")

@@ -43,6 +43,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
         notes[f"memory/{number % 5}/{name}.md" if number % 3 else f"memory/{name}.md"] = (
             "\n".join(lines) + "\n"
         )
+    notes["memory/garden-valve.md"] = "rain and snow\n"
     notes["memory/same-a.md"] = notes["memory/same-b.md"] = "pump valve\n"
     with open_memory(write_notes(base / "ws", notes), base / "home", clock=lambda: DAY) as opened:
         opened.sync()
@@ -52,7 +53,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
 class Oracle:
     """What is true of the passages of one pool, by the text of the notes and by SQL of its own."""
 
-    def __init__(self, memory: Memory, pool: Pool, knobs: Knobs) -> None:
+    def __init__(self, memory: Memory, pool: Pool, knobs: Knobs, *, words: bool = True) -> None:
         self.pool, self.knobs = pool, knobs
         backend = backend_of(memory)
         connection = apsw.Connection(str(backend.store.path), flags=apsw.SQLITE_OPEN_READONLY)
@@ -60,11 +61,15 @@ class Oracle:
         lexical, vector = pool.first("lexical"), pool.first("vector")
         assert lexical is not None and vector is not None
         self.words = lexical.query.replace('"', "").split(f" {knobs.lexical_form.upper()} ")
-        found = connection.execute(
-            f"""SELECT c.id, -bm25({table}) FROM {table} f JOIN chunks c ON c.seq = f.rowid
+        found = (
+            []
+            if not words
+            else connection.execute(
+                f"""SELECT c.id, -bm25({table}) FROM {table} f JOIN chunks c ON c.seq = f.rowid
                 WHERE {table} MATCH ?""",
-            (lexical.query,),
-        ).fetchall()
+                (lexical.query,),
+            ).fetchall()
+        )
         embedder = backend.embedders.primary
         assert embedder is not None
         asked = embedder.embed_query(pool.query)
@@ -80,6 +85,14 @@ class Oracle:
         self.scores = {"bm25": dict(found), "vector": dict(near)}
         self.total = {"keyword matches": len(found), "vectors": len(near)}
         self.trace: Trace = rank(pool, knobs)
+
+    def best_cosine(self, memory: Memory, chunk_id: str) -> float:
+        """Of a passage and its lines."""
+        embedder = backend_of(memory).embedders.primary
+        assert embedder is not None
+        asked = embedder.embed_query(self.pool.query)
+        made = embedder.embed_documents([self.texts[chunk_id], *self.texts[chunk_id].split("\n")])
+        return max(float(np.dot(vector, asked)) for vector in made if vector is not None)
 
     def is_rank(self, key: str, chunk_id: str, number: int) -> bool:
         """Float rounding may differ in the last place: equal scores are told apart by id alone."""
@@ -162,6 +175,9 @@ SENTENCES: dict[str, Check] = {
     r"does not contain all of: (.+)": lambda oracle, row, found: (
         found[1].split(", ") == oracle.words
         and not all(oracle.holds(row.chunk_id, word) for word in oracle.words)
+    ),
+    r"the file name, which this profile does not search, contains: (.+)": lambda oracle, row, found: (
+        set(found[1].split(", ")) == set(oracle.words) & set(re.findall("[a-z0-9]+", row.path.split("/")[-1]))
     ),
     r"has no vector": lambda oracle, row, _: row.chunk_id not in oracle.scores["vector"],
     r"([-\d.]+) is below [\d.]+, short by ([\d.]+)": _is_below,
@@ -271,3 +287,40 @@ def test_ties_at_the_limit_are_settled_by_id(memory: Memory) -> None:
     everything = store.lexical(query, 10_000).rows
     for limit in (0, 1, 2, 50, 199, 200, 300):
         assert store.lexical(query, limit).rows == everything[:limit]
+
+
+NONSENSE = ("quantum chromodynamics gluon", "zxqv blorp wug", "shakespeare sonnet eighteen")
+
+
+@pytest.mark.parametrize("query", NONSENSE)
+def test_results_without_a_word_and_below_the_floor_are_weak(memory: Memory, query: str) -> None:
+    answer = memory.search(query, WORKBENCH)
+    assert answer.hits and all(hit.weak for hit in answer.hits)
+    assert not answer.found_something
+    note = next(note for note in answer.trace.notes if note.code == "weak")
+    oracle = Oracle(memory, answer.pool, WORKBENCH, words=False)
+    returned = [row.chunk_id for row in answer.trace.returned]
+    best = max(oracle.best_cosine(memory, chunk_id) for chunk_id in returned)
+    assert best < 0.35
+    said = f"no keyword matches a result, and the best cosine is {best:.2f}, below 0.35."
+    assert note.text == f"Nothing here looks relevant: {said}"
+    assert all(result["weak"] for result in answer.to_dict()["results"])
+    assert all(row["weak"] for row in answer.trace.to_dict()["rows"] if row["outcome"]["kind"] == "returned")  # type: ignore[attr-defined]
+
+
+def test_a_result_with_a_word_or_a_near_vector_is_not_weak(memory: Memory) -> None:
+    for query in ("valve quantum chromodynamics", "watering flowers in the garden"):
+        answer = memory.search(query, WORKBENCH)
+        assert answer.found_something
+        assert "weak" not in {note.code for note in answer.trace.notes}
+        assert "weak" not in answer.to_dict()["results"][0]
+
+
+def test_words_of_the_file_name_alone_are_named(memory: Memory) -> None:
+    answer = memory.search("valve snow garden", OPENCLAW_2026_2.set({"max_results": 200}))
+    row = next(row for row in answer.trace.rows if row.path == "memory/garden-valve.md")
+    note = next(operand.note for operand in row.operands if operand.label == "text")
+    assert note == (
+        "does not contain all of: valve, snow, garden; "
+        "the file name, which this profile does not search, contains: valve, garden"
+    )

@@ -69,7 +69,8 @@ class CandidateList:
     in RRF. ``matched`` counts the chunks that matched in all, None when unknown. ``ranks_beyond`` are the
     ranks among all of them of candidates outside of ``rows``: what is in neither did not match; None when
     unknown. ``milliseconds`` is wall time, ``label`` the name on screens (5 letters fit), by default the
-    kind's. ``space_number`` 0 is the primary's vector space (or its fallback's), None no space; ``space``
+    kind's. ``floor`` is the raw score below which a row says nothing, None where that was not measured.
+    ``space_number`` 0 is the primary's vector space (or its fallback's), None no space; ``space``
     names it, "" for the primary's.
     """
 
@@ -85,6 +86,7 @@ class CandidateList:
     space_number: int | None = None
     space: str = ""
     label: str = ""
+    floor: float | None = None
 
     @property
     def found(self) -> int:

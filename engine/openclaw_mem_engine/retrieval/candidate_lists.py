@@ -78,7 +78,11 @@ class ListBuilder:
         if rows is not None:
             found = self._add(VECTOR, "vector", query, rows, start)
             self.lists[-1] = replace(
-                found, id=_vector_id(asked), space_number=asked.number, space=asked.shown
+                found,
+                id=_vector_id(asked),
+                space_number=asked.number,
+                space=asked.shown,
+                floor=asked.embedder.floor,
             )
             self._searched[asked.number] = asked
             self._ranks[_vector_id(asked)] = lambda ids: self._search.vector_ranks(

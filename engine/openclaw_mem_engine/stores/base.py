@@ -171,11 +171,7 @@ class SearchStore(Protocol):
         Empty without full-text search."""
 
     def vector(
-        self,
-        vector: Vector,
-        limit: int,
-        sources: Sequence[Source] | None = None,
-        space: Space | None = None,
+        self, vector: Vector, limit: int, sources: Sequence[Source] | None = None, space: Space | None = None
     ) -> CandidateRows:
         """The ``limit`` nearest chunks by cosine; ``matched`` is how many were compared. ``vector`` is
         float32 of unit length. Raises IndexUnavailable when it has other dimensions than those stored."""
@@ -190,12 +186,10 @@ class SearchStore(Protocol):
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
     ) -> dict[str, tuple[float, ...]]:
         """BM25 of each line of each text, by the key of the text; 0 where a line does not match. ``basis``
-        are the keys of the texts that give the mean length of a line (see ``scoring.line_bm25``). Empty
-        without full-text search."""
+        are the keys of the texts that give the mean length of a line (see ``scoring.line_bm25``)."""
 
     def lexical_ranks(self, query: LexicalQuery, ids: Iterable[str]) -> dict[str, int]:
-        """The 1-based ranks of chunks in an unlimited ``lexical`` list, by chunk id; those that do not match
-        are absent."""
+        """1-based ranks of chunks in an unlimited ``lexical`` list; those that do not match are absent."""
         return self.lexical(query, UNLIMITED).ranks_of(ids)
 
     def vector_ranks(self, vector: Vector, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:

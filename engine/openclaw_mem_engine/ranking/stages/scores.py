@@ -7,7 +7,7 @@ import math
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Value, Values, ranked_list, why_absent
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Pool
+from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Candidate, Pool
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Operand
 
@@ -95,7 +95,7 @@ def fuse(state: RankingState) -> None:
     made = []
     for chunk_id in members:
         operands = tuple(
-            _operand(lst, chunk_id, weight, found.get(chunk_id), knobs)
+            _operand(lst, state.pool.candidates[chunk_id], weight, found.get(chunk_id), knobs)
             for lst, weight, found in zip(lists, weights, added, strict=True)
         )
         score = sum(o.value * o.weight for o in operands)
@@ -142,10 +142,13 @@ def _reciprocals(lst: RankedList, k: int) -> Values:
     return {chunk_id: Value(1.0 / (k + rank), {"rank": rank, "k": k}) for chunk_id, rank in inside}
 
 
-def _operand(lst: RankedList, chunk_id: str, weight: float, value: Value | None, knobs: Knobs) -> Operand:
+def _operand(
+    lst: RankedList, candidate: Candidate, weight: float, value: Value | None, knobs: Knobs
+) -> Operand:
     if value is not None:
         return Operand("fusion", lst.term, "add", value.value, weight, value.inputs)
-    return Operand("fusion", lst.term, "add", 0.0, weight, {}, why_absent(lst, chunk_id, knobs))
+    note = why_absent(lst, candidate, knobs)
+    return Operand("fusion", lst.term, "add", 0.0, weight, {}, note)
 
 
 def _formula(state: RankingState, weights: list[float]) -> tuple[str, dict[str, float | str | bool]]:
