@@ -322,3 +322,24 @@ def test_a_time_that_no_index_can_hold_is_clamped(tmp_path: Path, year: int) -> 
         answer = memory.search("gateway valve pump", DOCUMENTED.set({"decay": "on", "min_score": "0"}))
         assert len(answer.hits) == 3
         backend_of(memory).files()
+
+
+def test_vectors_of_a_model_for_another_script_do_not_count_in_workbench(memory: Memory) -> None:
+    said = "Most letters of the query are not Latin, and static"
+    for query in ("温室の湿度センサーを gateway", "перезапустился насос router"):
+        pool = memory.retrieve(query, WORKBENCH)
+        vector = pool.first("vector")
+        assert vector is not None and not vector.suits
+        assert any(note.code == "other-script" and note.text.startswith(said) for note in pool.notes)
+        trace = rank(pool, WORKBENCH)
+        assert [stage.name for stage in trace.of_kind("list")] == ["bm25"]
+        words = {row.chunk_id for row in pool.lists[-1].rows}
+        assert {row.chunk_id for row in trace.returned} <= words
+        reason = "found only by vectors, which say nothing of a query in this script (same_script)"
+        excluded = {row.outcome.reason for row in trace.rows if row.chunk_id not in words}
+        assert excluded == {reason}
+        counted = rank(pool, WORKBENCH.set({"same_script": "off"}))
+        assert [stage.name for stage in counted.of_kind("list")] == ["vector", "bm25"]
+    latin = memory.retrieve("gateway 温", WORKBENCH)
+    assert all(found.suits for found in latin.lists)
+    assert "other-script" not in {note.code for note in latin.notes}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import apsw
 import numpy as np
@@ -61,28 +62,19 @@ class Oracle:
         lexical, vector = pool.first("lexical"), pool.first("vector")
         assert lexical is not None and vector is not None
         self.words = lexical.query.replace('"', "").split(f" {knobs.lexical_form.upper()} ")
-        found = (
-            []
-            if not words
-            else connection.execute(
-                f"""SELECT c.id, -bm25({table}) FROM {table} f JOIN chunks c ON c.seq = f.rowid
-                WHERE {table} MATCH ?""",
-                (lexical.query,),
-            ).fetchall()
-        )
+        sql = f"""SELECT c.id, -bm25({table}) FROM {table} f JOIN chunks c ON c.seq = f.rowid
+            WHERE {table} MATCH ?"""
+        found: list[Any] = connection.execute(sql, (lexical.query,)).fetchall() if words else []
         embedder = backend.embedders.primary
         assert embedder is not None
         asked = embedder.embed_query(pool.query)
         assert asked is not None
-        near = [
-            (chunk_id, float(np.dot(np.frombuffer(blob, np.float32), asked)))
-            for chunk_id, blob in connection.execute(
-                "SELECT c.id, e.embedding FROM chunks c JOIN embedding_cache e USING(hash)"
-            )
-            if blob is not None
-        ]
-        self.texts = dict(connection.execute("SELECT id, text FROM chunks"))
-        self.scores = {"bm25": dict(found), "vector": dict(near)}
+        sql = "SELECT c.id, e.embedding FROM chunks c JOIN embedding_cache e USING(hash)"
+        held: list[Any] = connection.execute(sql).fetchall()
+        near = [(i, float(np.dot(np.frombuffer(blob, np.float32), asked))) for i, blob in held if blob]
+        texts: list[Any] = connection.execute("SELECT id, text FROM chunks").fetchall()
+        self.texts: dict[str, str] = dict(texts)
+        self.scores: dict[str, dict[str, float]] = {"bm25": dict(found), "vector": dict(near)}
         self.total = {"keyword matches": len(found), "vectors": len(near)}
         self.trace: Trace = rank(pool, knobs)
 
@@ -92,6 +84,7 @@ class Oracle:
         assert embedder is not None
         asked = embedder.embed_query(self.pool.query)
         made = embedder.embed_documents([self.texts[chunk_id], *self.texts[chunk_id].split("\n")])
+        assert asked is not None
         return max(float(np.dot(vector, asked)) for vector in made if vector is not None)
 
     def is_rank(self, key: str, chunk_id: str, number: int) -> bool:

@@ -22,6 +22,7 @@ MISSING_LIST_NOTES = frozenset(
         "other-vectors",
         "embedding-failed",
         "no-embedding",
+        "other-script",
         "no-full-text",
         "no-words",
         "vectors-damaged",
@@ -70,6 +71,7 @@ class CandidateList:
     ranks among all of them of candidates outside of ``rows``: what is in neither did not match; None when
     unknown. ``milliseconds`` is wall time, ``label`` the name on screens (5 letters fit), by default the
     kind's. ``floor`` is the raw score below which a row says nothing, None where that was not measured.
+    ``suits`` is False for vectors of a model for languages of another script than the query's.
     ``space_number`` 0 is the primary's vector space (or its fallback's), None no space; ``space``
     names it, "" for the primary's.
     """
@@ -87,6 +89,7 @@ class CandidateList:
     space: str = ""
     label: str = ""
     floor: float | None = None
+    suits: bool = True
 
     @property
     def found(self) -> int:

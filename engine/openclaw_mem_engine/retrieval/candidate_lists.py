@@ -17,6 +17,7 @@ from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Kind, ListRow, Signal
 from openclaw_mem_engine.retrieval.query_vectors import AskedSpace, QueryVectors, Searched
+from openclaw_mem_engine.sanitize import mostly_not_latin
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.damage import Damage, DamageTolerantSearch
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
@@ -74,6 +75,11 @@ class ListBuilder:
     def add_vectors(self, query: str, asked: AskedSpace) -> None:
         """Add the vector list of one space."""
         start = time.perf_counter()
+        made_for = asked.embedder.languages
+        foreign = made_for != "any" and mostly_not_latin(query)
+        if foreign:
+            text = f"Most letters of the query are not Latin, and {asked.space.label} is made for {made_for}"
+            self._note("other-script", f"{text}: its vectors say little.")
         rows = self._search.vector(asked.vector, OVERFETCH, asked.space)
         if rows is not None:
             found = self._add(VECTOR, "vector", query, rows, start)
@@ -83,6 +89,7 @@ class ListBuilder:
                 space_number=asked.number,
                 space=asked.shown,
                 floor=asked.embedder.floor,
+                suits=not foreign,
             )
             self._searched[asked.number] = asked
             self._ranks[_vector_id(asked)] = lambda ids: self._search.vector_ranks(

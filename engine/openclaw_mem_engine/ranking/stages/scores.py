@@ -7,7 +7,7 @@ import math
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Value, Values, ranked_list, why_absent
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Candidate, Pool
+from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Operand
 
@@ -22,7 +22,7 @@ def take_candidates(state: RankingState) -> None:
         owner = state.pool.owner_of(source)
         if source.space_number not in (None, knobs.space_number):  # shown beside the chosen space
             state.shown_lists.append(ranked_list(source, knobs.candidates, owner, fused=False))
-        elif knobs.takes(source.kind):
+        elif knobs.takes(source.kind) and not _is_ignored(state, source):
             state.lists.append(ranked_list(source, knobs.candidates, owner, fused=True))
     _note_missing(state)
     for lst in state.lists:
@@ -74,11 +74,24 @@ def _note_missing(state: RankingState) -> None:
         state.notes.append(Note("leg-missing", text, "warning"))
 
 
+def _is_ignored(state: RankingState, source: CandidateList) -> bool:
+    """Whether vectors mean nothing for this query's script, where words can be searched instead."""
+    knobs = state.knobs
+    return (
+        knobs.same_script
+        and not source.suits
+        and any(lst.suits and knobs.takes(lst.kind) for lst in state.pool.lists)
+    )
+
+
 def _why_excluded(state: RankingState, chunk_id: str) -> str:
     spaces = [lst.source.space for lst in state.shown_lists if chunk_id in lst.ranks]
     shown = f"the vectors of {', '.join(spaces)}, which are not fused (vector_space)"
     fitting = (lst for lst in state.pool.lists if lst.space_number in (None, state.knobs.space_number))
-    if any(chunk_id == row.chunk_id for lst in fitting for row in lst.rows):
+    holding = [lst for lst in fitting if any(chunk_id == row.chunk_id for row in lst.rows)]
+    if any(_is_ignored(state, lst) for lst in holding):
+        return "found only by vectors, which say nothing of a query in this script (same_script)"
+    if holding:
         return "found only by a list that this mode excludes" + (f", and by {shown}" if spaces else "")
     return f"found only by {shown}"
 
