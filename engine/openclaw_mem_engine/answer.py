@@ -39,7 +39,8 @@ def configured_knobs(settings: Settings) -> Knobs:
 class Hit:
     """One result; ``rank`` counts from 1. ``snippet`` is what the agent receives: the lines ``shown`` (first
     and last, 1-based) of the file, out of ``chunk_id`` and, when lines are packed, of others. ``text`` is the
-    whole chunk. ``truncated``: a chunk's best line, ``best_line``, is not shown whole."""
+    whole chunk. ``truncated``: a chunk's best line, ``best_line``, is not shown whole. ``weak``: no word
+    matches and no cosine reaches the floor."""
 
     rank: int
     chunk_id: str
@@ -54,6 +55,7 @@ class Hit:
     best_line: int | None = None
     truncated: bool = False
     rescued: bool = False
+    weak: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The documented result object."""
@@ -73,6 +75,7 @@ class Hit:
             "truncated": self.truncated,
             "bestLine": self.best_line,
             **({"rescued": True} if self.rescued else {}),
+            **({"weak": True} if self.weak else {}),
         }
 
 
@@ -106,9 +109,15 @@ class Answer:
                     best.shown.best_line,
                     any(rows[chunk_id].shown.truncated for chunk_id in result.chunk_ids),
                     best.outcome.rescued,
+                    all(rows[chunk_id].weak for chunk_id in result.chunk_ids),
                 )
             )
         return tuple(found)
+
+    @property
+    def found_something(self) -> bool:
+        """Whether anything was returned that is not weak."""
+        return any(not hit.weak for hit in self.hits)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -114,6 +114,8 @@ def stage_formula(stage: Stage) -> str:
     ]
     more = [f"{name} {constants[name]:g}" for name in ("k", "half_life_days", "lambda") if name in constants]
     if stage.kind == "list":
+        if constants["fetched"] != constants["matched"]:
+            more.append(f"fetched {constants['fetched']:,} of {constants['matched']:,} matched")
         more.append(f"first {constants['candidates']} enter the pool")
     if "space" in constants:
         more.append(f"vectors of {constants['space']}")
@@ -129,6 +131,8 @@ def stage_effect(stage: Stage) -> str:
 def hit_marks(hit: Hit) -> list[str]:
     """What must be said of a hit beside its score."""
     marks = [RESCUED] if hit.rescued else []
+    if hit.weak:
+        marks.append("weak: no keyword matches, and its cosine is below the floor")
     if hit.truncated:
         line = f"line {hit.best_line}, the best," if hit.best_line is not None else "the best line of a chunk"
         marks.append(f"truncated: {line} is not shown whole")

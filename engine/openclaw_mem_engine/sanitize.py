@@ -51,3 +51,9 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return text.replace("\r\n", "\n").translate(_NOTATION)
+
+
+def mostly_not_latin(text: str) -> bool:
+    """Whether more than half of the letters of a text are of other scripts than Latin."""
+    letters = [unicodedata.name(char, "").startswith("LATIN ") for char in text if char.isalpha()]
+    return sum(letters) * 2 < len(letters)

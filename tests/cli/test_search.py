@@ -275,3 +275,14 @@ def test_a_backend_without_an_index_answers_too(
         refused = call(*command)
         assert refused.code == 2 and "grep has no index of its own" in refused.err
     assert world.indexes == []
+
+
+def test_the_exit_status_tells_nothing_relevant_on_request(call: Call) -> None:
+    """As grep: 1 when nothing was found, or only weak results; 0 without the option."""
+    nonsense = ("search", "shakespeare sonnet eighteen", "--profile", "workbench")
+    said = call(*nonsense)
+    assert said.code == 0
+    assert "[weak:" in said.out and "Nothing here looks relevant" in said.err + said.out
+    assert call(*nonsense, "--exit-status").code == 1
+    assert call("search", "zxqv", "--exit-status", "--set", "min_score=0.9").code == 1
+    assert call("search", "router VLAN", "--exit-status").code == 0

@@ -210,3 +210,16 @@ def test_chunk_ids_are_those_of_the_original(recorded: dict[str, Memory]) -> Non
     found = {i: (c.path, c.start_line, c.end_line) for i, c in pool.candidates.items()}
     assert found.items() <= wanted.items()
     assert len(found) == len(wanted)
+
+
+def test_stop_words_are_those_of_the_release() -> None:
+    """556 words, each alone: what came out as keywords, nothing for those that are dropped."""
+    probe = golden("stopword_probe")
+    wrong = {word: extract_keywords(word) for word in probe["dropped"] if extract_keywords(word)}
+    assert not wrong
+    found = {word: extract_keywords(word) for word in probe["kept"]}
+    assert found == probe["kept"]
+
+
+def test_only_numbers_in_ascii_digits_are_dropped() -> None:
+    assert extract_keywords("7712 ٤٢ ४२ ² pump") == ["٤٢", "४२", "²", "pump"]

@@ -34,6 +34,7 @@ class Remote:
     """A provider at OpenAI that must not be asked."""
 
     id, model, key, languages = "openai", "text-embedding-3-small", "k" * 64, "any"
+    floor: float | None = None
     dims: int | None = None
     cheap_lines = False
     host = "api.openai.com"

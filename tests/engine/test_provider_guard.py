@@ -47,6 +47,7 @@ class Provider:
     """An embedder whose state a test sets: ``error`` is raised when there is one."""
 
     id, model, key, languages = "openai", "text-embedding-3-small", "k" * 64, "any"
+    floor: float | None = None
     dims: int | None = 3
     cheap_lines = False
     host = "api.openai.com"

@@ -190,7 +190,9 @@ def test_the_funnel_adds_up(pool: Pool, knobs: Knobs) -> None:
     assert len(trace.results) <= knobs.max_results
     if "rescue" in by_name:
         saved = sum(row.outcome.rescued for row in trace.returned)
-        assert by_name["rescue"].left - by_name["rescue"].entered == by_name["rescue"].changed == saved
+        assert by_name["rescue"].left - by_name["rescue"].entered == by_name["rescue"].changed
+        # A packed answer may drop a passage whose lines are all weak.
+        assert by_name["rescue"].changed == saved or (knobs.snippet == "packed" and saved == 0)
 
 
 @EXAMPLES

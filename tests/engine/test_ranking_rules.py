@@ -159,8 +159,8 @@ def test_an_absence_differs_from_a_rank_beyond_the_cut() -> None:
         pool, DOCUMENTED.set({"max_results": 2, "candidate_multiplier": 1, "pool_results": 1, "min_score": 0})
     )
     vector = row(trace, "c").operands[0]
-    assert (vector.value, vector.note) == (0.0, "rank 3, cut at 2")
-    assert row(trace, "a").operands[1].note == "no word matched"
+    assert (vector.value, vector.note) == (0.0, "rank 3 of 3 vectors, cut at 2")
+    assert row(trace, "a").operands[1].note == "contains none of: q"
     outside = rank(pool, DOCUMENTED.set({"max_results": 1, "candidate_multiplier": 1, "pool_results": 1}))
     assert row(outside, "b").outcome.stage == "pool"
     assert row(outside, "b").outcome.reason == "vector rank 2; the pool takes the first 1 of each list"

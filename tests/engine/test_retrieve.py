@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -301,3 +302,44 @@ def test_interrupting_stops_a_search_that_waits_for_its_embedding(tmp_path: Path
         guarded._inner = Slow()
         with pytest.raises(Cancelled):
             memory.search("router")
+
+
+@pytest.mark.parametrize("year", [1600, 2300])
+def test_a_time_that_no_index_can_hold_is_clamped(tmp_path: Path, year: int) -> None:
+    """SQLite's integers end in 2262 when they count nanoseconds."""
+    notes = {"MEMORY.md": "the pump\n", "docs/far.md": "the gateway\n"}
+    notes[f"memory/{year}-01-02.md"] = "the valve\n"
+    workspace = write_notes(tmp_path / "ws", notes)
+    moment = (year - 1970) * 31_556_952 * 10**9
+    for path in notes:
+        os.utime(workspace / path, ns=(moment, moment))
+    plain = open_memory(workspace, tmp_path / "home", provider="none")
+    settings = replace(plain.settings, extra_paths=("docs",))
+    plain.close()
+    with Memory.open(settings) as memory:
+        assert len(memory.sync().changed) == 3
+        assert not memory.sync().changed and memory.freshness().state == "fresh"
+        answer = memory.search("gateway valve pump", DOCUMENTED.set({"decay": "on", "min_score": "0"}))
+        assert len(answer.hits) == 3
+        backend_of(memory).files()
+
+
+def test_vectors_of_a_model_for_another_script_do_not_count_in_workbench(memory: Memory) -> None:
+    said = "Most letters of the query are not Latin, and static"
+    for query in ("温室の湿度センサーを gateway", "перезапустился насос router"):
+        pool = memory.retrieve(query, WORKBENCH)
+        vector = pool.first("vector")
+        assert vector is not None and not vector.suits
+        assert any(note.code == "other-script" and note.text.startswith(said) for note in pool.notes)
+        trace = rank(pool, WORKBENCH)
+        assert [stage.name for stage in trace.of_kind("list")] == ["bm25"]
+        words = {row.chunk_id for row in pool.lists[-1].rows}
+        assert {row.chunk_id for row in trace.returned} <= words
+        reason = "found only by vectors, which say nothing of a query in this script (same_script)"
+        excluded = {row.outcome.reason for row in trace.rows if row.chunk_id not in words}
+        assert excluded == {reason}
+        counted = rank(pool, WORKBENCH.set({"same_script": "off"}))
+        assert [stage.name for stage in counted.of_kind("list")] == ["vector", "bm25"]
+    latin = memory.retrieve("gateway 温", WORKBENCH)
+    assert all(found.suits for found in latin.lists)
+    assert "other-script" not in {note.code for note in latin.notes}

@@ -25,12 +25,14 @@ class Signals(NamedTuple):
 
 
 def vector_list(rows: Sequence[tuple[str, float]]) -> CandidateList:
-    return CandidateList("vector", "vector", "q", tuple(ListRow(*row) for row in rows), space_number=0)
+    found = tuple(ListRow(*row) for row in rows)
+    return CandidateList("vector", "vector", "q", found, matched=len(found), space_number=0)
 
 
 def bm25_list(rows: Sequence[tuple[str, float]], name: str = "", **details: Any) -> CandidateList:
     """A lexical list; ``name`` makes it one of a further query."""
     id = f"bm25:{name}" if name else "bm25"
+    details = {"matched": len(rows), "words": ("q",), **details}
     return CandidateList(id, "lexical", '"q"', tuple(ListRow(*row) for row in rows), **details)
 
 

@@ -202,7 +202,7 @@ def test_nothing_passes_is_explained() -> None:
 
 def test_nothing_found_is_explained() -> None:
     view = world.view(bm25=(), vector=(), texts=())
-    assert "No vector is near, and no note holds a word of the query." in texts(funnel.nothing(view))
+    assert "No passage has a vector, and no passage contains any of the words." in texts(funnel.nothing(view))
 
 
 FRESH = Freshness("fresh", 1, 1.0)

@@ -22,7 +22,8 @@ Without options the workspace is the one of OpenClaw's configuration (~/.opencla
 or ~/.openclaw/workspace. `openclaw-mem config` shows every value and where it came from.
 
 exit codes: 0 done (also when nothing is relevant), 2 wrong usage, 3 configuration, 4 refused path,
-5 workspace, 6 index, 7 provider, 130 stopped, 1 anything unexpected
+5 workspace, 6 index, 7 provider, 130 stopped, 1 anything unexpected, or (search --exit-status)
+nothing, or only weak results
 """
 
 #: One argument as ``ArgumentParser.add_argument`` takes it.
@@ -117,6 +118,7 @@ _COMMANDS = (
                 help="change one ranking knob; may be repeated",
             ),
             _flag("--no-sync", "answer from the index as it is, without looking for changes"),
+            _flag("--exit-status", "as grep: exit code 1 when nothing relevant was found"),
             _option(
                 "--format",
                 choices=("table", "json", "csv", "md", "files"),

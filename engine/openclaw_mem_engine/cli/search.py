@@ -74,7 +74,7 @@ def run(arguments: Namespace) -> int:
     if failure is not None:
         answer = outdated(answer, failure)
     show_answer(answer, kind, explain=arguments.explain)
-    return 0
+    return 1 if arguments.exit_status and not answer.found_something else 0
 
 
 def query_of(arguments: Namespace) -> str:

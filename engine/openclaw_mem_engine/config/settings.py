@@ -287,6 +287,7 @@ KNOB_SETTINGS: Mapping[str, Setting] = {
     "line_text": _knob(_NUMBER),
     "line_vector": _knob(_NUMBER),
     "fill_missing": _knob(_SWITCH),
+    "same_script": _knob(_SWITCH),
     "snippet": _knob(_TEXT),
     "snippet_chars": _knob(_INT),
     "snippet_budget": _knob(_INT),

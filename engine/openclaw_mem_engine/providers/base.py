@@ -130,6 +130,10 @@ class Embedder(Service, Protocol):
         """For which languages the vectors mean something: "English", or "any" when the model decides."""
 
     @property
+    def floor(self) -> float | None:
+        """The cosine below which a text has nothing to do with a query; None where it was not measured."""
+
+    @property
     def cheap_lines(self) -> bool:
         """True when thousands of single lines may be embedded while a query waits."""
 

@@ -5,12 +5,13 @@ A retriever of a new kind (grep, say) is one more entry of :data:`KINDS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import CandidateList, Kind, Signal
+from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Kind, Pool, Signal
 
 _NO_SIGNAL = Signal()
 
@@ -60,8 +61,8 @@ class ListKind:
     ``ordered_by`` the raw score that ranks a list. ``by_words``: its rows hold words of the query, so keyword
     rescue may keep them, and its ranks are not on the scale of the score cut. ``weight`` is its share in
     weighted fusion, ``line_share`` that of its line scores in the choice of lines, ``ceiling`` its largest
-    possible value (None: not known). ``only`` begins a sentence on
-    this kind alone; ``unmatched`` says why a candidate is not in a list, ``nothing`` that a list is empty.
+    possible value (None: not known). ``only`` begins a sentence on this kind alone; ``matches`` is what
+    matched ("vectors"), ``unmatched`` says why a candidate did not, ``nothing`` that a list is empty.
     """
 
     label: str
@@ -70,8 +71,9 @@ class ListKind:
     ordered_by: str
     by_words: bool
     only: str
-    unmatched: str
-    nothing: str
+    matches: str
+    unmatched: Callable[[CandidateList, Knobs, Candidate], str]
+    nothing: Callable[[Knobs], str]
     line_share: float
     weight: Callable[[Knobs], float]
     ceiling: Callable[[Knobs], float | None]
@@ -102,7 +104,58 @@ def _true_scores(
             yield chunk_id, raw, signal.line
 
 
+def why_absent(lst: RankedList, candidate: Candidate, knobs: Knobs) -> str:
+    """Why a list gives a candidate no value: cut, beyond what was fetched, or no match."""
+    chunk_id = candidate.chunk_id
+    source, rank = lst.source, lst.ranks.get(chunk_id)
+    of_all = f"of {source.found:,} {lst.kind.matches}"
+    if rank is not None:
+        return f"rank {rank:,} {of_all}, cut at {lst.cut}"
+    if source.matched is None:
+        return "not in this list"
+    if source.found > len(source.rows) and source.ranks_beyond is None:
+        return f"not among the first {len(source.rows):,} {of_all}"
+    beyond = (source.ranks_beyond or {}).get(chunk_id)
+    return lst.kind.unmatched(source, knobs, candidate) if beyond is None else f"rank {beyond:,} {of_all}"
+
+
+def evidence(
+    lists: Iterable[CandidateList], pool: Pool, chunk_ids: Sequence[str]
+) -> dict[str, tuple[bool, float | None]]:
+    """Whether any of these lists says that a candidate has to do with the query, by chunk id: words of it
+    match, or a score reaches the floor of its list (or that was never measured). And its best score where
+    there is a floor."""
+    found: dict[str, tuple[bool, float | None]] = dict.fromkeys(chunk_ids, (False, None))
+    for source in lists:
+        rows, signals = dict(source.rows), pool.signals.get(source.id, {})
+        complete = source.matched is not None and source.found == len(rows)
+        unknown = not complete and source.ranks_beyond is None
+        for chunk_id, (relevant, best) in found.items():
+            signal = signals.get(chunk_id, _NO_SIGNAL)
+            raw = rows.get(chunk_id, signal.raw)
+            if KINDS[source.kind].by_words or source.floor is None:
+                matches = raw is not None or unknown or chunk_id in (source.ranks_beyond or {})
+                found[chunk_id] = relevant or matches, best
+            else:
+                best = max((score for score in (raw, signal.line, best) if score is not None), default=None)
+                found[chunk_id] = relevant or (best is not None and best >= source.floor), best
+    return found
+
+
 # -- lexical ------------------------------------------------------------------------------------------------
+
+
+def _any_or_all(knobs: Knobs) -> str:
+    return "any" if knobs.lexical_form == "or" else "all"
+
+
+def _words_missing(source: CandidateList, knobs: Knobs, candidate: Candidate) -> str:
+    words = [word for word in source.words if any(c.isalnum() for c in word)]
+    what = "contains none of" if knobs.lexical_form == "or" else "does not contain all of"
+    name = set(re.findall(r"[^\W_]+", candidate.path.rpartition("/")[2].lower()))
+    named = ", ".join(word for word in words if word.lower() in name)
+    tail = f"; the file name, which this profile does not search, contains: {named}" if named else ""
+    return f"{what}: {', '.join(words)}{tail}"
 
 
 def _text_formula(knobs: Knobs) -> str:
@@ -182,8 +235,9 @@ KINDS: Mapping[Kind, ListKind] = {
         ordered_by="cosine similarity, best first",
         by_words=False,
         only="Vectors only",
-        unmatched="not among the nearest",
-        nothing="no vector is near",
+        matches="vectors",
+        unmatched=lambda source, *_: f"has no vector{f' of {source.space}' if source.space else ''}",
+        nothing=lambda _: "no passage has a vector",
         line_share=0.4,
         weight=lambda knobs: knobs.weights[0],
         ceiling=lambda _: None,
@@ -197,8 +251,9 @@ KINDS: Mapping[Kind, ListKind] = {
         ordered_by="negated FTS5 bm25, best first",
         by_words=True,
         only="BM25 only",
-        unmatched="no word matched",
-        nothing="no note holds a word of the query",
+        matches="keyword matches",
+        unmatched=_words_missing,
+        nothing=lambda knobs: f"no passage contains {_any_or_all(knobs)} of the words",
         line_share=0.6,
         weight=lambda knobs: knobs.weights[1],
         ceiling=lambda knobs: 0.5 if knobs.text_score == "rank" else 1.0,  # 1 / (1 + rank) begins at 0.5

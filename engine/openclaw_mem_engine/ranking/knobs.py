@@ -153,17 +153,9 @@ class Knobs:
     line_text: float = knob(
         0.0, "how much the best line's bm25 adds", needs=("fusion=weighted", "text_score=max"), free=False
     )
-    line_vector: float = knob(
-        0.0,
-        "share of the best line's cosine",
-        needs=("fusion=weighted",),
-        free=False,
-    )
-    fill_missing: bool = knob(
-        False,
-        "score a hit of one list on the other too",
-        free=False,
-    )
+    line_vector: float = knob(0.0, "share of the best line's cosine", needs=("fusion=weighted",), free=False)
+    fill_missing: bool = knob(False, "score a hit of one list on the other too", free=False)
+    same_script: bool = knob(False, "vectors of a model for another script than the query's do not count")
     snippet: Snippet = knob("head", "what is shown of a hit, or the best lines of many", free=False)
     snippet_chars: int = knob(
         700, "characters shown of a hit", low=40, high=20_000, step=100, leap=700, free=False
@@ -319,6 +311,7 @@ WORKBENCH = Knobs(
     line_text=0.25,
     line_vector=0.5,
     fill_missing=True,
+    same_script=True,
     pool_results=10,
     text_score="max",
     vector_score="minmax",

@@ -22,6 +22,7 @@ MISSING_LIST_NOTES = frozenset(
         "other-vectors",
         "embedding-failed",
         "no-embedding",
+        "other-script",
         "no-full-text",
         "no-words",
         "vectors-damaged",
@@ -66,9 +67,13 @@ class CandidateList:
     ``id`` is unique in a pool: the retriever ("bm25"), and for a further query or vector space its name after
     a colon ("bm25:expanded"). ``query`` is the full-text expression or the text that was embedded, ``words``
     the tokens of a lexical one. ``weight`` (above 0) is the share among the lists of its kind, and the factor
-    in RRF. ``matched`` counts the chunks that matched in all, None when unknown. ``milliseconds`` is wall
-    time, ``label`` the name on screens (5 letters fit), by default the kind's. ``space_number`` 0 is the
-    primary's vector space (or its fallback's), None no space; ``space`` names it, "" for the primary's.
+    in RRF. ``matched`` counts the chunks that matched in all, None when unknown. ``ranks_beyond`` are the
+    ranks among all of them of candidates outside of ``rows``: what is in neither did not match; None when
+    unknown. ``milliseconds`` is wall time, ``label`` the name on screens (5 letters fit), by default the
+    kind's. ``floor`` is the raw score below which a row says nothing, None where that was not measured.
+    ``suits`` is False for vectors of a model for languages of another script than the query's.
+    ``space_number`` 0 is the primary's vector space (or its fallback's), None no space; ``space``
+    names it, "" for the primary's.
     """
 
     id: str
@@ -77,11 +82,19 @@ class CandidateList:
     rows: tuple[ListRow, ...]
     weight: float = 1.0
     matched: int | None = None
+    ranks_beyond: Mapping[str, int] | None = None
     milliseconds: float = 0.0
     words: tuple[str, ...] = ()
     space_number: int | None = None
     space: str = ""
     label: str = ""
+    floor: float | None = None
+    suits: bool = True
+
+    @property
+    def found(self) -> int:
+        """How many chunks matched, as far as is known."""
+        return max(len(self.rows), self.matched or 0)
 
 
 class Signal(NamedTuple):

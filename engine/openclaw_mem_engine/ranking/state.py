@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.ranking.kinds import RankedList
+from openclaw_mem_engine.ranking.kinds import RankedList, evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.lines import NoteLine, note_lines
 from openclaw_mem_engine.ranking.pool import Pool
@@ -152,6 +152,7 @@ class RankingState:
         for drops in reversed(self._drops):  # what a later stage dropped was nearer to being returned
             dropped = sorted(drops.items(), key=lambda drop: drop[1][0])
             outcomes.update((chunk_id, outcome) for chunk_id, (_, outcome) in dropped)
+        weak = self._weak([item.chunk_id for item in self.ranked])
         lists = [(lst.key, lst.ranks, lst.raw) for lst in (*self.lists, *self.shown_lists)]
         rows = []
         for chunk_id, outcome in outcomes.items():
@@ -178,7 +179,20 @@ class RankingState:
                     outcome,
                     item.diversity if item is not None else None,
                     self.shown.get(chunk_id, Shown()),
+                    chunk_id in weak,
                 )
             )
         parts = (tuple(self._stages), tuple(rows), tuple(self.notes), tuple(self.lists))
         return Trace(self.pool.query, self.knobs, *parts, tuple(self.shown_lists), tuple(self.results))
+
+    def _weak(self, returned: Sequence[str]) -> set[str]:
+        """Those of the returned candidates that nothing connects with the query; a note when all are."""
+        fitting = [lst for lst in self.pool.lists if lst.space_number in (None, self.knobs.space_number)]
+        found = evidence(fitting, self.pool, returned)
+        weak = {chunk_id for chunk_id, (relevant, _) in found.items() if not relevant}
+        floor = next((lst.floor for lst in fitting if lst.floor is not None), None)
+        if weak and len(weak) == len(returned) and floor is not None:
+            best = max((score for _, score in found.values() if score is not None), default=0.0)
+            text = f"no keyword matches a result, and the best cosine is {best:.2f}, below {floor:g}."
+            self.notes.append(Note("weak", f"Nothing here looks relevant: {text}", "warning"))
+        return weak

@@ -94,7 +94,8 @@ class Shown(NamedTuple):
 class Row(NamedTuple):
     """One candidate. ``scores`` and ``ranks`` (from 1) are keyed by list and stage: a list's key has its raw
     score and rank, its term the value that entered the fusion (where that is another number), a stage the
-    score after it (an ``order`` stage its selection value), ``final`` the last; absent if there is none."""
+    score after it (an ``order`` stage its selection value), ``final`` the last; absent if there is none.
+    ``weak``: returned, though no word matches and its cosine is below the floor."""
 
     chunk_id: str
     path: str
@@ -107,6 +108,7 @@ class Row(NamedTuple):
     outcome: Outcome
     diversity: Diversity | None = None
     shown: Shown = Shown()
+    weak: bool = False
 
     @property
     def returned(self) -> bool:
@@ -228,6 +230,7 @@ def _row_dict(row: Row) -> dict[str, object]:
         ],
         **({"mmr": dict(zip(_DIVERSITY_KEYS, row.diversity, strict=True))} if row.diversity else {}),
         "outcome": {key: value for key, value in outcome if value not in (None, False)},
+        **({"weak": True} if row.weak else {}),
         **({"shown": row.shown.lines, "truncated": row.shown.truncated} if row.returned else {}),
         **({"bestLine": row.shown.best_line} if row.shown.best_line is not None else {}),
     }

@@ -219,8 +219,11 @@ class BuiltinBackend:
         candidates = {chunk_id: _candidate(chunks[chunk_id]) for chunk_id in ids if chunk_id in chunks}
         # A chunk may vanish between two reads when another process syncs: it is then in no list either.
         kept = tuple(
-            replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))
-            for found in builder.lists
+            builder.with_ranks(found, candidates)
+            for found in (
+                replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))
+                for found in builder.lists
+            )
         )
         signals = builder.signals(kept, candidates, knobs)
         _stop_if_asked(cancel)

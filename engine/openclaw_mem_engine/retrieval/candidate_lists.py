@@ -7,7 +7,7 @@ pool holds every list whatever the mode, so a list that the mode excludes must n
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Kind, ListRow, Signal
 from openclaw_mem_engine.retrieval.query_vectors import AskedSpace, QueryVectors, Searched
+from openclaw_mem_engine.sanitize import mostly_not_latin
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.damage import Damage, DamageTolerantSearch
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
@@ -53,6 +54,8 @@ class ListBuilder:
         self._lexical: LexicalQuery | None = None
         self._searched: dict[int, AskedSpace] = {}
         self._asked: dict[Space, AskedSpace] = {}
+        #: The exact ranks of chunks in a list, by its id.
+        self._ranks: dict[str, Callable[[Sequence[str]], dict[str, int] | None]] = {}
         self._counted = 0
 
     def embed(
@@ -72,13 +75,26 @@ class ListBuilder:
     def add_vectors(self, query: str, asked: AskedSpace) -> None:
         """Add the vector list of one space."""
         start = time.perf_counter()
+        made_for = asked.embedder.languages
+        foreign = made_for != "any" and mostly_not_latin(query)
+        if foreign:
+            text = f"Most letters of the query are not Latin, and {asked.space.label} is made for {made_for}"
+            self._note("other-script", f"{text}: its vectors say little.")
         rows = self._search.vector(asked.vector, OVERFETCH, asked.space)
         if rows is not None:
             found = self._add(VECTOR, "vector", query, rows, start)
             self.lists[-1] = replace(
-                found, id=_vector_id(asked), space_number=asked.number, space=asked.shown
+                found,
+                id=_vector_id(asked),
+                space_number=asked.number,
+                space=asked.shown,
+                floor=asked.embedder.floor,
+                suits=not foreign,
             )
             self._searched[asked.number] = asked
+            self._ranks[_vector_id(asked)] = lambda ids: self._search.vector_ranks(
+                asked.vector, ids, asked.space
+            )
             self.primary_answered |= asked.embedder is self._primary
 
     def add_words(self, lexical: LexicalQuery) -> None:
@@ -89,6 +105,7 @@ class ListBuilder:
             found = self._add(BM25, "lexical", rows.query, rows, start)
             self.lists[-1] = replace(found, words=lexical.words)
             self._lexical = lexical
+            self._ranks[BM25] = lambda ids: self._search.lexical_ranks(lexical, ids)
 
     def _add(self, id: str, kind: Kind, query: str, rows: CandidateRows, start: float) -> CandidateList:
         spent = (time.perf_counter() - start) * 1000
@@ -106,6 +123,20 @@ class ListBuilder:
         counts, damages = (None, 0, self._counted), self._search.damages
         if damages and all(found.space_number not in counts for found in self.lists):
             raise damages[0].error
+
+    def with_ranks(self, found: CandidateList, candidates: Mapping[str, Candidate]) -> CandidateList:
+        """A list with the ranks of candidates that it matched and did not fetch."""
+        inside = {row.chunk_id for row in found.rows}
+        outside = [chunk_id for chunk_id in candidates if chunk_id not in inside]
+        if found.found == len(inside) or not outside:
+            return found
+        start = time.perf_counter()
+        ranks = self._ranks[found.id](outside)
+        if ranks is not None:  # of nearly equal cosines each search may round another one up
+            ranks = {chunk_id: max(rank, len(inside) + 1) for chunk_id, rank in ranks.items()}
+        found = replace(found, ranks_beyond=ranks)
+        self._timings["ranks"] = self._timings.get("ranks", 0.0) + (time.perf_counter() - start) * 1000
+        return found
 
     def signals(
         self, lists: Sequence[CandidateList], candidates: Mapping[str, Candidate], knobs: Knobs

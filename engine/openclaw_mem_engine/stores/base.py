@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Raised when rows or their tokenisation change shape: an index of another version is rebuilt.
 SCHEMA_VERSION = 1
-_UNLIMITED = 2**62
+UNLIMITED = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +167,11 @@ class SearchStore(Protocol):
     ) -> CandidateRows:
         """The ``limit`` best full-text matches by BM25 (k1 1.2, b 0.75, idf = max(ln((N - n + 0.5) / (n +
         0.5)), 1e-6) over all chunks). For ``keywords`` the union of one search per term, in order of first
-        appearance, each limited on its own. Which of equal scores at the limit are taken is not promised.
+        appearance, each limited on its own. Of equal scores at the limit the smaller chunk ids are taken.
         Empty without full-text search."""
 
     def vector(
-        self,
-        vector: Vector,
-        limit: int,
-        sources: Sequence[Source] | None = None,
-        space: Space | None = None,
+        self, vector: Vector, limit: int, sources: Sequence[Source] | None = None, space: Space | None = None
     ) -> CandidateRows:
         """The ``limit`` nearest chunks by cosine; ``matched`` is how many were compared. ``vector`` is
         float32 of unit length. Raises IndexUnavailable when it has other dimensions than those stored."""
@@ -190,16 +186,23 @@ class SearchStore(Protocol):
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
     ) -> dict[str, tuple[float, ...]]:
         """BM25 of each line of each text, by the key of the text; 0 where a line does not match. ``basis``
-        are the keys of the texts that give the mean length of a line (see ``scoring.line_bm25``). Empty
-        without full-text search."""
+        are the keys of the texts that give the mean length of a line (see ``scoring.line_bm25``)."""
+
+    def lexical_ranks(self, query: LexicalQuery, ids: Iterable[str]) -> dict[str, int]:
+        """1-based ranks of chunks in an unlimited ``lexical`` list; those that do not match are absent."""
+        return self.lexical(query, UNLIMITED).ranks_of(ids)
+
+    def vector_ranks(self, vector: Vector, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:
+        """The same in an unlimited ``vector`` list; those without a vector in that space are absent."""
+        return self.vector(vector, UNLIMITED, space=space).ranks_of(ids)
 
     def lexical_rank(self, query: LexicalQuery, chunk_id: str) -> int | None:
-        """The 1-based rank of a chunk in an unlimited ``lexical`` list; None when it does not match."""
-        return self.lexical(query, _UNLIMITED).rank_of(chunk_id)
+        """The same of one chunk; None when it does not match."""
+        return self.lexical_ranks(query, (chunk_id,)).get(chunk_id)
 
     def vector_rank(self, vector: Vector, chunk_id: str, space: Space | None = None) -> int | None:
-        """The same in an unlimited ``vector`` list; None when it has no vector in that space."""
-        return self.vector(vector, _UNLIMITED, space=space).rank_of(chunk_id)
+        """The same of one chunk; None when it has no vector in that space."""
+        return self.vector_ranks(vector, (chunk_id,), space).get(chunk_id)
 
     def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
         """Chunks with the time of their file, by chunk id; unknown ids are absent."""

@@ -33,8 +33,8 @@ class Damage:
 
 class DamageTolerantSearch:
     """The searches of a store for one retrieval, in one thread. Methods as in ``SearchStore``, but a search
-    whose rows cannot be read gives None (no list) or nothing (no scores); the damage is kept in ``damages``
-    and given to ``report``. IndexLocked and Cancelled, which are no damage, are raised."""
+    whose rows cannot be read gives None (no list, no ranks) or nothing (no scores); the damage is kept in
+    ``damages`` and given to ``report``. IndexLocked and Cancelled, which are no damage, are raised."""
 
     def __init__(self, store: SearchStore, report: Callable[[Damage], None] = lambda _: None) -> None:
         self._store = store
@@ -67,6 +67,16 @@ class DamageTolerantSearch:
         with self.tolerating("lexical"):
             return self._store.lexical_scores(query, ids)
         return {}
+
+    def lexical_ranks(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, int] | None:
+        with self.tolerating("lexical"):
+            return self._store.lexical_ranks(query, ids)
+        return None
+
+    def vector_ranks(self, vector: Vector, ids: Sequence[str], space: Space) -> dict[str, int] | None:
+        with self.tolerating("vector", space):
+            return self._store.vector_ranks(vector, ids, space)
+        return None
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]

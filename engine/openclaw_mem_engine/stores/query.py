@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -70,9 +70,10 @@ class CandidateRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def rank_of(self, chunk_id: str) -> int | None:
-        """The 1-based rank of a chunk among the rows; None when it is not there."""
-        return next((rank for rank, row in enumerate(self.rows, 1) if row.chunk_id == chunk_id), None)
+    def ranks_of(self, ids: Iterable[str]) -> dict[str, int]:
+        """The 1-based ranks of chunks among the rows, by chunk id; those that are not there are absent."""
+        wanted = set(ids)
+        return {row.chunk_id: rank for rank, row in enumerate(self.rows, 1) if row.chunk_id in wanted}
 
 
 def bigrams(run: str) -> list[str]:
@@ -130,53 +131,33 @@ def build_keyword_query(text: str) -> LexicalQuery | None:
 
 # -- keywords of OpenClaw 2026.2 ------------------------------------------------------------------------
 
-_ENGLISH = """
-a about above after against all also among an and any anything are as at be been before being but by
-can could did do does down during each earlier every everything find for from get give had has have
-he help her hers him his how i if in is it its just last later me might mine into must my need no
-nothing now of off on or our ours out over please recently shall she should show so some something
-some someone soon stuff tell than through that the their theirs them then there these they thing
-things this those to today tomorrow under until us was we were what when where which while who whom
-whose why will with would yesterday you your yours
+# What release 2026.2.26 drops of words given alone; every other word is kept.
+STOP_WORDS = frozenset(
+    """
+about above after ago agora ahora ajuda amanhã and antes anything are ayer ayuda because been before
+being below between but can com como con could cuando cuándo cómo del depois despues después did does
+donde during dónde earlier ela elas ele eles ellas ellos entre esa ese essa esse esta estar este
+everything favor fazer find foi for foram from fue fueron get give haber hacer had has have help hoje
+how hoy into just las later los mas may mañana meu might minha nos nosotras nosotros nothing now nós
+onde ontem our over para pero please por porque porqué porquê quando que qué quê recentemente recently
+recientemente ser she should show sobre something son stuff são tell tener ter that the them then these
+they thing things this those through today tomorrow tus uma umas una unas under unos uns usted ustedes
+você vocês was were what when where which while who why will with would yesterday you your é
+أصبح أنا أو أين إلى ال الآن الى اليوم امس ب بالأمس بعد بل بين تكون تلك ثم ذلك ساعد صار على عن غدا فضلا
+في قبل ك كان كانت كيف ل لكن لماذا مؤخرا ماذا متى مع ممكن من نحن هذا هذه هل هم هنا هناك هو هي و يكون يمكن
+与 东西 之前 之后 也 了 事 事情 什么 今 今天 今日 他 他们 以前 以后 会 但 但是 何 你 你们 做 再 刚才 到
+前 去 又 只 可以 吗 吧 呀 告诉 呢 和 哪个 哪些 啊 啦 嘛 因为 在 地 多少 她 如果 它 就 帮 帮忙 後 得 怎么
+想 我 我们 或 所以 才 找 把 明天 明日 昨天 昨日 是 最近 有 来 现在 用 的 看 着 给 而 能 虽然 被 要 誰 让
+说 请 过 还 这 这个 这些 那 那个 那些 都
+あそこ あの ある あれ いつ いる から ここ こと この これ さっき しかし した して する そこ そして その
+それ ため だけ できる です でも どう どこ どれ なぜ なる ます また まで もの より
+가 가다 같이 거 거기 것 곳 과 그 그것 그녀 그들 그래서 그러나 그러면 그런데 그리고 까지 께 나 나는 나를
+나중 내가 내일 너 너무 누구 는 대로 더 도 되다 등 때 또 또는 로 를 마다 만 많이 매우 무엇 뭐 밖에 보다
+부탁 부터 분 수 아까 아니다 아주 어디 어떤 어떻게 어제 언제 없다 에 에게 에서 여기 오늘 오다 와 왜 우리
+으로 은 을 의 이 이것 이다 있다 잘 저 저것 저기 저희 전에 정말 제발 좀 주다 중 지금 처럼 최근 하다
+하지만 한테
 """.split()
-_SPANISH = """
-al algo ante antes aquel aqui como con cosa cosas cual cuando cuál de del desde donde el ella ellas
-ellos en era es esa ese eso esta estas este esto estos está fue hace hacia han hasta hay hoy la las
-le lo los luego mañana me mi mis muy más nos nosotros o para pero por porque que quien qué se ser si
-sin sobre son su sus sí también te tiene todo tu un una unas uno unos usted y ya yo ayer ahora
-""".split()
-_PORTUGUESE = """
-a agora ainda amanhã antes ao aos aquela aquele aquilo as até com coisa coisas como da das de dela
-dele depois do dos e ela elas ele eles em entre era essa esse esta este eu foi foram há hoje isso
-isto já lhe mais mas me meu minha muito na nas no nos nossa nosso não o onde ontem os ou para pela
-pelo por porque qual quando que quem se sem ser seu sobre sua são também te tem tinha tu um uma você
-vocês à às é
-""".split()
-_ARABIC = """
-في من إلى على عن مع هذا هذه ذلك تلك التي الذي هو هي هم نحن أنا أنت كان
-كانت ما ماذا متى أين كيف لماذا هل لا نعم أو و ثم قد كل بعض أمس اليوم غدا
-الآن شيء
-""".split()
-_CHINESE = """
-的 了 着 过 得 地 我 你 您 他 她 它 我们 你们 他们 这 那 这个 那个 这些 那些 是
-在 有 和 与 或 但 因为 所以 如果 就 都 也 很 不 没 没有 要 会 能 可以 把 被 给
-对 从 到 用 前 后 之前 之后 以前 以后 刚才 昨天 今天 明天 最近 现在 什么 怎么 怎样
-哪 哪个 哪里 谁 多少 几 为什么 吗 呢 吧 啊 请 帮 帮我 找 看 说 告诉 东西 一下
-一个
-""".split()
-_KOREAN = """
-그 이 저 그것 이것 저것 그리고 그러나 하지만 또는 및 나 너 우리 저희 그들 는 은 을
-를 의 에 에서 로 으로 와 과 도 무엇 뭐 언제 어디 누구 왜 어떻게 어떤 어제 오늘
-내일 지금 최근 아까 있다 없다 하다 되다 것 거 좀 주세요 알려줘 찾아줘 보여줘
-""".split()
-_JAPANESE = """
-の に は を が と で も や へ から まで より こと もの これ それ あれ この その
-あの ここ そこ どこ だれ 誰 何 なに いつ なぜ どう どの する した して です ます
-でした ました ある いる ない なる という として ください 教えて 昨日 今日 明日 最近 今
-さっき
-""".split()
-
-STOP_WORDS = frozenset([*_ENGLISH, *_SPANISH, *_PORTUGUESE, *_ARABIC, *_CHINESE, *_KOREAN, *_JAPANESE])
+)
 
 # Longest first: 에서 must be tried before 에.
 _PARTICLES = sorted(
@@ -224,9 +205,7 @@ def _words_of(piece: str) -> list[str]:
         return characters + [a + b for a, b in pairwise(characters)]
     if re.search(_HANGUL, piece):
         stem = _korean_stem(piece)
-        if piece in STOP_WORDS or (stem is not None and stem in STOP_WORDS):
-            return []
-        return [piece] if stem is None else [piece, stem]
+        return [word for word in (piece if stem not in STOP_WORDS else None, stem) if word]
     return [piece]
 
 
@@ -242,9 +221,9 @@ def _korean_stem(word: str) -> str | None:
 
 
 def _too_weak(word: str) -> bool:
-    """Short ASCII words, bare numbers, and runs of symbols say too little."""
+    """Short ASCII words, numbers in ASCII digits, and runs of symbols say too little."""
     if re.fullmatch(_ASCII_LETTERS, word):
         return len(word) < 3
-    if word.isdigit():
+    if word.isascii() and word.isdigit():
         return True
     return all(unicodedata.category(c)[0] in "PS" for c in word)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -142,6 +143,26 @@ def document_frequencies(
     return {term: min(counts[token] for token in term) for term in terms}
 
 
+def ranks_among(
+    scores: Sequence[float],
+    asked: Mapping[str, float],
+    ids_of: Callable[[set[float]], Iterable[tuple[str, float]]],
+) -> dict[str, int]:
+    """The 1-based ranks of asked scores, by id, among all (best first, equal ones by id). ``ids_of`` gives
+    ids and scores of all that have one of these scores: they are looked up only where scores are equal."""
+    ordered, ranks = sorted(scores), {}
+    starts = {score: len(ordered) - bisect_right(ordered, score) for score in asked.values()}
+    equal = {s for s, start in starts.items() if len(ordered) - bisect_left(ordered, s) > start + 1}
+    tied: dict[float, list[str]] = {}
+    for chunk_id, score in ids_of(equal) if equal else ():
+        tied.setdefault(score, []).append(chunk_id)
+    for found in tied.values():
+        found.sort()
+    for chunk_id, score in asked.items():
+        ranks[chunk_id] = starts[score] + 1 + bisect_left(tied.get(score, []), chunk_id)
+    return ranks
+
+
 def products(matrix: Vector, vector: Vector) -> Vector:
     """Each row of ``matrix`` times ``vector``. Not ``matrix @ vector``: OpenBLAS takes twice as long for this
     shape, and wakes threads that then spin."""
@@ -200,6 +221,21 @@ class ResidentVectors:
         matrix = matrix_of([row[2] for row in rows], len(rows[0][2]) // 4 if rows else 0)
         return ResidentVectors(generation, [row[0] for row in rows], [row[1] for row in rows], matrix)
 
+    def _scores(self, vector: Vector) -> Vector:
+        if len(vector) != self.matrix.shape[1]:
+            raise ValueError(f"stored vectors have {self.matrix.shape[1]} dimensions, not {len(vector)}")
+        return products(self.matrix, vector)
+
+    def ranks(self, vector: Vector, ids: Iterable[str]) -> dict[str, int]:
+        """The 1-based ranks of chunks among all, by id; those without a vector are absent."""
+        if not len(self.ids):
+            return {}
+        wanted, scores = set(ids), self._scores(vector).tolist()
+        asked = {i: score for i, score in zip(self.ids, scores, strict=True) if i in wanted}
+        return ranks_among(
+            scores, asked, lambda equal: (x for x in zip(self.ids, scores, strict=True) if x[1] in equal)
+        )
+
     def nearest(self, vector: Vector, limit: int, sources: Sequence[Source] | None = None) -> CandidateRows:
         """The ``limit`` largest cosines, best first, ties by chunk id. Raises ValueError for a ``vector`` of
         other dimensions than the stored ones."""
@@ -207,9 +243,7 @@ class ResidentVectors:
 
         if not len(self.ids) or limit < 1:
             return CandidateRows()
-        if len(vector) != self.matrix.shape[1]:
-            raise ValueError(f"stored vectors have {self.matrix.shape[1]} dimensions, not {len(vector)}")
-        scores = products(self.matrix, vector)
+        scores = self._scores(vector)
         if sources is not None:
             scores = np.where(np.isin(np.asarray(self.sources), list(sources)), scores, -np.inf)
         if limit < len(scores):

@@ -23,6 +23,7 @@ from openclaw_mem_engine.workspace.opening import (
     LINK,
     UNREADABLE,
     kind_of,
+    mtime_of,
     printable,
     refusal_of,
     through_link,
@@ -174,7 +175,7 @@ class _Walk:
         else:
             ctime = status.st_ctime_ns if _HAS_CTIME else 0
             inode, device = status.st_ino, status.st_dev
-            file = MemoryFile(path, absolute, self.source, size, status.st_mtime_ns, inode, device, ctime)
+            file = MemoryFile(path, absolute, self.source, size, mtime_of(status), inode, device, ctime)
             self.group.append(file)
 
     def close_group(self) -> None:

@@ -34,6 +34,8 @@ RefusalKind = Literal[
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
+_LATEST_NS = 2**63 - 1
+
 #: The reason shown for a link itself.
 LINK = "is a link; links are not followed"
 #: The reason shown for a file that this user may not read.
@@ -190,3 +192,8 @@ def kind_of(mode: int) -> str:
         stat.S_IFLNK: "a link",
     }
     return kinds.get(stat.S_IFMT(mode), "a special file")
+
+
+def mtime_of(status: os.stat_result) -> int:
+    """The modification time in nanoseconds, at most what 64 bits hold: in the year 2262."""
+    return max(-_LATEST_NS, min(status.st_mtime_ns, _LATEST_NS))

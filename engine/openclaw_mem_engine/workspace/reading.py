@@ -15,7 +15,7 @@ from typing import NamedTuple
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, utf16_length
 from openclaw_mem_engine.sanitize import WHITE
-from openclaw_mem_engine.workspace.opening import NoteRefused, printable, read_bytes
+from openclaw_mem_engine.workspace.opening import NoteRefused, mtime_of, printable, read_bytes
 from openclaw_mem_engine.workspace.rules import (
     MAX_NOTE_BYTES,
     MEMORY_FOLDER,
@@ -73,7 +73,7 @@ def read_note(path: str, root: str | None = None, max_bytes: int = MAX_NOTE_BYTE
     except UnicodeDecodeError as error:
         raise NoteRefused("not-utf8", path, f"not UTF-8 at byte {error.start}; save it as UTF-8") from None
     found = read.status
-    return NoteText(text, found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev, read.settled)
+    return NoteText(text, found.st_size, mtime_of(found), found.st_ino, found.st_dev, read.settled)
 
 
 def get_excerpt(

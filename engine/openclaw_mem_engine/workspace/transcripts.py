@@ -22,7 +22,7 @@ from typing import NamedTuple, NoReturn
 from openclaw_mem_engine.model import MemoryFile, utf8
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import WHITE
-from openclaw_mem_engine.workspace.opening import NoteRefused, open_file, refusal_of, too_large
+from openclaw_mem_engine.workspace.opening import NoteRefused, mtime_of, open_file, refusal_of, too_large
 from openclaw_mem_engine.workspace.rules import MAX_TRANSCRIPT_BYTES
 
 #: A longer line is no message.
@@ -106,7 +106,7 @@ def read_transcript(
         line_map,
         hash=hashlib.sha256(content.encode()).hexdigest() + (f"{_CUT}{max_bytes}" if talk.cut else ""),
         settled=(talk.cut or reached == end) and (after.st_size > before.st_size or unchanged),
-        mtime_ns=before.st_mtime_ns,
+        mtime_ns=mtime_of(before),
         size=talk.size,
         inode=before.st_ino,
         device=before.st_dev,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Value, Values, ranked_list
-from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Pool
+from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Value, Values, ranked_list, why_absent
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Operand
 
@@ -21,12 +22,13 @@ def take_candidates(state: RankingState) -> None:
         owner = state.pool.owner_of(source)
         if source.space_number not in (None, knobs.space_number):  # shown beside the chosen space
             state.shown_lists.append(ranked_list(source, knobs.candidates, owner, fused=False))
-        elif knobs.takes(source.kind):
+        elif knobs.takes(source.kind) and not _is_ignored(state, source):
             state.lists.append(ranked_list(source, knobs.candidates, owner, fused=True))
     _note_missing(state)
     for lst in state.lists:
         source, rows = lst.source, len(lst.source.rows)
         constants: dict[str, float | str | bool] = {"candidates": lst.cut, "query": source.query}
+        constants |= {"fetched": rows, "matched": source.found}
         if source.space:
             constants["space"] = source.space
         state.record(
@@ -36,7 +38,7 @@ def take_candidates(state: RankingState) -> None:
             kind="list",
             label=lst.label,
             heading=lst.kind.heading,
-            entered=rows,
+            entered=source.found,
             left=min(rows, lst.cut),
             milliseconds=source.milliseconds,
         )
@@ -72,11 +74,26 @@ def _note_missing(state: RankingState) -> None:
         state.notes.append(Note("leg-missing", text, "warning"))
 
 
+def _is_ignored(state: RankingState, source: CandidateList) -> bool:
+    """Whether vectors mean nothing for this query's script, where words can be searched instead."""
+    knobs = state.knobs
+    return (
+        knobs.same_script
+        and not source.suits
+        and any(lst.suits and knobs.takes(lst.kind) for lst in state.pool.lists)
+    )
+
+
 def _why_excluded(state: RankingState, chunk_id: str) -> str:
     spaces = [lst.source.space for lst in state.shown_lists if chunk_id in lst.ranks]
-    if spaces:
-        return f"found only by the vectors of {', '.join(spaces)}, which are not fused (vector_space)"
-    return "found only by a list that this mode excludes"
+    shown = f"the vectors of {', '.join(spaces)}, which are not fused (vector_space)"
+    fitting = (lst for lst in state.pool.lists if lst.space_number in (None, state.knobs.space_number))
+    holding = [lst for lst in fitting if any(chunk_id == row.chunk_id for row in lst.rows)]
+    if any(_is_ignored(state, lst) for lst in holding):
+        return "found only by vectors, which say nothing of a query in this script (same_script)"
+    if holding:
+        return "found only by a list that this mode excludes" + (f", and by {shown}" if spaces else "")
+    return f"found only by {shown}"
 
 
 def fuse(state: RankingState) -> None:
@@ -91,7 +108,7 @@ def fuse(state: RankingState) -> None:
     made = []
     for chunk_id in members:
         operands = tuple(
-            _operand(lst, chunk_id, weight, found.get(chunk_id))
+            _operand(lst, state.pool.candidates[chunk_id], weight, found.get(chunk_id), knobs)
             for lst, weight, found in zip(lists, weights, added, strict=True)
         )
         score = sum(o.value * o.weight for o in operands)
@@ -138,12 +155,13 @@ def _reciprocals(lst: RankedList, k: int) -> Values:
     return {chunk_id: Value(1.0 / (k + rank), {"rank": rank, "k": k}) for chunk_id, rank in inside}
 
 
-def _operand(lst: RankedList, chunk_id: str, weight: float, value: Value | None) -> Operand:
+def _operand(
+    lst: RankedList, candidate: Candidate, weight: float, value: Value | None, knobs: Knobs
+) -> Operand:
     if value is not None:
         return Operand("fusion", lst.term, "add", value.value, weight, value.inputs)
-    rank = lst.ranks.get(chunk_id)
-    absence = lst.kind.unmatched if rank is None else f"rank {rank}, cut at {lst.cut}"
-    return Operand("fusion", lst.term, "add", 0.0, weight, {}, absence)
+    note = why_absent(lst, candidate, knobs)
+    return Operand("fusion", lst.term, "add", 0.0, weight, {}, note)
 
 
 def _formula(state: RankingState, weights: list[float]) -> tuple[str, dict[str, float | str | bool]]:
@@ -171,7 +189,7 @@ def _why_no_cut(state: RankingState) -> str | None:
 
 def _ceiling(state: RankingState, item: Ranked) -> str:
     """Said of a candidate whose lists, all others being silent, cannot lift it over the minimum."""
-    found = [(lst, o) for lst, o in zip(state.lists, item.operands, strict=False) if o.value]
+    found = [(lst, o) for lst, o in zip(state.lists, item.operands, strict=False) if o.inputs]
     ceilings = [lst.kind.ceiling(state.knobs) for lst, _ in found]
     if not found or len(found) == len(state.lists) or None in ceilings:
         return ""

@@ -10,7 +10,7 @@ import apsw
 
 from openclaw_mem_engine.model import Source, utf8
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
-from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25
+from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25, ranks_among
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database, rows
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES, Meta
 
@@ -85,22 +85,28 @@ class FullTextRows:
     def _match(
         self, index: str, expression: str, limit: int, sources: Sequence[Source] | None
     ) -> list[Scored]:
-        table = FULL_TEXT_TABLES[index]
+        """The best rows. Ties at the limit are settled by chunk id: while the rows there have equal scores,
+        more are fetched."""
+        table, wanted = FULL_TEXT_TABLES[index], max(0, limit) + 8
         # ORDER BY bm25() lets SQLite keep only the best rows; ORDER BY rank would sort every match.
         if sources is None:
             sql = f"""SELECT c.id, best.score FROM (
                 SELECT rowid AS seq, bm25({table}) AS score FROM {table}
                 WHERE {table} MATCH ? ORDER BY bm25({table}) LIMIT ?) best
                 JOIN chunks c ON c.seq = best.seq"""
-            bound: Bound = (expression, limit)
+            bound: Bound = (expression,)
         else:
             sql = f"""SELECT c.id, bm25({table}) AS score FROM {table} JOIN chunks c ON c.seq = {table}.rowid
                 WHERE {table} MATCH ? AND c.source IN (SELECT value FROM json_each(?))
                 ORDER BY bm25({table}) LIMIT ?"""
-            bound = (expression, json.dumps(list(sources)), limit)
-        hits = [Scored(chunk_id, -score) for chunk_id, score in self._db.search_scores(sql, bound)]
-        hits.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
-        return hits
+            bound = (expression, json.dumps(list(sources)))
+        while True:
+            found = self._db.search_scores(sql, (*bound, wanted))
+            hits = [Scored(chunk_id, -score) for chunk_id, score in found]
+            hits.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
+            if len(hits) < wanted or limit < 1 or hits[limit - 1].raw > hits[-1].raw:
+                return hits[: max(0, limit)]
+            wanted *= 4
 
     def scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         table = FULL_TEXT_TABLES[query.index]
@@ -111,6 +117,22 @@ class FullTextRows:
             (expression_of(query), json.dumps(list(ids))),
         )
         return dict(found)
+
+    def ranks(self, query: LexicalQuery, ids: Iterable[str]) -> dict[str, int]:
+        """Without the ids of all matches, which take longer to read than their scores."""
+        table = FULL_TEXT_TABLES[query.index]
+        sql = f"SELECT rowid, -bm25({table}) FROM {table} WHERE {table} MATCH ?"
+        scores: dict[int, float] = dict(self._db.search(sql, (expression_of(query),)))
+        sql = "SELECT id, seq FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+        found = self._db.read(sql, (json.dumps(list(ids)),))
+
+        def ids_of(equal: set[float]) -> list[tuple[str, float]]:
+            seqs = [seq for seq, score in scores.items() if score in equal]
+            sql = "SELECT id, seq FROM chunks WHERE seq IN (SELECT value FROM json_each(?))"
+            return [(row[0], scores[row[1]]) for row in self._db.read(sql, (json.dumps(seqs),))]
+
+        asked = {chunk_id: scores[seq] for chunk_id, seq in found if seq in scores}
+        return ranks_among([*scores.values()], asked, ids_of)
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]

@@ -15,6 +15,7 @@ import apsw
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Note, Source, Space
 from openclaw_mem_engine.stores.base import (
+    UNLIMITED,
     Capabilities,
     Counts,
     FileState,
@@ -293,6 +294,14 @@ class SqliteReader:
 
     def cosines(self, vector: Vector, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
         return self._vectors.cosines(self._primary(space), vector, ids) if ids else {}
+
+    def lexical_ranks(self, query: LexicalQuery, ids: Iterable[str]) -> dict[str, int]:
+        if query.operator == "keywords":  # one list after the other
+            return self.lexical(query, UNLIMITED).ranks_of(ids)
+        return self._text.ranks(query, ids) if self.caps.full_text else {}
+
+    def vector_ranks(self, vector: Vector, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:
+        return self._vectors.ranks(self._primary(space), self.generation(), vector, ids)
 
     def bytes_on_disk(self) -> int:
         return bytes_of([self.path, self.path.with_name(f"{self.path.name}-wal")])

@@ -85,6 +85,11 @@ class VectorRows:
         rows = tuple(found[:limit])
         return CandidateRows(rows, len(rows) if len(rows) < limit else self._compared(sources))
 
+    def ranks(self, space: Space, generation: int, vector: Vector, ids: Iterable[str]) -> dict[str, int]:
+        resident = self.resident(space, generation)
+        with decoding(self._db.path):
+            return resident.ranks(vector, ids)
+
     def _compared(self, sources: Sequence[Source] | None) -> int:
         """How many rows the vec0 table has, by the table in which sqlite-vec keeps their numbers: counting
         the virtual table itself would read every vector."""

@@ -142,8 +142,8 @@ def _unmatched(trace: Trace) -> str:
     if not kinds:
         return "No candidate list could be made; the reasons are below."
     if len(kinds) == 1:
-        return f"{kinds[0].only}: {kinds[0].nothing}."
-    text = ", and ".join(kind.nothing for kind in kinds)
+        return f"{kinds[0].only}: {kinds[0].nothing(trace.knobs)}."
+    text = ", and ".join(kind.nothing(trace.knobs) for kind in kinds)
     return f"{text[0].upper()}{text[1:]}."
 
 

@@ -1,0 +1,319 @@
+"""No sentence of a trace is false: each is recomputed from the notes and the index, over a workspace where
+far more passages match than a list holds."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import apsw
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from openclaw_mem_engine.explain import stage_formula
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.ranking.knobs import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH, Knobs
+from openclaw_mem_engine.ranking.pipeline import rank
+from openclaw_mem_engine.ranking.pool import OVERFETCH, Pool
+from openclaw_mem_engine.ranking.stages.packing import WEAK_SHARE
+from openclaw_mem_engine.ranking.trace import Row, Trace
+from support.memories import backend_of, open_memory, write_notes
+
+NOTES = 420
+#: Neither a stop word nor changed by the stemmer, so that a word of the query is a word of a note or is not.
+WORDS = """pump valve router garden boat lamp hill fish wolf gold silk drum horn milk corn leaf rain wind snow
+sand rock iron salt bird frog""".split()
+DAY = 1_771_632_000.0  # 2026-02-21, midnight UTC
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    """Notes of random words, the first ones in most of them, some dated and some twice."""
+    base, draw = tmp_path_factory.mktemp("reasons"), random.Random(10)
+    weights = [1 / (1 + at) for at in range(len(WORDS))]
+    notes = {}
+    for number in range(NOTES):
+        lines = (
+            " ".join(draw.choices(WORDS, weights, k=draw.randint(1, 6))) for _ in range(draw.randint(1, 3))
+        )
+        name = f"2025-{1 + number % 12:02d}-{1 + number % 28:02d}" if number % 3 else f"note-{number}"
+        notes[f"memory/{number % 5}/{name}.md" if number % 3 else f"memory/{name}.md"] = (
+            "\n".join(lines) + "\n"
+        )
+    notes["memory/garden-valve.md"] = "rain and snow\n"
+    notes["memory/same-a.md"] = notes["memory/same-b.md"] = "pump valve\n"
+    with open_memory(write_notes(base / "ws", notes), base / "home", clock=lambda: DAY) as opened:
+        opened.sync()
+        yield opened
+
+
+class Oracle:
+    """What is true of the passages of one pool, by the text of the notes and by SQL of its own."""
+
+    def __init__(self, memory: Memory, pool: Pool, knobs: Knobs, *, words: bool = True) -> None:
+        self.pool, self.knobs = pool, knobs
+        backend = backend_of(memory)
+        connection = apsw.Connection(str(backend.store.path), flags=apsw.SQLITE_OPEN_READONLY)
+        table = "chunks_fts" if knobs.lexical_index == "plain" else "chunks_fts_stemmed"
+        lexical, vector = pool.first("lexical"), pool.first("vector")
+        assert lexical is not None and vector is not None
+        self.words = lexical.query.replace('"', "").split(f" {knobs.lexical_form.upper()} ")
+        sql = f"""SELECT c.id, -bm25({table}) FROM {table} f JOIN chunks c ON c.seq = f.rowid
+            WHERE {table} MATCH ?"""
+        found: list[Any] = connection.execute(sql, (lexical.query,)).fetchall() if words else []
+        embedder = backend.embedders.primary
+        assert embedder is not None
+        asked = embedder.embed_query(pool.query)
+        assert asked is not None
+        sql = "SELECT c.id, e.embedding FROM chunks c JOIN embedding_cache e USING(hash)"
+        held: list[Any] = connection.execute(sql).fetchall()
+        near = [(i, float(np.dot(np.frombuffer(blob, np.float32), asked))) for i, blob in held if blob]
+        texts: list[Any] = connection.execute("SELECT id, text FROM chunks").fetchall()
+        self.texts: dict[str, str] = dict(texts)
+        self.scores: dict[str, dict[str, float]] = {"bm25": dict(found), "vector": dict(near)}
+        self.total = {"keyword matches": len(found), "vectors": len(near)}
+        self.trace: Trace = rank(pool, knobs)
+
+    def best_cosine(self, memory: Memory, chunk_id: str) -> float:
+        """Of a passage and its lines."""
+        embedder = backend_of(memory).embedders.primary
+        assert embedder is not None
+        asked = embedder.embed_query(self.pool.query)
+        made = embedder.embed_documents([self.texts[chunk_id], *self.texts[chunk_id].split("\n")])
+        assert asked is not None
+        return max(float(np.dot(vector, asked)) for vector in made if vector is not None)
+
+    def is_rank(self, key: str, chunk_id: str, number: int) -> bool:
+        """Float rounding may differ in the last place: equal scores are told apart by id alone."""
+        scores = self.scores[key]
+        mine = scores[chunk_id]
+        better = sum(score > mine + 1e-6 for score in scores.values())
+        at_least = sum(score > mine - 1e-6 for score in scores.values())
+        return better < number <= at_least
+
+    def holds(self, chunk_id: str, word: str) -> bool:
+        return word in re.findall(r"\w+", self.texts[chunk_id].lower())
+
+
+Check = Callable[[Oracle, Row, re.Match[str]], bool]
+_KEY = {"keyword matches": "bm25", "vectors": "vector"}
+
+
+def _ranked(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
+    number, total, what = int(found[1].replace(",", "")), int(found[2].replace(",", "")), found[3]
+    true = oracle.is_rank(_KEY[what], row.chunk_id, number) and total == oracle.total[what]
+    if found[4] is not None:
+        return true and oracle.knobs.candidates == int(found[4]) < number <= OVERFETCH
+    return true and number > OVERFETCH
+
+
+def _is_below(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
+    assert row.final is not None
+    short = oracle.knobs.min_score - row.final
+    return short > 0 and found[1] == f"{row.final:.3f}" and found[2] == f"{short:.3f}"
+
+
+def _ceiling(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
+    text_only = row.ranks.get("vector", 999) > oracle.knobs.candidates
+    weight = oracle.knobs.weights[1] * (0.5 if oracle.knobs.text_score == "rank" else 1.0)
+    return text_only and float(found[1]) == pytest.approx(weight) and weight < oracle.knobs.min_score
+
+
+def _before_decay(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
+    return row.scores["fusion"] >= oracle.knobs.min_score and f"{row.scores['fusion']:.3f}" == found[1]
+
+
+def _pool_cut(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
+    named = re.findall(r"(bm25|vector) rank (\d+)", found[1])
+    limit = oracle.knobs.candidates
+    return int(found[2]) == limit and all(
+        int(number) > limit and oracle.is_rank(key, row.chunk_id, int(number)) for key, number in named
+    )
+
+
+def _displaced(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
+    """By score alone it was among the first, and the named hit was chosen and holds a word of it."""
+    passed = [r for r in oracle.trace.rows if r.final is not None and r.outcome.stage != "min_score"]
+    better = sum(r.final > row.final for r in passed)  # type: ignore[operator]
+    near = next(r for r in oracle.trace.rows if r.location == found[1] and r.diversity is not None)
+    shared = set(oracle.texts[near.chunk_id].split()) & set(oracle.texts[row.chunk_id].split())
+    return (
+        better < oracle.knobs.depth and near.diversity is not None and near.diversity.picked and bool(shared)
+    )
+
+
+def _late(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
+    most = {"max_results": oracle.knobs.depth}[row.outcome.stage or ""]
+    return int(found[1]) == row.ranks["final"] and int(found[2]) == most
+
+
+def _file_number(oracle: Oracle, row: Row) -> int:
+    """Which of the files that reached the snippet stage, best chunk first."""
+    reached = [r for r in oracle.trace.rows if r.returned or r.outcome.stage == "snippet"]
+    reached.sort(key=lambda r: r.ranks["final"])
+    return list(dict.fromkeys(r.path for r in reached)).index(row.path) + 1
+
+
+#: Every sentence that a trace of these knobs may hold, and what makes it true.
+SENTENCES: dict[str, Check] = {
+    r"rank ([\d,]+) of ([\d,]+) (keyword matches|vectors)(?:, cut at (\d+))?": _ranked,
+    r"contains none of: (.+)": lambda oracle, row, found: (
+        found[1].split(", ") == oracle.words
+        and not any(oracle.holds(row.chunk_id, word) for word in oracle.words)
+    ),
+    r"does not contain all of: (.+)": lambda oracle, row, found: (
+        found[1].split(", ") == oracle.words
+        and not all(oracle.holds(row.chunk_id, word) for word in oracle.words)
+    ),
+    r"the file name, which this profile does not search, contains: (.+)": lambda oracle, row, found: (
+        set(found[1].split(", ")) == set(oracle.words) & set(re.findall("[a-z0-9]+", row.path.split("/")[-1]))
+    ),
+    r"has no vector": lambda oracle, row, _: row.chunk_id not in oracle.scores["vector"],
+    r"([-\d.]+) is below [\d.]+, short by ([\d.]+)": _is_below,
+    r"BM25 only reaches ([\d.]+) at most": _ceiling,
+    r"decay took it down from ([\d.]+)": _before_decay,
+    r"before decay it was rank (\d+)": lambda oracle, row, found: row.ranks["fusion"] == int(found[1]),
+    r"(.+ rank .+); the pool takes the first (\d+) of each list": _pool_cut,
+    r"found only by a list that this mode excludes": lambda oracle, row, _: (
+        not any(row.chunk_id in lst.ranks for lst in oracle.trace.lists)
+    ),
+    r"rank (\d+), the first (\d+) are (?:returned|packed)": _late,
+    r"too close to (\S+) \(similarity [\d.]+\); by score alone it was in": _displaced,
+    r"evergreen": lambda oracle, row, _: oracle.pool.candidates[row.chunk_id].date is None,
+    r"age from the file's mtime": lambda oracle, row, _: (
+        oracle.pool.candidates[row.chunk_id].date_kind == "mtime"
+    ),
+    r"its file is number (\d+), lines of the first (\d+) are packed": lambda oracle, row, found: (
+        int(found[2]) == oracle.knobs.max_results < int(found[1]) == _file_number(oracle, row)
+    ),
+    r"its best line, (\d+), scores ([\d.]+), too little beside ([\d.]+)": lambda _, row, found: (
+        row.start_line <= int(found[1]) <= row.end_line
+        and float(found[2]) <= float(found[3]) * WEAK_SHARE + 0.005
+    ),
+    r"its best line, (\d+), does not fit: better ones fill ([\d,]+)": lambda oracle, row, found: (
+        row.start_line <= int(found[1]) <= row.end_line
+        and sum(map(len, oracle.texts[row.chunk_id].split("\n")))
+        + sum(len(result.snippet) for result in oracle.trace.results)
+        >= oracle.knobs.budget - 20
+    ),
+}
+
+
+def check(oracle: Oracle, row: Row, sentence: str) -> None:
+    for pattern, is_true in SENTENCES.items():
+        if found := re.fullmatch(pattern, sentence):
+            assert is_true(oracle, row, found), f"{row.location}: {sentence}"
+            return
+    first, semicolon, rest = sentence.partition("; ")
+    assert semicolon, f"a sentence that nothing here checks: {sentence}"
+    check(oracle, row, first)
+    check(oracle, row, rest)
+
+
+@st.composite
+def knob_settings(draw: st.DrawFn) -> Knobs:
+    """A profile with any of the knobs that give reasons."""
+    base = draw(st.sampled_from([DOCUMENTED, DOCUMENTED, OPENCLAW_2026_2, WORKBENCH]))
+    return base.set(
+        {
+            "mode": draw(st.sampled_from(["hybrid", "hybrid", "hybrid", "bm25", "vector"])),
+            "fusion": draw(st.sampled_from(["weighted", "weighted", "rrf"])),
+            "lexical_form": draw(st.sampled_from(["or", "or", "and"])),
+            "decay": draw(st.booleans()),
+            "mmr": draw(st.booleans()),
+            "mmr_lambda": draw(st.sampled_from([0.3, 0.7])),
+            "min_score": draw(st.sampled_from([0.0, 0.35, 0.6])),
+            "max_results": draw(st.sampled_from([3, 6, 50])),
+            "candidate_multiplier": draw(st.sampled_from([1, 4])),
+        }
+    )
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
+@given(st.lists(st.sampled_from([*WORDS[:5], *WORDS]), min_size=1, max_size=4, unique=True), knob_settings())
+def test_no_reason_in_any_trace_is_false(memory: Memory, words: list[str], knobs: Knobs) -> None:
+    pool = memory.retrieve(" ".join(words), knobs)
+    oracle = Oracle(memory, pool, knobs)
+    for row in oracle.trace.rows:
+        for operand in row.operands:
+            if operand.note:
+                check(oracle, row, operand.note)
+        if row.outcome.reason:
+            check(oracle, row, row.outcome.reason)
+    for stage in oracle.trace.of_kind("list"):
+        total = oracle.total["vectors" if stage.name == "vector" else "keyword matches"]
+        fetched = min(total, OVERFETCH)
+        assert (stage.entered, stage.constants["matched"]) == (total, total)
+        assert stage.constants["fetched"] == fetched
+        assert stage.left == min(fetched, knobs.candidates)
+        said = f"fetched {fetched} of {total} matched" in stage_formula(stage)
+        assert said == (fetched < total)
+
+
+def test_a_keyword_match_beyond_the_fetched_rows_has_its_true_rank(memory: Memory) -> None:
+    """The words are in most notes, so most of what vectors find is a keyword match that was not fetched."""
+    pool = memory.retrieve("pump valve", DOCUMENTED)
+    found = pool.first("lexical")
+    assert found is not None and found.matched is not None and found.matched > len(found.rows) == OVERFETCH
+    trace = rank(pool, DOCUMENTED.set({"max_results": 200}))
+    notes = [operand.note for row in trace.rows for operand in row.operands if operand.label == "text"]
+    beyond = [note for note in notes if re.fullmatch(rf"rank \d+ of {found.matched} keyword matches", note)]
+    assert beyond and not any("no word" in note for note in notes)
+
+
+def test_ties_at_the_limit_are_settled_by_id(memory: Memory) -> None:
+    """Else the first 200 would not be the first 200 of all matches."""
+    from openclaw_mem_engine.stores.query import build_query
+
+    query = build_query("pump", "or", "stemmed")
+    assert query is not None
+    store = backend_of(memory).store
+    everything = store.lexical(query, 10_000).rows
+    for limit in (0, 1, 2, 50, 199, 200, 300):
+        assert store.lexical(query, limit).rows == everything[:limit]
+
+
+NONSENSE = ("quantum chromodynamics gluon", "zxqv blorp wug", "shakespeare sonnet eighteen")
+
+
+@pytest.mark.parametrize("query", NONSENSE)
+def test_results_without_a_word_and_below_the_floor_are_weak(memory: Memory, query: str) -> None:
+    answer = memory.search(query, WORKBENCH)
+    assert answer.hits and all(hit.weak for hit in answer.hits)
+    assert not answer.found_something
+    note = next(note for note in answer.trace.notes if note.code == "weak")
+    oracle = Oracle(memory, answer.pool, WORKBENCH, words=False)
+    returned = [row.chunk_id for row in answer.trace.returned]
+    best = max(oracle.best_cosine(memory, chunk_id) for chunk_id in returned)
+    assert best < 0.35
+    said = f"no keyword matches a result, and the best cosine is {best:.2f}, below 0.35."
+    assert note.text == f"Nothing here looks relevant: {said}"
+    assert all(result["weak"] for result in answer.to_dict()["results"])
+    assert all(row["weak"] for row in answer.trace.to_dict()["rows"] if row["outcome"]["kind"] == "returned")  # type: ignore[attr-defined]
+
+
+def test_a_result_with_a_word_or_a_near_vector_is_not_weak(memory: Memory) -> None:
+    for query in ("valve quantum chromodynamics", "watering flowers in the garden"):
+        answer = memory.search(query, WORKBENCH)
+        assert answer.found_something
+        assert "weak" not in {note.code for note in answer.trace.notes}
+        assert "weak" not in answer.to_dict()["results"][0]
+
+
+def test_words_of_the_file_name_alone_are_named(memory: Memory) -> None:
+    answer = memory.search("valve snow garden", OPENCLAW_2026_2.set({"max_results": 200}))
+    row = next(row for row in answer.trace.rows if row.path == "memory/garden-valve.md")
+    note = next(operand.note for operand in row.operands if operand.label == "text")
+    assert note == (
+        "does not contain all of: valve, snow, garden; "
+        "the file name, which this profile does not search, contains: valve, garden"
+    )
