@@ -169,6 +169,26 @@ def test_status_tells_what_is_there_and_does_not_sync(call: Call, world: World) 
     assert "static (configured: auto)" in said.out
 
 
+def test_status_and_chunks_name_what_no_search_shows(
+    call: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "\n".join(f"On day {day} the tank held {day * 7} litres." for day in range(40))
+    world.write("memory/long.md", long)
+    call("index")
+    status = call("status", "--json").json
+    found = status["unshown"]["files"]
+    assert (
+        list(found) == ["memory/long.md"]
+        and 0 < status["unshown"]["share"] < found["memory/long.md"]["share"]
+    )
+    assert found["memory/long.md"]["characters"] == len(long)
+    assert "can be in no snippet" in call("status").out
+    assert call("chunks", "memory/long.md", "--json").json["unshown"] == found["memory/long.md"]
+    monkeypatch.setenv("OPENCLAW_MEM_PROFILE", "workbench")
+    assert call("status", "--json").json["unshown"]["hiddenLines"] == 0
+    assert "unshown    every line can be shown" in call("status").out
+
+
 # config
 
 
