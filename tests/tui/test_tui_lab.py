@@ -287,14 +287,14 @@ async def test_quit(tmp_path: Path) -> None:
 
 async def test_the_first_lesson_is_loaded(tmp_path: Path) -> None:
     async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
-        assert "lesson 1 of 12" in screen.lesson.text
+        assert "lesson 1 of 13" in screen.lesson.text
         assert screen.search.view.knobs.decay and screen.search.view.baseline_name == "lesson"
         assert "lessons" in screen.query_one(KeyBar).text
         await press(pilot, "right_square_bracket")
-        assert "lesson 2 of 12" in screen.lesson.text
+        assert "lesson 2 of 13" in screen.lesson.text
         assert "Nothing passes" in screen.hits.text
         await press(pilot, "left_square_bracket", "left_square_bracket")
-        assert "lesson 12 of 12" in screen.lesson.text
+        assert "lesson 13 of 13" in screen.lesson.text
 
 
 @pytest.mark.parametrize("size", [LARGE, SMALL])
@@ -340,7 +340,7 @@ async def test_lessons_can_be_picked_and_left(tmp_path: Path) -> None:
         assert isinstance(pilot.app.screen, PickScreen)
         await pilot.press("down", "down", "enter")
         await settled(pilot)
-        assert "lesson 3 of 12" in screen.lesson.text and screen.search.view.knobs.mmr
+        assert "lesson 3 of 13" in screen.lesson.text and screen.search.view.knobs.mmr
         await press(pilot, "slash", "ctrl+u", *"heron")
         assert not screen.lesson.display
         assert screen.search.view.knobs == screen.search.view.defaults and not screen.search.view.compares
