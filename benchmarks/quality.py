@@ -7,12 +7,12 @@ A hit answers a judged passage when it is of the same file and their lines overl
 the first hit that covers it. nDCG uses gains of 2^grade - 1 and the discount log2(rank + 1) (Järvelin and
 Kekäläinen, 2002, in the form of Burges et al., 2005); 1 cannot always be reached, since two passages may lie
 in one chunk. Recall counts every passage that some hit covers. *Quote shown* is the share of a query's
-passages all of whose lines are in the text that the agent receives. ``--export`` writes TREC files for other programs:
-ir-measures gives the same nDCG and MRR.
+passages all of whose lines are in the text that the agent receives. ``--export`` writes TREC files for
+other programs: ir-measures gives the same nDCG and MRR.
 
 The queries of lessons were chosen because rankings fail on them, those of the long notes because their
-answers stand late in a chunk: both are reported apart from the ordinary ones. Ten queries are a smoke test, not a
-leaderboard: a difference below 0.05 means nothing.
+answers stand late in a chunk: both are reported apart from the ordinary ones. Ten queries are a
+smoke test, not a leaderboard: a difference below 0.05 means nothing.
 """
 
 from __future__ import annotations
