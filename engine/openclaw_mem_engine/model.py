@@ -129,7 +129,7 @@ def snippet_of(text: str, limit: int = SNIPPET_UNITS) -> str:
     if len(text) <= limit // 2:
         return text
     head = text[:limit]
-    if head.isascii() or max(head) <= "\uffff":
+    if utf16_length(head) == len(head):
         return head
     units = 0
     for index, char in enumerate(text):

@@ -169,6 +169,24 @@ def test_status_tells_what_is_there_and_does_not_sync(call: Call, world: World) 
     assert "static (configured: auto)" in said.out
 
 
+def test_status_and_chunks_name_what_no_search_shows(
+    call: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "\n".join(f"On day {day} the tank held {day * 7} litres." for day in range(40))
+    world.write("memory/long.md", long)
+    call("index")
+    status = call("status", "--json").json
+    found = status["unshown"]["files"]
+    assert list(found) == ["memory/long.md"]
+    assert 0 < status["unshown"]["share"] < found["memory/long.md"]["share"]
+    assert found["memory/long.md"]["characters"] == len(long)
+    assert "can be in no snippet" in call("status").out
+    assert call("chunks", "memory/long.md", "--json").json["unshown"] == found["memory/long.md"]
+    monkeypatch.setenv("OPENCLAW_MEM_PROFILE", "workbench")
+    assert "memory/long.md" not in call("status", "--json").json["unshown"]["files"]
+    assert "every line can be shown" in call("chunks", "memory/long.md").out
+
+
 # config
 
 
@@ -214,8 +232,8 @@ def test_demo_without_a_terminal_runs_every_lesson(demo_world: World) -> None:
     done = demo_world.run("demo")
     text = done.stdout.decode()
     assert done.returncode == 0
-    assert "Lesson 1 of 12:" in text
-    assert "Lesson 12 of 12:" in text
+    assert "Lesson 1 of 13:" in text
+    assert "Lesson 13 of 13:" in text
     assert text.count("--set ") >= 24
     assert text.count("stage ") >= 24
     assert "GRN-40417" in text
@@ -241,7 +259,7 @@ def test_demo_hears_nothing_of_the_users_settings(demo_world: World) -> None:
 
 def test_demo_json_holds_both_runs(bare: Call) -> None:
     lessons = bare("demo", "--json").json["lessons"]
-    assert len(lessons) == 12
+    assert len(lessons) == 13
     for lesson in lessons:
         assert len(lesson["runs"]) == 2
         assert lesson["runs"][0]["answer"]["trace"]["rows"]

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import unicodedata
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -270,8 +271,8 @@ def test_a_broken_manifest_is_an_error_that_says_what_to_do(demo: Path, content:
 def test_every_judged_quote_stands_exactly_once_in_its_file(tmp_path: Path, today: datetime.date) -> None:
     workspace = write_demo(tmp_path, today)
     queries = load_queries(shift_days_for(today))
-    assert len(queries.judged) == 20
-    assert len({judged.id for judged in queries.judged}) == 20
+    assert Counter(judged.group for judged in queries.judged) == {"lesson": 10, "ordinary": 10, "long": 3}
+    assert len({judged.id for judged in queries.judged}) == 23
     for judged in queries.judged:
         assert any(grade.grade == 3 for grade in judged.grades)
         for grade in judged.grades:
@@ -289,8 +290,8 @@ def test_an_ambiguous_quote_is_not_turned_into_lines() -> None:
 
 def test_suggested_queries_are_short_and_their_knobs_exist() -> None:
     suggested = load_queries(0).suggested
-    assert len(suggested) == 12
-    assert len({item.title for item in suggested}) == 12
+    assert len(suggested) == 13
+    assert len({item.title for item in suggested}) == 13
     for item in suggested:
         assert 1 <= len(re.findall(r"[.!?](?:\s|$)", item.lesson)) <= 2, item.title
         shown = Knobs().set(parse_settings(list(item.settings)))

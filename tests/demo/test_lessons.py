@@ -10,7 +10,7 @@ import pytest
 from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.demo import ANCHOR, SuggestedQuery, load_queries, write_demo
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.ranking.knobs import parse_settings
+from openclaw_mem_engine.ranking.knobs import WORKBENCH, parse_settings
 from support.memories import open_memory
 
 NOON = datetime.datetime.combine(ANCHOR, datetime.time(12), datetime.UTC).timestamp()
@@ -112,6 +112,27 @@ def test_lesson_error_string(demo: Memory) -> None:
     words, vectors = both_runs(demo, SUGGESTED["An error string, letter by letter"])
     assert paths(words) == ["2025-10-07.md"]
     assert "2025-10-07.md" not in paths(vectors)
+
+
+def test_lesson_cut_off(demo: Memory) -> None:
+    head, packed = both_runs(demo, SUGGESTED["Found, and cut off"])
+    assert paths(head)[0] == paths(packed)[0] == "runbooks/kiosk-replacement.md"
+    assert head.hits[0].truncated and "7741" in head.hits[0].text
+    assert not any("7741" in hit.snippet for hit in head.hits)
+    assert "7741" in packed.hits[0].snippet
+    assert sum(len(hit.snippet) for hit in packed.hits) <= demo.knobs.budget
+
+
+def test_the_answers_of_the_long_notes_are_beyond_every_head(demo: Memory) -> None:
+    for query in load_queries(0).judged:
+        if query.group == "long":
+            (grade,) = query.grades
+            head, packed = (
+                demo.search(query.query, WORKBENCH.set({"snippet": how})).hits for how in ("head", "packed")
+            )
+            assert grade.path in [hit.path for hit in head]
+            assert not any(grade.quote in hit.snippet for hit in head)
+            assert any(grade.quote in hit.snippet for hit in packed)
 
 
 def test_lesson_noise(demo: Memory) -> None:

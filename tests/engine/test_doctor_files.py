@@ -208,3 +208,31 @@ def test_characters_are_counted_as_the_agent_counts_them() -> None:
     assert bootstrap_cut("🦀" * 10_000) is None
     cut = bootstrap_cut("🦀" * 10_001)
     assert cut is not None and cut.units == 20_002
+
+
+# -- what no search can show --------------------------------------------------------------------------------
+
+
+def test_text_beyond_every_snippet_is_a_warning_with_advice(tmp_path: Path) -> None:
+    settings = indexed(tmp_path)
+    assert "never-shown" not in codes(looked(settings)), "lines are packed"
+    head = replace(settings, query=replace(settings.query, profile="documented"))
+    report = looked(head)
+    found = named(report, "never-shown")
+    assert found.severity == "warning" and "beyond the first 700 characters" in found.text
+    assert 'chunking = {"tokens": 175, "overlap": 35}' in found.text and ".733" in found.text
+    (line,) = found.evidence
+    hidden = report.unshown["memory/long.md"]
+    assert line == f"memory/long.md: {hidden.text}" and hidden.hidden_lines > 40
+    assert report.to_dict()["unshown"]["files"] == {"memory/long.md": hidden.to_dict()}
+
+
+def test_no_advice_is_given_that_changes_nothing(tmp_path: Path) -> None:
+    settings = indexed(tmp_path)
+    small = replace(settings, chunking=replace(settings.chunking, tokens=175, overlap=35))
+    with Memory.open(small) as memory:
+        memory.sync()
+    few = replace(small, query=replace(small.query, profile="documented", overrides={"snippet_chars": 200}))
+    found = named(looked(few), "never-shown")
+    assert '{"tokens": 50, "overlap": 10}' in found.text
+    assert "never-shown" not in codes(looked(replace(few, query=replace(few.query, overrides={}))))

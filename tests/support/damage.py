@@ -51,11 +51,13 @@ NOTES = {
 
 
 def indexed(tmp_path: Path, notes: dict[str, str] | None = None, provider: str = "static") -> Settings:
-    """Settings of a workspace whose notes are old, and indexed."""
+    """Settings of a workspace whose notes are old, and indexed. Every line of them can be shown."""
     root = write_notes(tmp_path / "ws", NOTES if notes is None else notes)
     for path in root.rglob("*.md"):
         age(path)
-    settings = settings_for(root, tmp_path / "home", OPENCLAW_MEM_PROVIDER=provider)
+    settings = settings_for(
+        root, tmp_path / "home", OPENCLAW_MEM_PROVIDER=provider, OPENCLAW_MEM_PROFILE="workbench"
+    )
     sync(settings)
     return settings
 

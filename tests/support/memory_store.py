@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.model import Note, Source, Space
+from openclaw_mem_engine.ranking.unshown import Passage
 from openclaw_mem_engine.stores.base import (
     CacheSize,
     Capabilities,
@@ -147,6 +148,10 @@ class MemoryIndex(IndexStore):
 
     def chunks_of(self, path: str) -> list[StoredChunk]:
         return [chunk for chunk in self._held.chunks.values() if chunk.path == path]
+
+    def passages(self) -> Iterable[Passage]:
+        chunks = sorted(self._held.chunks.values(), key=lambda chunk: chunk.path)
+        return [Passage(chunk.path, chunk.start_line, chunk.end_line, chunk.text) for chunk in chunks]
 
     def in_full_text(self, ids: Iterable[str]) -> set[str]:
         return set(ids) & self._held.chunks.keys() if self.caps.full_text else set()

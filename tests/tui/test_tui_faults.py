@@ -104,7 +104,7 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, demo=make.demo_guide())
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
-        assert "lesson 1 of 12" in lab(app).lesson.text
+        assert "lesson 1 of 13" in lab(app).lesson.text
         await switch(pilot, "embeddings-401")
         assert "lesson" not in lab(app).lesson.text
         await press(pilot, "2")
@@ -124,7 +124,7 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         assert screen.last.border_title == "last query"
         assert any("static" in row and "● active" in row for row in screen.chain.text.splitlines())
         await press(pilot, "enter")
-        assert app.screen is lab(app) and "lesson 1 of 12" in lab(app).lesson.text
+        assert app.screen is lab(app) and "lesson 1 of 13" in lab(app).lesson.text
 
 
 async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:

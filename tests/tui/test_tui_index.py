@@ -64,13 +64,13 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(
     monkeypatch.setattr(make, "demo_memory", first_index)
     async with opened(unwatched(tmp_path)) as (pilot, screen):
         facts = shown(screen, "#facts")
-        assert "84 files · 97 chunks · 97 of 97 vectors" in facts and "fresh" in facts
+        assert "87 files · 100 chunks · 100 of 100 vectors" in facts and "fresh" in facts
         assert "chunks of 400 tokens, 80 overlap" in facts and "= as configured" in facts
-        assert screen.files.drawn and len(screen.files.drawn) == 84
+        assert screen.files.drawn and len(screen.files.drawn) == 87
         assert "MEMORY.md" in screen.files.text and "● up to date" in screen.files.text
-        assert "healthy" in str(screen.doctor.border_title)
+        assert "doctor · [$warning]1 warning" in str(screen.doctor.border_title)
         assert "✓ integrity" in screen.doctor.text and "✓ recall" in screen.doctor.text
-        assert "sync" in screen.events.text and "84 files new or changed" in screen.events.text
+        assert "sync" in screen.events.text and "87 files new or changed" in screen.events.text
         assert "5; enter draws them" in screen.detail.text
         await press(pilot, "j")
         assert "memory/2025-08-01.md" in screen.detail.text
@@ -104,7 +104,7 @@ async def test_looking_writes_nothing_and_the_deep_doctor_and_verify_read_every_
         note = notes(tmp_path) / "memory" / "2025-08-01.md"
         status, text = note.stat(), note.read_text()
         await press(pilot, "v")
-        assert "84 files read: the index is as they are" in shown(screen, "#status")
+        assert "87 files read: the index is as they are" in shown(screen, "#status")
         note.write_text(text.swapcase())
         os.utime(note, ns=(status.st_atime_ns, status.st_mtime_ns))
         await press(pilot, "v")
@@ -143,7 +143,7 @@ async def test_a_change_that_the_watcher_sees_reaches_the_screen(tmp_path: Path)
             return any("memory/seen.md" in row and "● up to date" in row for row in rows)
 
         await until(pilot, is_indexed)
-        assert "85 files" in shown(screen, "#facts")
+        assert "88 files" in shown(screen, "#facts")
 
 
 # -- the doctor ---------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         assert isinstance(chunks, ChunksScreen) and "✗ no" in chunks.pieces.text
         assert "keyword 0 of 5 · vector 5 of 5" in chunks.query_one("#status").text
         await press(pilot, "escape", "f", "enter")
-        assert "healthy" in str(screen.doctor.border_title)
+        assert "doctor · [$warning]1 warning" in str(screen.doctor.border_title)
         assert "repaired:" in shown(screen, "#status")
         assert "doctor" in screen.events.text.splitlines()[0]
         await press(pilot, "f")
@@ -264,12 +264,12 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         await press(pilot, "Y")
         assert isinstance(pilot.app.screen, ConfirmScreen)
         plan = pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
-        assert "84 files are read again, and a new index is built from 97 chunks" in plan
-        assert "0 texts to embed, 97 from the cache" in plan and "stays on this machine" in plan
+        assert "87 files are read again, and a new index is built from 100 chunks" in plan
+        assert "0 texts to embed, 100 from the cache" in plan and "stays on this machine" in plan
         await press(pilot, "escape")
         assert "rebuild" not in screen.events.text
         await press(pilot, "Y", "enter")
-        assert "rebuilt with 84 files" in shown(screen, "#status")
+        assert "rebuilt with 87 files" in shown(screen, "#status")
         assert "rebuild" in screen.events.text.splitlines()[0]
         after = screen.presenter.state.overview
         assert after is not None and after.freshness.generation > before.freshness.generation

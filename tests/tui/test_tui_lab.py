@@ -256,14 +256,14 @@ async def test_no_key_asks_for_a_new_layout(tmp_path: Path, monkeypatch: pytest.
 
 async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
     async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
-        assert "lesson 1 of 12" in screen.lesson.text
+        assert "lesson 1 of 13" in screen.lesson.text
         assert screen.search.view.knobs.decay and screen.search.view.baseline_name == "lesson"
         assert "lessons" in screen.query_one(KeyBar).text
         await press(pilot, "right_square_bracket")
-        assert "lesson 2 of 12" in screen.lesson.text
+        assert "lesson 2 of 13" in screen.lesson.text
         assert "Nothing passes" in screen.hits.text
         await press(pilot, "left_square_bracket", "left_square_bracket")
-        assert "lesson 12 of 12" in screen.lesson.text
+        assert "lesson 13 of 13" in screen.lesson.text
 
         await press(pilot, "right_square_bracket")
         await pilot.press("g")
@@ -271,7 +271,7 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         assert isinstance(pilot.app.screen, PickScreen)
         await pilot.press("down", "down", "enter")
         await settled(pilot)
-        assert "lesson 3 of 12" in screen.lesson.text and screen.search.view.knobs.mmr
+        assert "lesson 3 of 13" in screen.lesson.text and screen.search.view.knobs.mmr
         await press(pilot, "slash", "ctrl+u", *"heron")
         assert not screen.lesson.display
         assert screen.search.view.knobs == screen.search.view.defaults and not screen.search.view.compares

@@ -23,6 +23,7 @@ from openclaw_mem_engine.cli.text_format import (
     token_count,
 )
 from openclaw_mem_engine.providers.prices import Spent, summed
+from openclaw_mem_engine.ranking.unshown import Unshown, by_file, total
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
@@ -49,14 +50,15 @@ def run(arguments: Namespace) -> int:
     settings = settings_of(arguments)
     exists = index_is_there(settings.index_path)
     with looking(settings) as memory:
-        status = memory.status()
+        status, unshown = memory.status(), memory.unshown()
     if not exists:  # the temporary one is of no interest
         status = dataclasses.replace(status, index_path=str(settings.index_path), index_bytes=0)
-    show(status.to_dict(), _status_lines(status), as_json=arguments.json)
+    data = status.to_dict() | {"unshown": by_file(unshown)}
+    show(data, _status_lines(status, total(unshown.values())), as_json=arguments.json)
     return 0
 
 
-def _status_lines(status: Status) -> list[str]:
+def _status_lines(status: Status, unshown: Unshown) -> list[str]:
     now = time.time()
     fresh = status.freshness
     stale_since = fresh.stale_since if fresh.state == "stale" else None
@@ -73,6 +75,7 @@ def _status_lines(status: Status) -> list[str]:
         *([("", _changes(status))] if fresh.changed_count else []),
         ("files", f"{status.files:,}" + (f", {len(fresh.skipped):,} left out" if fresh.skipped else "")),
         ("chunks", f"{status.chunks:,}, {status.vectors:,} with a vector"),
+        ("unshown", _never_shown(unshown)),
         ("provider", provider),
         ("model", f"{status.model or '–'} · languages: {status.languages}"),
         ("cache", count(status.cached, "embedding")),
@@ -95,6 +98,11 @@ def _status_lines(status: Status) -> list[str]:
     if fresh.state in ("empty", "stale"):
         lines.append(dim("`openclaw-mem index` brings it up to date; so does the next search."))
     return lines
+
+
+def _never_shown(unshown: Unshown) -> str:
+    """What no search can show the agent."""
+    return f"{unshown.text} can be in no snippet" if unshown.hidden_lines else "every line can be shown"
 
 
 def _link(link: ProviderState, now: float) -> str:
@@ -190,7 +198,7 @@ def _summary_lines(anatomy: Anatomy) -> list[str]:
     lines = [strong(title), *([one_line(anatomy.why)] if anatomy.why else [])]
     lines += indented(aligned(rows))
     cut = f"{count(len(rows), 'chunk')} of {anatomy.chunk_tokens} tokens, {anatomy.chunk_overlap} overlap."
-    return [*lines, dim(cut)]
+    return [*lines, dim(cut), f"unshown: {_never_shown(anatomy.unshown)}"]
 
 
 def _lines(piece: Piece) -> str:

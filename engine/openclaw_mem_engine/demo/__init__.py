@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from openclaw_mem_engine.demo.workspace import ANCHOR as ANCHOR
 from openclaw_mem_engine.demo.workspace import DATA, shift_dates
 from openclaw_mem_engine.demo.workspace import write_demo as write_demo
+
+Group = Literal["lesson", "ordinary", "long"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,12 @@ class Grade:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
-    """A query with the passages that people found relevant, for recall, MRR and nDCG."""
+    """A query with the passages that people found relevant, for recall, MRR and nDCG. ``group``: queries of
+    lessons were chosen for what they teach, ``ordinary`` ones not; answers of ``long`` ones stand late in
+    long notes."""
 
     id: str
+    group: Group
     query: str
     grades: tuple[Grade, ...]
 
@@ -68,7 +73,7 @@ def load_queries(shift_days: int) -> DemoQueries:
     text = (DATA / "queries.json").read_text(encoding="utf-8")
     raw: dict[str, Any] = json.loads(shift_dates(text, shift_days))
     judged = (
-        JudgedQuery(item["id"], item["query"], tuple(Grade(**grade) for grade in item["grades"]))
+        JudgedQuery(**item | {"grades": tuple(Grade(**grade) for grade in item["grades"])})
         for item in raw["judged"]
     )
     suggested = (

@@ -17,6 +17,7 @@ from openclaw_mem_engine.doctor import location_checks as locations
 from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable, WorkspaceError
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
+from openclaw_mem_engine.ranking.unshown import Unshown
 from openclaw_mem_engine.stores.findings import (
     INDEX,
     REBUILD,
@@ -59,7 +60,7 @@ def examine(
     examination = Examination(settings, embedders, deep, progress, cancel)
     examination.run()
     findings = sorted(examination.findings, key=lambda finding: SEVERITIES.index(finding.severity))
-    return DoctorReport(tuple(findings), tuple(examination.checks), deep)
+    return DoctorReport(tuple(findings), tuple(examination.checks), deep, examination.unshown)
 
 
 def fix(
@@ -123,6 +124,7 @@ class Examination:
     opened: Snapshot | None = None
     disk: files.Disk = field(init=False)
     diagnosis: Mapping[str, Callable[[Outcome], None]] = field(default_factory=dict)
+    unshown: Mapping[str, Unshown] = field(default_factory=dict)
 
     @property
     def snap(self) -> Snapshot:
@@ -231,6 +233,10 @@ def _check_notes(run: Examination, out: Outcome) -> None:
     files.check_notes(run.disk, out, primary.max_input_bytes if primary else None)
 
 
+def _check_snippets(run: Examination, out: Outcome) -> None:
+    run.unshown = files.check_snippets(run.settings, run.snap, out)
+
+
 def _of_store(name: str) -> Callable[[Examination, Outcome], None]:
     """A check that the store makes of itself."""
     return lambda run, out: run.diagnosis[name](out)
@@ -257,6 +263,7 @@ CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
     "recall": _of_store("recall"),
     "size": lambda run, out: locations.check_size(run.settings, run.snap, out),
     "by-products": lambda run, out: files.check_by_products(run.settings, run.snap, out),
+    "snippets": _check_snippets,
     "files": lambda run, out: files.check_files(run.disk, out),
     "hashes": lambda run, out: files.check_hashes(run.disk, out),
     "notes": _check_notes,

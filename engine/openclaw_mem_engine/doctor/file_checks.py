@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -12,9 +13,12 @@ from itertools import islice
 from pathlib import Path
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import MemoryFile, Progress, utf16_length
+from openclaw_mem_engine.ranking.knobs import Knobs, profile
+from openclaw_mem_engine.ranking.unshown import Passage, Unshown, percent, total, unshown_by_file
 from openclaw_mem_engine.stores.base import FileState, StoredChunk
 from openclaw_mem_engine.stores.findings import (
     FIX,
@@ -27,6 +31,7 @@ from openclaw_mem_engine.stores.findings import (
     counted_are,
     counted_have,
 )
+from openclaw_mem_engine.stores.sqlite.schema import PASSAGES
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.sync.changes import changes_of, cut_files, listed
 from openclaw_mem_engine.sync.index_update import chunks_of, read_source
@@ -41,6 +46,11 @@ _DATABASE = re.compile(r"\.(?:sqlite3?|db|lance|jsonl)(?:-wal|-shm|-journal)?\Z"
 #: What an exported conversation begins with: that of the session hook, and that of a transcript export.
 _EXPORT = re.compile(r"# Session(?:: .*\n\n?- \*\*Session Key\*\*: | \S+\n\n(?:User|Assistant): )")
 _MANY = 0.5
+#: What chunks that are no longer than a snippet bring and cost.
+_MEASURED = (
+    "Measured with 175 and 35, on 90 questions over real notes and 1,018 over diaries: 74 % and 89 % of what "
+    "packed lines bring; the passage is among six results for .733 of the real questions instead of .778."
+)
 _STORED = """SELECT id, path, source, start_line, end_line, hash, text FROM chunks
     WHERE path = ? AND source = ?"""
 #: The most entries below memory/ that are searched for databases.
@@ -179,6 +189,35 @@ def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
     if wrong:
         text = f"{counted_are(len(wrong), 'chunk')} other than what the notes give."
         out.add("differs-from-notes", "error", text, wrong, REBUILD)
+
+
+# -- what no search can show --------------------------------------------------------------------------------
+
+
+def check_snippets(settings: Settings, snap: Snapshot, out: Outcome) -> dict[str, Unshown]:
+    """The agent can be shown every line. Returns, by file, how much it cannot."""
+    knobs = profile(settings.query.profile).set(settings.query.overrides)
+    files = unshown_by_file(map(Passage._make, snap.rows(PASSAGES)), knobs)
+    whole = total(files.values())
+    out.detail = f"snippet={knobs.snippet}: {percent(whole.share)} of the text is in none"
+    hidden = [path for path, found in files.items() if found.hidden_lines]
+    if hidden and knobs.snippet == "head":
+        hidden.sort(key=lambda path: -files[path].hidden_characters)
+        text = f"No search shows {whole.text}: they are beyond the first {knobs.snippet_chars:,} characters "
+        text += f"of every chunk that holds them, in {counted(len(hidden), 'file')}. "
+        text += _advice(settings, knobs)
+        out.add("never-shown", "warning", text, (f"{path}: {files[path].text}" for path in hidden))
+    return files
+
+
+def _advice(settings: Settings, knobs: Knobs) -> str:
+    """The configuration that shows more, and its measured price."""
+    best = 'query.snippet = "packed", as in the profile workbench, shows the best lines of many chunks.'
+    tokens = knobs.snippet_chars // UNITS_PER_TOKEN
+    if settings.chunking.tokens <= tokens:
+        return best
+    sizes = json.dumps({"tokens": tokens, "overlap": tokens // 5})
+    return f"{best} For OpenClaw itself: agents.defaults.memorySearch.chunking = {sizes}. {_MEASURED}"
 
 
 # -- what is no memory, and what is too much of it ----------------------------------------------------------

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import MemoryFile, Source, as_json, utf16_length
 from openclaw_mem_engine.providers.base import Embedder
+from openclaw_mem_engine.ranking.knobs import profile
+from openclaw_mem_engine.ranking.unshown import Unshown, overlap, unshown_of
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
 from openclaw_mem_engine.sync.changes import awaits_more, listed
 from openclaw_mem_engine.sync.index_update import SourceText, chunk_of, read_source, spans_of
@@ -22,9 +24,6 @@ from openclaw_mem_engine.workspace.rules import source_of
 #: ``refused``: there is no text on disk to show, and the chunks, if any, are those that the index still
 #: holds.
 AnatomyState = Literal["indexed", "changed", "new", "gone", "refused"]
-
-
-T = TypeVar("T")
 
 
 class NumberedLine(NamedTuple):
@@ -73,7 +72,7 @@ class Piece:
 @dataclass(frozen=True, slots=True)
 class Anatomy:
     """A file's text and its pieces in reading order. ``stored`` counts the chunks of the index; ``why`` says
-    why the file cannot be read."""
+    why the file cannot be read; ``unshown``: what no search with the configured knobs can show of them."""
 
     path: str
     source: Source
@@ -83,6 +82,7 @@ class Anatomy:
     stored: int
     chunk_tokens: int
     chunk_overlap: int
+    unshown: Unshown
     why: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,9 +97,9 @@ def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, pat
 
     def shown(source: Source, state: AnatomyState, cut: _Cut, why: str = "") -> Anatomy:
         pieces, chunking = _pieces(store, cut, stored), settings.chunking
-        return Anatomy(
-            path, source, state, cut.lines, pieces, len(stored), chunking.tokens, chunking.overlap, why
-        )
+        hidden = unshown_of(pieces, profile(settings.query.profile).set(settings.query.overrides))
+        sizes = len(stored), chunking.tokens, chunking.overlap
+        return Anatomy(path, source, state, cut.lines, pieces, *sizes, hidden, why)
 
     state = store.files().get(path)
     listing = listed(settings)
@@ -165,7 +165,7 @@ def _as_indexed(stored: list[StoredChunk]) -> _Cut:
         numbered = [
             NumberedLine(min(chunk.start_line + at, chunk.end_line), text) for at, text in enumerate(texts)
         ]
-        shared = _overlap(lines, numbered)
+        shared = overlap(lines, numbered)
         first = len(lines) - shared
         lines += numbered[shared:]
         ranges.append((first, len(lines) - 1))
@@ -186,7 +186,7 @@ def _pieces(store: IndexStore, cut: _Cut, stored: list[StoredChunk]) -> tuple[Pi
             parts = chunk.text.split("\n")
             in_parts = partial or before.partial
             ends = before.text.split("\n")
-            parts = parts[: _overlap(ends, parts) if in_parts else max(0, before.last - first + 1)]
+            parts = parts[: overlap(ends, parts) if in_parts else max(0, before.last - first + 1)]
         made.append(
             Piece(
                 chunk.chunk_id,
@@ -204,9 +204,3 @@ def _pieces(store: IndexStore, cut: _Cut, stored: list[StoredChunk]) -> tuple[Pi
             )
         )
     return tuple(made)
-
-
-def _overlap(before: list[T], parts: list[T]) -> int:
-    """How many of ``parts``, from the first, are also the end of ``before``."""
-    most = min(len(before), len(parts))
-    return next((n for n in range(most, 0, -1) if before[-n:] == parts[:n]), 0)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from openclaw_mem_engine.model import snippet_of, utf16_length
-from openclaw_mem_engine.ranking.pool import Candidate
 
 _HEADING = re.compile(r"\s{0,3}#{1,6}(\s|$)")
-_FENCE = re.compile(r"\s*(```|~~~)")
-_WORD = re.compile(r"\w")
+#: A heading, a fence mark, or no word at all.
+_SILENT = re.compile(rf"(?!\w)(?:{_HEADING.pattern}|\s*(```|~~~)|\W*$)")
 _RULE = re.compile(r"-{3,}\s*$")
 
 
@@ -25,18 +24,37 @@ class NoteLine(NamedTuple):
     is_heading: bool
 
 
-def note_lines(chunk: Candidate) -> list[NoteLine]:
+class Numbered(Protocol):
+    """A text with the numbers of its first and last line in the note, 1-based."""
+
+    @property
+    def start_line(self) -> int: ...
+    @property
+    def end_line(self) -> int: ...
+    @property
+    def text(self) -> str: ...
+
+
+def note_lines(chunk: Numbered) -> list[NoteLine]:
     """The lines of a chunk's text (``text.split("\\n")``), in their order."""
     texts = chunk.text.split("\n")
-    matter = _front_matter(texts) if chunk.start_line == 1 else 0
-    made = []
-    for at, (number, text) in enumerate(zip(_numbers(chunk, texts), texts, strict=True)):
-        heading = at >= matter and _HEADING.match(text) is not None
-        says = at >= matter and not heading and not _FENCE.match(text) and bool(_WORD.search(text))
-        made.append(NoteLine(number, text, says, heading))
-    if not any(line.says_something for line in made):  # headings are all there is
-        return [line._replace(says_something=line.is_heading, is_heading=False) for line in made]
-    return made
+    silent = silent_lines(texts, chunk.start_line)
+    numbered = enumerate(zip(_numbers(chunk, texts), texts, strict=True))
+    return [NoteLine(*line, at not in silent, silent.get(at, False)) for at, line in numbered]
+
+
+def silent_lines(texts: list[str], start_line: int) -> dict[int, bool]:
+    """The indexes of the lines of a chunk that say nothing, in their order, and whether each is a heading. Of
+    a chunk that has nothing but headings, these say something."""
+    matter = _front_matter(texts) if start_line == 1 else 0
+    silent = {
+        at: at >= matter and _HEADING.match(texts[at]) is not None
+        for at, found in enumerate(map(_SILENT.match, texts))
+        if found or at < matter
+    }
+    if len(silent) == len(texts):
+        return {at: False for at, is_heading in silent.items() if not is_heading}
+    return silent
 
 
 def _front_matter(texts: list[str]) -> int:
@@ -46,7 +64,7 @@ def _front_matter(texts: list[str]) -> int:
     return next((at + 1 for at, text in enumerate(texts) if at and _RULE.match(text)), 0)
 
 
-def _numbers(chunk: Candidate, texts: list[str]) -> list[int]:
+def _numbers(chunk: Numbered, texts: list[str]) -> list[int]:
     """The number of each line. A line longer than a chunk is cut into pieces of equal length with the same
     number: where there are more texts than lines, the longest are those that go on in the next one."""
     extra = len(texts) - (chunk.end_line - chunk.start_line + 1)

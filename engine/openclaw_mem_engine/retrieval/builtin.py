@@ -14,6 +14,7 @@ from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
+from openclaw_mem_engine.ranking.unshown import Unshown, unshown_by_file
 from openclaw_mem_engine.retrieval import PRUNE_WAIT_S, BackendContext, Capabilities, IndexStatus
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder
 from openclaw_mem_engine.retrieval.freshness import FreshnessTracker, note_staleness
@@ -159,6 +160,9 @@ class BuiltinBackend:
         from openclaw_mem_engine.inspection.file_chunks import anatomy
 
         return anatomy(self.settings, self.store, self.embedders.primary, path)
+
+    def unshown(self, knobs: Knobs) -> dict[str, Unshown]:
+        return unshown_by_file(self.store.passages(), knobs)
 
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import Note, Source, Space
+from openclaw_mem_engine.ranking.unshown import Passage
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 
 if TYPE_CHECKING:
@@ -243,6 +244,9 @@ class IndexContent(Protocol):
 
     def chunks_of(self, path: str) -> list[StoredChunk]:
         """All chunks of a file, in reading order; empty for an unknown file."""
+
+    def passages(self) -> Iterable[Passage]:
+        """Every chunk, by file and in reading order."""
 
     def in_full_text(self, ids: Iterable[str]) -> set[str]:
         """Those of these chunks that a full-text search can find."""

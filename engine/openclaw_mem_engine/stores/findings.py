@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, Literal
 
+from openclaw_mem_engine.ranking.unshown import Unshown, by_file
 from openclaw_mem_engine.sanitize import visible
 
 Severity = Literal["error", "warning", "info"]
@@ -57,11 +58,12 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class DoctorReport:
-    """Everything that was found, the worst first, and every check, in order."""
+    """Everything that was found, the worst first, every check, in order, and by file what no search shows."""
 
     findings: tuple[Finding, ...]
     checks: tuple[Check, ...]
     deep: bool = False
+    unshown: Mapping[str, Unshown] = field(default_factory=dict)
 
     @property
     def errors(self) -> int:
@@ -78,6 +80,7 @@ class DoctorReport:
             "errors": self.errors,
             "findings": [finding.to_dict() for finding in self.findings],
             "checks": [check.to_dict() for check in self.checks],
+            "unshown": by_file(self.unshown),
         }
 
 

@@ -14,6 +14,7 @@ import apsw
 
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Note, Source, Space
+from openclaw_mem_engine.ranking.unshown import Passage
 from openclaw_mem_engine.stores.base import (
     UNLIMITED,
     Capabilities,
@@ -32,7 +33,14 @@ from openclaw_mem_engine.stores.sqlite.database import (
 )
 from openclaw_mem_engine.stores.sqlite.files import bytes_of
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES, NEEDED, TABLES, Meta
+from openclaw_mem_engine.stores.sqlite.schema import (
+    FULL_TEXT,
+    FULL_TEXT_TABLES,
+    NEEDED,
+    PASSAGES,
+    TABLES,
+    Meta,
+)
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 
 if TYPE_CHECKING:
@@ -246,6 +254,9 @@ class SqliteReader:
             (path,),
         )
         return [StoredChunk(*row) for row in found]
+
+    def passages(self) -> Iterable[Passage]:
+        return map(Passage._make, self._db.read(PASSAGES))
 
     def in_full_text(self, ids: Iterable[str]) -> set[str]:
         return self._text.holding(ids) if self.caps.full_text else set()

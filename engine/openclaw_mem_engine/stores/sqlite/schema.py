@@ -34,6 +34,9 @@ TABLES = (
         PRIMARY KEY(provider, model, provider_key, hash))""",
 )
 
+#: The fields of ``Passage``.
+PASSAGES = "SELECT path, start_line, end_line, text FROM chunks ORDER BY path, source, seq"
+
 # Contentless: the text is kept once, in chunks. Tokenisers of SQLite alone, so any SQLite can read them.
 FULL_TEXT = (
     """CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts USING fts5(

@@ -26,6 +26,8 @@ def summary(anatomy: Anatomy, cells: int) -> list[Line]:
         words, role = "⊘ excluded; nothing of it is in the index", "warn"
     cut = f"chunks of {anatomy.chunk_tokens} tokens, {anatomy.chunk_overlap} overlap"
     made = [spread(line((f" {words}", role)), line((f"{cut} ", "dim")), cells)]
+    if anatomy.unshown.hidden_lines:
+        made += wrapped(line((f"   no search shows {anatomy.unshown.text}", "warn")), cells, 3)
     if anatomy.why:
         made += wrapped(line(("   ", ""), (fmt.inert(anatomy.why), "warn")), cells, 3)
     return made

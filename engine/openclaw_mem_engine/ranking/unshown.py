@@ -1,0 +1,157 @@
+"""What no search can show of the indexed text: that follows from how it is cut, and how snippets are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple, TypeVar
+
+from openclaw_mem_engine.model import as_json, snippet_of, utf16_length
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.lines import Numbered, silent_lines
+
+T = TypeVar("T")
+
+
+class Passage(NamedTuple):
+    """A chunk, with the file that it is of."""
+
+    path: str
+    start_line: int
+    end_line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unshown:
+    """How much text there is (UTF-16 units, and lines that are not blank), and how much of it is in no
+    snippet, whatever the query: a line is hidden when no snippet shows it whole. Each part of a line that is
+    longer than a chunk counts as one."""
+
+    characters: int = 0
+    lines: int = 0
+    hidden_characters: int = 0
+    hidden_lines: int = 0
+
+    def __add__(self, other: Unshown) -> Unshown:
+        return Unshown(
+            self.characters + other.characters,
+            self.lines + other.lines,
+            self.hidden_characters + other.hidden_characters,
+            self.hidden_lines + other.hidden_lines,
+        )
+
+    @property
+    def share(self) -> float:
+        """Hidden characters of all, 0–1."""
+        return self.hidden_characters / self.characters if self.characters else 0.0
+
+    @property
+    def line_share(self) -> float:
+        """Hidden lines of all, 0–1."""
+        return self.hidden_lines / self.lines if self.lines else 0.0
+
+    @property
+    def text(self) -> str:
+        """``38 % of the characters, 41 % of the lines (cut ones included)``"""
+        lines = f"{percent(self.line_share)} of the lines (cut ones included)"
+        return f"{percent(self.share)} of the characters, {lines}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return as_json(self) | {"share": round(self.share, 4), "lineShare": round(self.line_share, 4)}
+
+
+def percent(share: float) -> str:
+    """``37 %``; a small share is not rounded to nothing, nor a large one to all."""
+    if 0 < share < 0.01:
+        return "under 1 %"
+    return f"{min(99, round(100 * share)) if share < 1 else 100} %"
+
+
+def unshown_by_file(passages: Iterable[Passage], knobs: Knobs) -> dict[str, Unshown]:
+    """Path to what no search can show of the file. ``passages`` are in the order of files and of reading."""
+    by_file = groupby(passages, lambda passage: passage.path)
+    return {path: unshown_of(list(chunks), knobs) for path, chunks in by_file}
+
+
+def total(parts: Iterable[Unshown]) -> Unshown:
+    return reduce(Unshown.__add__, parts, Unshown())
+
+
+def by_file(files: Mapping[str, Unshown]) -> dict[str, Any]:
+    """As JSON: the sum, and below ``files`` each file that has a line that no search can show."""
+    hidden = {path: found.to_dict() for path, found in files.items() if found.hidden_lines}
+    return total(files.values()).to_dict() | {"files": hidden}
+
+
+def unshown_of(chunks: Sequence[Numbered], knobs: Knobs) -> Unshown:
+    """What no search can show of the file that is cut into ``chunks``, in reading order.
+
+    ``snippet=head``: what is beyond the head of its chunk and before the next chunk. ``best-line``: nothing,
+    since every line can be the best or next to it. ``packed``: fence marks, rules and front matter, and
+    headings that no line follows.
+    """
+    if not chunks:
+        return Unshown()
+    repeats = [(0, 0), *(_repeated(before, chunk) for before, chunk in pairwise(chunks))]
+    hidden = []
+    if knobs.snippet == "head":
+        for chunk, (lines, after) in zip(chunks, [*repeats[1:], (0, 0)], strict=True):
+            shown = len(snippet_of(chunk.text, knobs.snippet_chars))
+            hidden.append(chunk.text[shown : max(shown, len(chunk.text) - after + (lines > 0))])
+    elif knobs.snippet == "packed":
+        hidden = _never_packed(chunks, repeats)
+    new = [chunk.text[known:] for chunk, (_, known) in zip(chunks, repeats, strict=False)]
+    return Unshown(*_size(new), *_size(hidden))
+
+
+def _size(texts: Sequence[str]) -> tuple[int, int]:
+    """UTF-16 units, and lines that are not blank."""
+    whole = "\n".join(texts)
+    units = utf16_length(whole) - max(0, len(texts) - 1)
+    return units, sum(map(bool, map(str.strip, whole.split("\n"))))
+
+
+def _repeated(before: Numbered, chunk: Numbered) -> tuple[int, int]:
+    """How much of the beginning of a chunk is also the end of the chunk before it: lines, and characters with
+    the line ends."""
+    lines = before.end_line - chunk.start_line + 1
+    if lines <= 0:
+        return 0, 0
+    parts = chunk.text.split("\n", lines)[:lines]
+    if not before.text.endswith("\n".join(("", *parts))):
+        # Of an over-long line several parts have one number, and of a transcript several lines.
+        parts = chunk.text.split("\n")
+        parts = parts[: overlap(before.text.split("\n"), parts)]
+    return len(parts), sum(map(len, parts)) + len(parts)
+
+
+def overlap(before: Sequence[T], parts: Sequence[T]) -> int:
+    """How many of ``parts``, from the first, are also the end of ``before``."""
+    most = min(len(before), len(parts))
+    return next((n for n in range(most, 0, -1) if before[-n:] == parts[:n]), 0)
+
+
+def _never_packed(chunks: Sequence[Numbered], repeats: Sequence[tuple[int, int]]) -> list[str]:
+    """The lines that packing never takes: they say nothing, and are not the heading above one that does."""
+    never = []
+    heading = ""  # one that no line has followed yet
+    for chunk, (known, _) in zip(chunks, repeats, strict=False):
+        texts = chunk.text.split("\n")
+        follows = known
+        for at, is_heading in silent_lines(texts, chunk.start_line).items():
+            if at < known:
+                continue
+            if at > follows:
+                heading = ""
+            follows = at + 1
+            if is_heading:
+                never.append(heading)
+                heading = texts[at]
+            else:
+                never.append(texts[at])
+        if follows < len(texts):
+            heading = ""
+    return list(filter(str.strip, [*never, heading]))
