@@ -161,7 +161,8 @@ def test_markdown_keeps_notes_inside_code_blocks(call: Call, world: World) -> No
 
 
 def test_empty_answers_of_program_formats_speak_on_stderr(call: Call) -> None:
-    for kind, out in (("files", ""), ("csv", "rank,score,path,start_line,end_line,source,rescued,snippet\n")):
+    header = "rank,score,path,start_line,end_line,source,rescued,truncated,snippet\n"
+    for kind, out in (("files", ""), ("csv", header)):
         said = call("search", "router", "--format", kind, "--min-score", "1", "--set", "keyword_rescue=off")
         assert said.code == 0
         assert said.out == out

@@ -195,7 +195,10 @@ async def test_help_comes_from_the_table(tmp_path: Path) -> None:
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
         drawn = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
-        assert "pin this run as the baseline" in drawn and "in the order in which the agent gets" in drawn
+        assert (
+            "pin this run as the baseline" in drawn
+            and "The chunks that the agent gets lines of, best first" in drawn
+        )
         await pilot.press("escape")
         await pilot.pause()
         assert pilot.app.screen is screen
@@ -308,12 +311,12 @@ async def test_a_lesson_opens_on_the_row_that_it_lost(tmp_path: Path, size: tupl
         assert any(line.startswith("▌") for line in seen)
 
 
-async def test_the_snippet_opens_on_its_first_match(tmp_path: Path) -> None:
+async def test_the_snippet_opens_on_its_best_line(tmp_path: Path) -> None:
     async with running(tmp_path, SMALL, initial_query="studio network") as (pilot, screen):
         await press(pilot, "tab")
         for _ in range(4):
             top, height = screen.preview.scroll_offset.y, screen.preview.size.height
-            at = preview_lines.first_match(screen.preview.drawn)
+            at = preview_lines.evidence(screen.preview.drawn)
             assert top <= at < top + height
             await press(pilot, "j")
 
@@ -326,7 +329,7 @@ async def test_a_pane_that_shrinks_keeps_the_match_in_sight(tmp_path: Path) -> N
             screen.add_class("-pane-preview")
             await settled(pilot)
             top, height = screen.preview.scroll_offset.y, screen.preview.size.height
-            assert top <= preview_lines.first_match(screen.preview.drawn) < top + height
+            assert top <= preview_lines.evidence(screen.preview.drawn) < top + height
         await press(pilot, *"KKKKKK")
         await pilot.resize_terminal(120, 32)
         await settled(pilot)
