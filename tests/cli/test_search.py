@@ -138,6 +138,7 @@ def test_csv_is_a_table_that_no_spreadsheet_runs(call: Call, world: World) -> No
         "end_line",
         "source",
         "rescued",
+        "truncated",
         "snippet",
     ]
     assert rows[0]["path"] == "memory/formula.md"
@@ -276,3 +277,17 @@ def test_a_backend_without_an_index_answers_too(
         refused = call(*command)
         assert refused.code == 2 and "grep has no index of its own" in refused.err
     assert world.indexes == []
+
+
+def test_a_truncated_hit_names_the_line_that_is_cut_off(call: Call, world: World) -> None:
+    world.write("memory/late.md", "\n".join([*(f"filler {n} of the note" for n in range(60)), "zeppelin"]))
+    args = ("search", "zeppelin", "--profile", "documented", "--set", "mode=bm25", "--min-score", "0")
+    said = call(*args)
+    assert (
+        "memory/late.md:1-61  [truncated]" in said.out
+        and "cut off: line 61, the best of its chunk" in said.out
+    )
+    assert all(len(line) <= 80 for line in said.out.splitlines() if "·" not in line)
+    assert "(truncated)" in call(*args, "--format", "md").out
+    packed = call("search", "zeppelin", "--profile", "workbench").out
+    assert "zeppelin" in packed and "truncated" not in packed
