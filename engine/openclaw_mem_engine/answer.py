@@ -39,8 +39,8 @@ def configured_knobs(settings: Settings) -> Knobs:
 class Hit:
     """One result; ``rank`` counts from 1. ``snippet`` is what the agent receives: the lines ``shown`` (first
     and last, 1-based) of the file, out of ``chunk_id`` and, when lines are packed, of others. ``text`` is the
-    whole chunk. ``truncated``: a chunk's best line, ``best_line``, is not shown whole. ``weak``: no word
-    matches and no cosine reaches the floor."""
+    whole chunk. ``truncated``: the best line of one of its chunks, ``best_line``, is not shown whole. ``weak``:
+    no word matches and no cosine reaches the floor."""
 
     rank: int
     chunk_id: str
@@ -93,7 +93,8 @@ class Answer:
         """What is returned, best first."""
         found, rows = [], {row.chunk_id: row for row in self.trace.returned}
         for rank, result in enumerate(self.trace.results, 1):
-            best = rows[result.chunk_ids[0]]
+            chunks = [rows[chunk_id] for chunk_id in result.chunk_ids]
+            best, hidden = chunks[0], next((row for row in chunks if row.shown.truncated), chunks[0])
             found.append(
                 Hit(
                     rank,
@@ -106,8 +107,8 @@ class Answer:
                     result.source,
                     result.snippet,
                     result.shown,
-                    best.shown.best_line,
-                    any(rows[chunk_id].shown.truncated for chunk_id in result.chunk_ids),
+                    hidden.shown.best_line,
+                    hidden.shown.truncated,
                     best.outcome.rescued,
                     all(rows[chunk_id].weak for chunk_id in result.chunk_ids),
                 )

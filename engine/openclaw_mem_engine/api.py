@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.errors import ProviderError as ProviderError
     from openclaw_mem_engine.errors import UsageError as UsageError
     from openclaw_mem_engine.errors import WorkspaceError as WorkspaceError
+    from openclaw_mem_engine.explain import returned_words as returned_words
     from openclaw_mem_engine.explain import trace_markdown as trace_markdown
     from openclaw_mem_engine.health import Status as Status
     from openclaw_mem_engine.inspection import FILE_STATES as FILE_STATES
@@ -59,11 +60,13 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.knobs import KnobValue as KnobValue
     from openclaw_mem_engine.ranking.knobs import parse_settings as parse_settings
     from openclaw_mem_engine.ranking.knobs import profile as profile
+    from openclaw_mem_engine.ranking.lines import note_lines as note_lines
     from openclaw_mem_engine.ranking.pipeline import rank as rank
     from openclaw_mem_engine.ranking.pool import Candidate as Candidate
     from openclaw_mem_engine.ranking.pool import Pool as Pool
     from openclaw_mem_engine.ranking.trace import Operand as Operand
     from openclaw_mem_engine.ranking.trace import Outcome as Outcome
+    from openclaw_mem_engine.ranking.trace import Result as Result
     from openclaw_mem_engine.ranking.trace import Row as Row
     from openclaw_mem_engine.ranking.trace import Stage as Stage
     from openclaw_mem_engine.ranking.trace import Trace as Trace

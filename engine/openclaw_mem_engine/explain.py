@@ -130,13 +130,21 @@ def stage_effect(stage: Stage) -> str:
 
 def hit_marks(hit: Hit) -> list[str]:
     """What must be said of a hit beside its score."""
-    marks = [RESCUED] if hit.rescued else []
-    if hit.weak:
-        marks.append("weak: no keyword matches, and its cosine is below the floor")
-    if hit.truncated:
-        line = f"line {hit.best_line}, the best," if hit.best_line is not None else "the best line of a chunk"
-        marks.append(f"truncated: {line} is not shown whole")
-    return marks
+    marks = {RESCUED: hit.rescued, "weak": hit.weak, "truncated": hit.truncated}
+    return [mark for mark, is_set in marks.items() if is_set]
+
+
+def cut_off(hit: Hit) -> str:
+    """What a truncated hit hides; empty for any other."""
+    return f"cut off: line {hit.best_line}, the best of its chunk" if hit.truncated else ""
+
+
+def returned_words(trace: Trace) -> str:
+    """``6 returned``, and where a result shows lines of several chunks ``5 results from 12 chunks``."""
+    results, chunks = len(trace.results), len(trace.returned)
+    if results == chunks:
+        return f"{chunks:,} returned"
+    return f"{results:,} {'result' if results == 1 else 'results'} from {chunks:,} chunks"
 
 
 def trace_markdown(answer: Answer) -> str:
@@ -161,13 +169,13 @@ def _document(answer: Answer) -> Iterator[str]:
     for stage in trace.stages:
         formula = plain(stage_formula(stage))
         yield f"| {stage.name} | {stage.entered} | {stage.left} | {formula} | {stage_effect(stage)} |"
-    yield from ("", f"## Returned ({len(trace.returned)})")
+    yield from ("", f"## Returned ({len(trace.results)})")
     rows = {row.chunk_id: row for row in trace.returned}
     for hit in answer.hits:
         row, where = rows[hit.chunk_id], f"{hit.path}:{hit.start_line}-{hit.end_line}"
         marks = "".join(f", {mark}" for mark in hit_marks(hit))
         yield from ("", f"### {hit.rank}. {inline(where)} · {hit.score:.{digits}f}{marks}")
-        for text in (arithmetic(row, knobs), diversity(row, knobs), other_vectors(row, trace)):
+        for text in (arithmetic(row, knobs), diversity(row, knobs), other_vectors(row, trace), cut_off(hit)):
             if text:
                 yield from ("", plain(text))
         yield from ("", *fenced(hit.snippet))

@@ -138,6 +138,7 @@ def test_csv_is_a_table_that_no_spreadsheet_runs(call: Call, world: World) -> No
         "end_line",
         "source",
         "rescued",
+        "truncated",
         "snippet",
     ]
     assert rows[0]["path"] == "memory/formula.md"
@@ -161,7 +162,8 @@ def test_markdown_keeps_notes_inside_code_blocks(call: Call, world: World) -> No
 
 
 def test_empty_answers_of_program_formats_speak_on_stderr(call: Call) -> None:
-    for kind, out in (("files", ""), ("csv", "rank,score,path,start_line,end_line,source,rescued,snippet\n")):
+    header = "rank,score,path,start_line,end_line,source,rescued,truncated,snippet\n"
+    for kind, out in (("files", ""), ("csv", header)):
         said = call("search", "router", "--format", kind, "--min-score", "1", "--set", "keyword_rescue=off")
         assert said.code == 0
         assert said.out == out
@@ -282,7 +284,21 @@ def test_the_exit_status_tells_nothing_relevant_on_request(call: Call) -> None:
     nonsense = ("search", "shakespeare sonnet eighteen", "--profile", "workbench")
     said = call(*nonsense)
     assert said.code == 0
-    assert "[weak:" in said.out and "Nothing here looks relevant" in said.err + said.out
+    assert "[weak]" in said.out and "Nothing here looks relevant" in said.err + said.out
     assert call(*nonsense, "--exit-status").code == 1
     assert call("search", "zxqv", "--exit-status", "--set", "min_score=0.9").code == 1
     assert call("search", "router VLAN", "--exit-status").code == 0
+
+
+def test_a_truncated_hit_names_the_line_that_is_cut_off(call: Call, world: World) -> None:
+    world.write("memory/late.md", "\n".join([*(f"filler {n} of the note" for n in range(60)), "zeppelin"]))
+    args = ("search", "zeppelin", "--profile", "documented", "--set", "mode=bm25", "--min-score", "0")
+    said = call(*args)
+    assert (
+        "memory/late.md:1-61  [truncated]" in said.out
+        and "cut off: line 61, the best of its chunk" in said.out
+    )
+    assert all(len(line) <= 80 for line in said.out.splitlines() if "·" not in line)
+    assert "(truncated)" in call(*args, "--format", "md").out
+    packed = call("search", "zeppelin", "--profile", "workbench").out
+    assert "zeppelin" in packed and "truncated" not in packed

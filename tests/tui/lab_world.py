@@ -8,9 +8,10 @@ import importlib.util
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from textual.pilot import Pilot
@@ -19,7 +20,7 @@ from textual.widgets import Input
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Freshness, Note
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, ListRow, Pool
+from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, ListRow, Pool, Signal
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import View, answered, asked
@@ -108,12 +109,16 @@ def pool(
     paths: Sequence[str | None] = (),
     notes: tuple[Note, ...] = (),
     kinds: tuple[str, ...] = ("vector", "lexical"),
+    signals: Mapping[str, Mapping[str, Signal]] = MappingProxyType({}),
+    starts: Sequence[int] = (),
 ) -> Pool:
     """Three chunks that both lists know something about; every number can be set."""
     made = {}
     for number, text in enumerate(texts):
         path = paths[number] if number < len(paths) else None
-        made[f"c{number}"] = candidate(number, text, path, ages[number % len(ages)])
+        found = candidate(number, text, path, ages[number % len(ages)])
+        start = starts[number] if number < len(starts) else found.start_line
+        made[f"c{number}"] = replace(found, start_line=start, end_line=start + text.count("\n"))
     near = tuple(ListRow(f"c{n}", s) for n, s in vector)
     matching = tuple(ListRow(f"c{n}", s) for n, s in bm25)
     lists = (
@@ -129,6 +134,7 @@ def pool(
         model="test",
         freshness=Freshness("fresh", 1, NOW),
         notes=notes,
+        signals=signals,
     )
 
 

@@ -297,12 +297,12 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
             assert view.trace.returned or "Nothing" in screen.hits.text
 
 
-async def test_the_snippet_opens_on_its_first_match(tmp_path: Path) -> None:
+async def test_the_snippet_opens_on_its_best_line(tmp_path: Path) -> None:
     async with running(tmp_path, SMALL, initial_query="studio network") as (pilot, screen):
         await press(pilot, "tab")
         for _ in range(4):
             top, height = screen.preview.scroll_offset.y, screen.preview.size.height
-            at = preview_lines.first_match(screen.preview.drawn)
+            at = preview_lines.evidence(screen.preview.drawn)
             assert top <= at < top + height
             await press(pilot, "j")
 
@@ -315,7 +315,7 @@ async def test_a_pane_that_shrinks_keeps_the_match_in_sight(tmp_path: Path) -> N
             screen.add_class("-pane-preview")
             await settled(pilot)
             top, height = screen.preview.scroll_offset.y, screen.preview.size.height
-            assert top <= preview_lines.first_match(screen.preview.drawn) < top + height
+            assert top <= preview_lines.evidence(screen.preview.drawn) < top + height
         await press(pilot, *"KKKKKK")
         await pilot.resize_terminal(120, 32)
         await settled(pilot)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import lab_world as world
 import pytest
 
 from openclaw_mem_engine.answer import stem
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note
 from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.pool import Signal
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_tui.features.search import state
+from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.render import funnel, hits, knobs, preview
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
+from openclaw_mem_tui.features.search.state import Citations
 from openclaw_mem_tui.render import spans, status
 from openclaw_mem_tui.render.status import Activity, Header
 from openclaw_mem_tui.render.terms import Marker
@@ -49,7 +54,7 @@ def test_rows_fit_and_keep_rank_path_and_final(width: int, mode: state.Columns, 
 def test_columns_join_with_the_stages_that_ran() -> None:
     assert "decay" not in row_texts(world.view(), 100)[0]
     titles = row_texts(world.view(EVERYTHING, Knobs()), 100)[0]
-    assert titles.split()[-6:] == ["vec", "bm25", "fused", "decay", "mmr", "final"]
+    assert titles.split()[-7:] == ["vec", "bm25", "fused", "decay", "mmr", "snip", "final"]
 
 
 def test_columns_are_shed_in_order() -> None:
@@ -57,10 +62,10 @@ def test_columns_are_shed_in_order() -> None:
     shed: list[str] = []
     for width in range(110, 30, -1):
         title = row_texts(view, width)[0]
-        for word in ("decay", "mmr", "bm25", "Δ"):
+        for word in ("snip", "decay", "mmr", "bm25", "Δ"):
             if word not in title and word not in shed:
                 shed.append(word)
-    assert shed == ["decay", "mmr", "bm25", "Δ"]
+    assert shed == ["snip", "decay", "mmr", "bm25", "Δ"]
 
 
 def test_dropped_rows_carry_their_stage_and_in_wide_panes_the_reason() -> None:
@@ -70,9 +75,9 @@ def test_dropped_rows_carry_their_stage_and_in_wide_panes_the_reason() -> None:
 
 def test_ranks_and_contributions() -> None:
     ranks = row_texts(world.view(), 70, "ranks")
-    assert ranks[1].split()[-3:] == ["1", "2", "1"]
+    assert ranks[1].split()[-4:] == ["1", "2", "1/1", "1"]
     parts = row_texts(world.view(), 70, "contributions")
-    assert parts[1].split()[-3:] == ["+.567", "+.100", ".667"]
+    assert parts[1].split()[-4:] == ["+.567", "+.100", "1/1", ".667"]
 
 
 def test_a_rescued_hit_is_marked() -> None:
@@ -113,8 +118,8 @@ def test_a_list_that_added_nothing_shows_its_rank() -> None:
     view = world.view(few, Knobs(), vector=((1, 0.81), (0, 0.72), (2, 0.2)), bm25=((0, 7.0), (1, 4.0)))
     assert view.trace is not None
     rows = dict(zip((r.chunk_id for r in view.trace.rows), row_texts(view, 70)[1:], strict=True))
-    assert rows["c0"].split()[-3] == "#2" and ".720" not in rows["c0"]
-    assert rows["c1"].split()[-2] == "#2" and rows["c2"].split()[-3:] == ["#3", "·", "·"]
+    assert rows["c0"].split()[-4] == "#2" and ".720" not in rows["c0"]
+    assert rows["c1"].split()[-3] == "#2" and rows["c2"].split()[-4:] == ["#3", "·", "·", "·"]
     titles = [(group.title, len(group.rows)) for group in hits.groups(view, True)]
     assert titles[-1] == ("outside the pool", 1)
 
@@ -176,7 +181,7 @@ def test_waterfall_of_rrf_shows_the_formula_and_no_cut() -> None:
 
 
 def test_funnel_counts_each_stage() -> None:
-    drawn = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 120))
+    drawn = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 140))
     assert (
         "vec 3 + bm25 2 → fused 3 → decay" in drawn
         and "min .30: 2 (−1)" in drawn
@@ -230,20 +235,97 @@ def test_landing_always_says_something(activity: Activity, expected: str) -> Non
 # -- preview ----------------------------------------------------------------------------------------------
 
 
-def test_snippet_has_real_line_numbers_and_marks() -> None:
-    candidate = world.candidate(0, "\n\nfirst router line\nsecond")
-    marker = Marker.of(world.pool())
-    presented = "first router line\nsecond\n\nSource: memory/note-0.md#L10-L13"
-    made = preview.snippet(candidate, presented, marker, 60)
+def long_view(snippet: str = "head", **options: Any) -> state.View:
+    """One chunk of 30 lines, 10 to 39, whose last one answers; a snippet has room for some ten."""
+    text = "\n".join([*(f"line {n} says little of it" for n in range(10, 39)), "the router and the vlan"])
+    knobs = Knobs().set({"snippet": snippet, "snippet_chars": 250})
+    signals = {"bm25": {"c0": Signal(7.0, (*([0.1] * 29), 6.0))}}
+    return world.view(knobs, texts=(text,), bm25=((0, 7.0),), vector=((0, 0.9),), signals=signals, **options)
+
+
+def snippet_of(view: state.View, citations: Citations = "off") -> list[spans.Line]:
+    assert view.trace is not None
+    row, result = view.trace.rows[0], view.result("c0")
+    text = agent_text(result, citations) if result is not None else ""
+    return preview.snippet(view, row, text, Marker.of(view.pool), 60)
+
+
+def test_snippet_has_real_line_numbers_marks_and_its_footer() -> None:
+    made = snippet_of(world.view(texts=("\n\nfirst router line\nsecond",), vector=((0, 0.9),), bm25=()), "on")
     assert texts(made).splitlines()[0].split() == ["12", "first", "router", "line"]
     assert [span.text for line in made for span in line if "match" in span.role] == ["router"]
-    assert "Source: memory/note-0.md#L10-L13" in texts(made)
+    assert "Source: memory/note-0.md#L10-L13" in texts(made) and "not get" not in texts(made)
 
 
-def test_snippet_says_what_the_agent_does_not_see() -> None:
-    candidate = world.candidate(0, "word " * 400)
-    made = preview.snippet(candidate, ("word " * 400)[:700], Marker.of(None), 60)
-    assert "the agent does not see 1,3" in texts(made)
+def test_the_snippet_pane_draws_what_the_agent_gets_then_the_cut_then_the_rest() -> None:
+    view = long_view()
+    made = snippet_of(view)
+    result, drawn = view.result("c0"), texts(made).splitlines()
+    assert result is not None and view.candidate("c0") is not None
+    at = next(n for n, text in enumerate(drawn) if text.startswith("── cut; ┊ in no other result"))
+    assert [text[6:].rstrip() for text in drawn[: at - 1]] == result.snippet.split("\n")
+    assert drawn[at - 1].startswith("250 UTF-16 units")
+    below = made[at + 1 :]
+    assert all({span.role for span in line[3:]} <= {"dim", "dim match"} for line in below)
+    numbers = [int(spans.text_of(line)[:3]) for line in below]
+    assert numbers == list(range(numbers[0], 40)) and numbers[0] == len(result.snippet.split("\n")) + 9
+    assert "…" in drawn[at + 1], "of a line that is cut only the rest is below"
+    assert preview.evidence(made) == len(made) - 1 and drawn[-1][4] == "▸"
+    assert {text[4] for text in drawn[at + 1 : -1]} == {"┊"}
+
+
+def test_a_truncated_row_is_marked_and_counted() -> None:
+    view = long_view()
+    assert view.trace is not None
+    shown = view.trace.rows[0].shown.lines[0]
+    row = row_texts(view, 80)[1].split()
+    assert row[:2] == ["1!", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 9}/30"
+    assert spans.text_of(funnel.funnel(view, 140)).rstrip().endswith("→ 1 returned, 1 truncated")
+    assert " snip 1 1!" in spans.text_of(funnel.funnel(view, 60))
+    whole = long_view("best-line")
+    assert row_texts(whole, 80)[1].split()[0] == "1" and "truncated" not in texts([funnel.funnel(whole, 140)])
+
+
+def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
+    texts_of = ("router one\nnothing\nnothing at all\nvlan two", "vlan three", "the vlan of it")
+    lines = {"c0": (5.0, 0.1, 0.1, 4.0), "c1": (4.0,), "c2": (3.0,)}
+    view = world.view(
+        Knobs().set({"snippet": "packed", "snippet_budget": 50, "min_score": 0.0}),
+        texts=texts_of,
+        paths=("memory/a.md", "memory/b.md", "memory/b.md"),
+        bm25=((0, 7.0), (1, 6.0), (2, 5.0)),
+        vector=((0, 0.9), (1, 0.8), (2, 0.7)),
+        signals={"bm25": {key: Signal(7.0, scores) for key, scores in lines.items()}},
+        starts=(10, 20, 30),
+    )
+    assert view.trace is not None
+    assert "2 results from 3 chunks" in funnel.counts(view, 120)
+    drawn = texts(snippet_of(view)).splitlines()
+    assert [text[:5].split() for text in drawn[:3]] == [["10", "▸"], [], ["13"]] and drawn[1].strip() == "…"
+    assert any(text.startswith("── cut;") for text in drawn) and " 11 ┊ nothing" in "\n".join(drawn)
+    second = preview.snippet(view, view.trace.rows[2], "", Marker.of(view.pool), 60)
+    assert [spans.text_of(line)[4] for line in second[:3]] == [" ", " ", "▸"], "the lines of its own chunk"
+
+
+def test_lines_that_another_result_shows_are_not_said_to_be_lost() -> None:
+    text = "\n".join([*(f"line {n} says little of it" for n in range(10, 39)), "the router and the vlan"])
+    view = world.view(
+        Knobs().set({"snippet_chars": 250}),
+        texts=(text, "the router and the vlan"),
+        paths=("memory/a.md",) * 2,
+        starts=(10, 39),
+        bm25=((0, 7.0), (1, 6.0)),
+        vector=((0, 0.9), (1, 0.8)),
+        signals={"bm25": {"c0": Signal(7.0, (*([0.1] * 29), 6.0)), "c1": Signal(6.0, (6.0,))}},
+    )
+    drawn = texts(snippet_of(view)).splitlines()
+    assert drawn[-2].startswith(" 38 ┊") and drawn[-1].startswith(" 39 ▸")
+    assert "truncated" in texts([funnel.funnel(view, 140)])
+
+
+def test_a_chunk_that_is_not_returned_is_drawn_as_such() -> None:
+    made = texts(snippet_of(world.view(Knobs().set({"min_score": 1.0, "keyword_rescue": "off"}))))
+    assert made.startswith("── not returned; ┊ in no result ──") and "context" not in made
 
 
 def test_excerpt_tells_chunk_from_context() -> None:
@@ -254,10 +336,9 @@ def test_excerpt_tells_chunk_from_context() -> None:
     assert "lines 9–12 of 40" in texts(made)
 
 
-def test_the_first_match_is_found() -> None:
-    candidate = world.candidate(0, "one\ntwo\nthe router")
-    made = preview.snippet(candidate, candidate.text, Marker.of(world.pool()), 60)
-    assert preview.first_match(made) == 2 and preview.first_match(made[:2]) == 0
+def test_the_best_line_is_found_else_the_first_match() -> None:
+    made = snippet_of(world.view(texts=("one\ntwo\nthe router",), vector=((0, 0.9),), bm25=()))
+    assert preview.evidence(made) == 2 and preview.evidence(made[:2]) == 0
 
 
 def test_a_file_that_is_gone_is_said() -> None:

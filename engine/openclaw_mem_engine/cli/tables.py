@@ -23,8 +23,8 @@ from openclaw_mem_engine.cli.terminal import (
 )
 from openclaw_mem_engine.cli.text_format import duration, fallback_words
 from openclaw_mem_engine.explain import (
-    RESCUED,
     arithmetic,
+    cut_off,
     digits_of,
     diversity,
     fenced,
@@ -33,6 +33,7 @@ from openclaw_mem_engine.explain import (
     inline,
     other_vectors,
     plain,
+    returned_words,
     stage_effect,
     stage_formula,
     trace_markdown,
@@ -51,7 +52,17 @@ _WAITED_S = 0.05
 _INDENT = " " * 11
 #: A spreadsheet takes a cell that begins so for a formula, and runs it.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-_CSV_COLUMNS = ("rank", "score", "path", "start_line", "end_line", "source", "rescued", "snippet")
+_CSV_COLUMNS = (
+    "rank",
+    "score",
+    "path",
+    "start_line",
+    "end_line",
+    "source",
+    "rescued",
+    "truncated",
+    "snippet",
+)
 _WORD = re.compile(r"[^\W_]")
 
 
@@ -66,6 +77,9 @@ def answer_lines(answer: Answer, columns: int, *, explain: bool = False) -> Iter
         yield from _hit(hit, answer, matches, columns)
         row = answer.trace.row(hit.chunk_id) if explain else None
         if row is not None:
+            if len(hit.shown) > 1:
+                lines = ", ".join(f"{a}-{b}" if b > a else f"{a}" for a, b in hit.shown)
+                yield _INDENT + dim(f"shows the lines {lines}")
             yield _INDENT + visible(arithmetic(row, answer.trace.knobs))
             if picked := diversity(row, answer.trace.knobs):
                 yield _INDENT + one_line(picked)
@@ -94,8 +108,7 @@ def hit_lines(answer: Answer, columns: int, limit: int) -> Iterator[str]:
     digits = digits_of(answer.trace.knobs)
     matches = Matches.of(answer.pool)
     for hit in answer.hits[:limit]:
-        rescued = f"  [{RESCUED}]" if hit.rescued else ""
-        yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {_location(hit)}{rescued}"
+        yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {_location(hit)}{_marks(hit)}"
         line = (best_lines(matches, hit.snippet, 2) or [""])[-1]
         yield _INDENT + dim(crop(one_line(line), columns - len(_INDENT)))
     if not answer.hits:
@@ -142,7 +155,7 @@ def closing(answer: Answer) -> Iterator[str]:
     spent = sum(pool.timings.values()) + trace.milliseconds
     fresh, waited = pool.freshness, answer.sync_seconds or 0.0
     parts = [
-        f"{len(trace.returned)} of {len(trace.rows):,} candidates",
+        f"{returned_words(trace)} of {len(trace.rows):,} candidates",
         f"{len(trace.truncated)} truncated" if trace.truncated else "",
         f"profile {_profile(answer)}",
         f"provider {pool.provider}",
@@ -171,11 +184,17 @@ def _profile(answer: Answer) -> str:
 def _hit(hit: Hit, answer: Answer, matches: Matches, columns: int) -> Iterator[str]:
     digits = digits_of(answer.trace.knobs)
     location = strong(_location(hit))
-    mark = "".join(f"  {marked(f'[{text}]')}" for text in hit_marks(hit))
-    yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {location}{mark}"
+    yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {location}{_marks(hit)}"
     room = columns - len(_INDENT)
     for raw in best_lines(matches, hit.snippet, _SNIPPET_LINES):
         yield _INDENT + emphasised(matches, crop(_around(one_line(raw), matches, room), room), matched)
+    if hit.truncated:
+        yield _INDENT + marked(crop(cut_off(hit), room))
+
+
+def _marks(hit: Hit) -> str:
+    texts = ", ".join(hit_marks(hit))
+    return f"  {marked(f'[{texts}]')}" if texts else ""
 
 
 def _around(line: str, matches: Matches, room: int) -> str:
@@ -217,9 +236,9 @@ def csv_text(answer: Answer) -> str:
     writer = csv.writer(made, lineterminator="\n")
     writer.writerow(_CSV_COLUMNS)
     for hit in answer.hits:
-        lines, rescued = (hit.start_line, hit.end_line), "yes" if hit.rescued else "no"
-        start = (hit.rank, f"{hit.score:.6f}", _guarded(hit.path), *lines)
-        writer.writerow((*start, hit.source, rescued, _guarded(hit.snippet)))
+        start = (hit.rank, f"{hit.score:.6f}", _guarded(hit.path), hit.start_line, hit.end_line)
+        marks = ("yes" if mark else "no" for mark in (hit.rescued, hit.truncated))
+        writer.writerow((*start, hit.source, *marks, _guarded(hit.snippet)))
     return made.getvalue()
 
 

@@ -223,8 +223,11 @@ class NoteActions(_Actions):
             self._copy(f"{row.path}:{row.start_line}")
 
     def action_copy_snippet(self) -> None:
-        if (selected := self._selected()) is not None:
-            self._copy(agent_text(selected[1], self._preview.citations or "auto"), "the snippet")
+        row = self._hits.selected
+        if row is not None and (result := self._search.view.result(row.chunk_id)) is not None:
+            self._copy(agent_text(result, self._preview.citations or "auto"), "the snippet")
+        elif row is not None:
+            self._search.say("nothing to copy: the agent does not get this chunk")
 
     def _copy(self, text: str, name: str = "") -> None:
         self._screen.app.copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))

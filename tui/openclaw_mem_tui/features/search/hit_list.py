@@ -18,7 +18,7 @@ class HitList(CursorList, inherit_bindings=False):
     """Keeps the cursor on its chunk while knobs move, and goes to the first hit for a new query. The titles
     of the columns stay on top while rows scroll under them."""
 
-    HELP = "The hits in the order in which the agent gets them; below the rule, what it does not get and why."
+    HELP = "The chunks that the agent gets lines of, best first; below the rule, the others, and why."
     FIXED = 1
 
     def __init__(self, landing: Callable[[], Sequence[Line]], *, id: str | None = None) -> None:

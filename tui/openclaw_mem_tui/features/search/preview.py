@@ -9,7 +9,7 @@ from typing import Literal
 from rich.style import Style
 from textual import events
 
-from openclaw_mem_engine.api import Candidate, Row, present_snippet, shows_citation
+from openclaw_mem_engine.api import Result, Row, present_snippet, shows_citation
 from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.state import Citations, View
 from openclaw_mem_tui.render import format as fmt
@@ -38,10 +38,10 @@ _MARKDOWN = {
 }
 
 
-def agent_text(candidate: Candidate, citations: Citations) -> str:
-    """The text that the agent receives for a chunk, with its footer when citations are shown."""
+def agent_text(result: Result, citations: Citations) -> str:
+    """The text that the agent receives for a result, with its footer when citations are shown."""
     cite = shows_citation(citations, None)
-    return present_snippet(candidate.text, candidate.path, candidate.start_line, candidate.end_line, cite)
+    return present_snippet(result.snippet, result.path, result.start_line, result.end_line, cite)
 
 
 class Preview(Pane):
@@ -57,23 +57,26 @@ class Preview(Pane):
         self._anchor: Anchor | None = None
 
     def follow(self, view: View, row: Row | None, marker: Marker, *, again: bool = False) -> None:
-        """Show the snippet of the selected row. Unless ``again`` nothing is drawn, whatever is shown, while
-        chunk, pool and citations are the same."""
+        """Show what the agent gets of the selected row. Unless ``again`` nothing is drawn, whatever is shown,
+        while that, chunk, pool and citations are the same."""
         mode = self.citations or "auto"
-        key = row.chunk_id if row is not None else "", id(view.pool), mode
+        result = view.result(row.chunk_id) if row is not None else None
+        now = (row.chunk_id, row.shown, view.results_of(row.path)) if row is not None else ()
+        key = now, id(view.pool), mode
         if key == self._followed and not again:
             return
         self._followed = key
-        candidate = view.candidate(row.chunk_id) if row is not None else None
-        if candidate is None:
+        if row is None or view.candidate(row.chunk_id) is None:
             self.begin("snippet", "snippet", "")
             self.show(nothing)
             return
-        text = agent_text(candidate, mode)
+        text = agent_text(result, mode) if result is not None else ""
         found = marker.count(text)
-        title = f"snippet · {fmt.count(found, 'match', 'matches')}" if found else "snippet"
-        self.begin("snippet", title, f"citations: {mode} (t)")
-        self.show(lambda cells: render.snippet(candidate, text, marker, cells), render.first_match)
+        whole = fmt.count(len(result.chunk_ids), "chunk") if result and len(result.chunk_ids) > 1 else ""
+        matches = fmt.count(found, "match", "matches") if found else ""
+        cut = "truncated" if row.shown.truncated else ""
+        self.begin("snippet", fmt.join(("snippet", whole, matches, cut)), f"citations: {mode} (t)")
+        self.show(lambda cells: render.snippet(view, row, text, marker, cells), render.evidence)
 
     def begin(self, kind: Kind, title: str, subtitle: str) -> None:
         """Something else is shown from now on."""

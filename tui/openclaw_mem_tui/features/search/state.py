@@ -18,6 +18,7 @@ from openclaw_mem_engine.api import (
     Knobs,
     KnobValue,
     Pool,
+    Result,
     Trace,
     profile,
     rank,
@@ -118,6 +119,16 @@ class View:
             if pool is not None and chunk_id in pool.candidates:
                 return pool.candidates[chunk_id]
         return None
+
+    def result(self, chunk_id: str) -> Result | None:
+        """What the agent receives that shows lines of a chunk; None when it gets none of it."""
+        results = self.trace.results if self.trace is not None else ()
+        return next((result for result in results if chunk_id in result.chunk_ids), None)
+
+    def results_of(self, path: str) -> list[Result]:
+        """What the agent receives of a file."""
+        results = self.trace.results if self.trace is not None else ()
+        return [result for result in results if result.path == path]
 
     def changed_knobs(self) -> dict[str, KnobValue]:
         """What differs from the configured defaults."""

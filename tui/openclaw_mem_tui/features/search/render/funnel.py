@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import Knobs, Stage, Trace
+from openclaw_mem_engine.api import Knobs, Stage, Trace, returned_words
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.state import View, timings
 from openclaw_mem_tui.render import format as fmt
@@ -15,13 +15,13 @@ def funnel(view: View, cells: int) -> Line:
     trace = view.trace
     if trace is None:
         return ()
-    parts = _parts(trace, compact=False)
-    if width(parts) > cells - 1:
-        parts = _parts(trace, compact=True)
     end: Line = ()
     if view.compares and view.baseline is not None:
         role = "accent" if view.pin or view.pool_faults else ""
         end = line(("baseline ", "dim"), (view.baseline.name, role), " ")
+    parts = _parts(trace, compact=False)
+    if width(parts) + width(end) > cells - 3:
+        parts = _parts(trace, compact=True)
     return _with_end(parts, end, cells)
 
 
@@ -62,6 +62,10 @@ def _stage(stage: Stage, compact: bool) -> Line:
         return line((f"{stage.label} {value}", "dim"), str(stage.left), minus)
     if stage.kind == "rescue":
         return line((f"{stage.label} ", "dim"), (f"+{stage.changed}", "warn")) if stage.changed else ()
+    if stage.kind == "snippet":
+        head, tail = (f"{stage.label} ", "") if compact else ("", " returned")
+        cut = f" {stage.changed}!" if compact else f", {stage.changed} truncated"
+        return line((head, "dim"), f"{stage.left}{tail}", minus, (cut if stage.changed else "", "warn"))
     return line((f"{stage.label} ", "dim"), str(stage.left), minus if stage.kind == "count" else "")
 
 
@@ -72,7 +76,7 @@ def counts(view: View, cells: int) -> str:
         return ""
     pool = f"{_in_pool(trace):,} {'in the pool' if cells >= 100 else 'pool'}"
     spent = fmt.milliseconds(sum(took for _, took in timings(view))) if cells >= 100 else ""
-    return fmt.join((f"{len(trace.rows):,} found", pool, f"{len(trace.returned)} returned", spent))
+    return fmt.join((f"{len(trace.rows):,} found", pool, returned_words(trace), spent))
 
 
 def _in_pool(trace: Trace) -> int:

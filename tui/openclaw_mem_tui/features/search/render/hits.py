@@ -26,7 +26,7 @@ class Column(NamedTuple):
 
     key: str
     title: str
-    kind: Literal["list", "fusion", "score", "order", "final"]
+    kind: Literal["list", "fusion", "score", "order", "snippet", "final"]
     term: str = ""
     width: int = 5
 
@@ -42,12 +42,13 @@ class Layout(NamedTuple):
     path: int
     text: int
     digits: int
+    marks: int
 
 
 def layout(view: View, mode: Columns, cells: int) -> Layout:
-    """Columns of the lists and stages that ran. When the pane is narrow they go in this order: those that
-    change scores, those that change the order with the fused score, the lists, Δ; rank, path with its lines
-    and the final score always stay."""
+    """Columns of the lists and stages that ran. When the pane is narrow they go in this order: how much is
+    shown, those that change scores, those that change the order with the fused score, the lists, Δ; rank,
+    path with its lines and the final score always stay."""
     trace = view.trace
     assert trace is not None
     numbers = _numbers(trace, mode)
@@ -55,27 +56,28 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     if digits == 4 and mode != "ranks":
         numbers = [c._replace(width=max(c.width, 6)) for c in numbers]
     delta = view.compares
+    marks = 1 + max([1, *(len(_marks(row)) for row in trace.returned)])
     wanted = max((fmt.width_of(row.location) for row in trace.rows[:60]), default=20)
     # Paths without it may no longer be distinct.
     folder = not all(row.path.startswith(_FOLDER) or row.path == "MEMORY.md" for row in trace.rows)
     cells -= 1  # a blank before the scroll bar
 
     def left() -> int:
-        fixed = 2 + 4 + (5 if delta else 0) + sum(c.width + 1 for c in numbers) + 1
+        fixed = 2 + 4 + (5 if delta else 0) + sum(c.width + 1 for c in numbers) + marks
         return cells - fixed
 
     tight = min(wanted, 22)
-    for kinds, least in ((("score",), 18), (("order", "fusion"), 18), (("list",), _MIN_PATH)):
-        if left() < min(tight, least):
+    for kinds in (("snippet",), ("score",), ("order", "fusion"), ("list",)):
+        if left() < min(tight, _MIN_PATH if "list" in kinds else 18):
             numbers = [c for c in numbers if c.kind not in kinds]
     if left() < _MIN_PATH:
         delta = False
     room = max(4, left())
-    if room - 1 >= wanted:
+    if room >= wanted:
         folder = True
-    spare = room - wanted - 2
+    spare = room - wanted - 1
     text = spare if spare >= _ROOMY_TEXT else 0
-    return Layout(mode, tuple(numbers), delta, folder, room - (text + 2 if text else 0), text, digits)
+    return Layout(mode, tuple(numbers), delta, folder, room - (text + 2 if text else 0), text, digits, marks)
 
 
 def _numbers(trace: Trace, mode: Columns) -> list[Column]:
@@ -86,7 +88,16 @@ def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     columns.extend(Column(stage.name, stage.label, "score") for stage in trace.of_kind("score"))
     if mode != "contributions":
         columns.extend(Column(stage.name, stage.label, "order") for stage in trace.of_kind("order"))
+    wide = max([5, *(len(shown(row)) for row in trace.returned)])
+    snippets = trace.of_kind("snippet")
+    columns.extend(Column(stage.name, stage.label, "snippet", width=wide) for stage in snippets)
     return [*columns, Column("final", "final", "final")]
+
+
+def shown(row: Row) -> str:
+    """``9/18``: how many of the chunk's lines the agent gets, one that is cut included."""
+    lines = sum(last - first + 1 for first, last in row.shown.lines)
+    return f"{lines}/{row.end_line - row.start_line + 1}"
 
 
 def header(plan: Layout) -> Line:
@@ -94,7 +105,7 @@ def header(plan: Layout) -> Line:
     parts = [Span("     #", "dim")]
     if plan.delta:
         parts.append(Span("  Δ  ", "dim"))
-    parts.append(Span("  " + fmt.left("chunk", plan.path - 1), "dim"))
+    parts.append(Span(" " * plan.marks + fmt.left("chunk", plan.path), "dim"))
     if plan.text:
         parts.append(Span("  " + fmt.left("line that matched, or why not", plan.text), "dim"))
     parts.extend(Span(" " + fmt.right(column.title, column.width), "dim") for column in plan.numbers)
@@ -111,8 +122,8 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     parts.append(Span(fmt.right(text, 4), role))
     if plan.delta:
         parts.append(_delta(view, row))
-    parts.append(Span("* " if row.outcome.rescued else "  ", "warn"))
-    parts.extend(fit(path_spans(row, plan.path - 1, plan.folder, out), plan.path - 1))
+    parts.append(Span(fmt.left(_marks(row), plan.marks), "warn"))
+    parts.extend(fit(path_spans(row, plan.path, plan.folder, out), plan.path))
     if plan.text:
         parts.extend((Span("  "), *fit(_text(view, row, marker, plan.text), plan.text)))
     for column in plan.numbers:
@@ -121,6 +132,10 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
             role = "strong" if row.returned else "dim"
         parts.append(Span(" " + fmt.right(text, column.width), role or tone))
     return tuple(parts)
+
+
+def _marks(row: Row) -> str:
+    return ("*" if row.outcome.rescued else "") + ("!" if row.shown.truncated else "")
 
 
 def tag(row: Row) -> str:
@@ -160,6 +175,8 @@ def _text(view: View, row: Row, marker: Marker, room: int) -> Line:
 
 
 def _cell(row: Row, column: Column, plan: Layout) -> tuple[str, str]:
+    if column.kind == "snippet":
+        return (shown(row), "warn" if row.shown.truncated else "") if row.returned else _NONE
     if plan.mode == "ranks":
         rank = row.ranks.get(column.key)
         return (str(rank), "") if rank is not None else _NONE
@@ -271,6 +288,8 @@ _MARKS = (
     ("new", "not returned by the baseline"),
     ("out", "returned by the baseline, not now"),
     ("*", "rescued: a keyword hit below the minimum"),
+    ("!", "truncated: its best line is cut off"),
+    ("9/18", "9 of its 18 lines are shown to the agent"),
 )
 _OUTSIDE = (
     ("pool", "out: in no list near enough to be ranked"),
@@ -282,6 +301,6 @@ _OUTSIDE = (
 def legend(trace: Trace | None) -> list[tuple[str, str]]:
     """How to read the rows: lists and stages of a trace by their own words, then the marks of any list."""
     stages = trace.stages if trace is not None else ()
-    columns = [(s.label, s.heading) for s in stages if s.kind in ("list", "fusion", "score")]
+    columns = [(s.label, s.heading) for s in stages if s.kind in ("list", "fusion", "score", "snippet")]
     reasons = [(s.label, s.heading) for s in stages if s.kind in ("cut", "count", "order")]
     return [*columns, *_MARKS, *reasons, *_OUTSIDE]

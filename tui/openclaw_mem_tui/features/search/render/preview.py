@@ -3,40 +3,93 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from openclaw_mem_engine.api import Candidate, Excerpt
+from openclaw_mem_engine.api import Candidate, Excerpt, Result, Row, note_lines
+from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, line, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
 
 # A list item goes on below its text, not below its bullet.
 _HANGING = re.compile(r"\s*(?:[-*+>] |\d+[.)] )?")
 
 _EDGE = "▎"
+_BEST = "▸"
+_CUT = "┊"
 
 #: Lines shown before and after the chunk by ``enter``.
 CONTEXT = 8
 
 
-def snippet(candidate: Candidate, presented: str, marker: Marker, cells: int) -> list[Line]:
-    """``presented`` is what the agent gets: trimmed text and, when citations are on, its footer."""
-    body, footer = presented, ""
-    at = presented.rfind("\n\nSource: ")
-    if at >= 0 and presented.startswith(f"Source: {candidate.path}", at + 2):
-        body, footer = presented[:at], presented[at + 2 :]
-    text = candidate.text
-    first = candidate.start_line + text[: max(0, text.find(body))].count("\n")
-    made = _numbered(body, first, candidate.end_line, marker, cells)
-    units = len(presented.encode("utf-16-le", "surrogatepass")) // 2
-    if len(body.rstrip()) < len(text.strip()):
-        rest = fmt.count(len(text.strip()) - len(body.rstrip()), "more character")
-        made.append(line((" " * _gutter(candidate.end_line) + f"… the agent does not see {rest}", "faint")))
-    if footer:
-        made.append(())
-        made.extend(wrapped(line((fmt.inert(footer), "dim")), cells, 2))
-    made.append(line((f"{fmt.count(units, 'UTF-16 unit')} of the agent's context", "faint")))
+def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) -> list[Line]:
+    """What the agent gets as the row's result, then a rule and the lines of the chunk that are not in it.
+    ``presented`` is the snippet of the result, with its footer when citations are on."""
+    made: list[Line] = []
+    candidate, result = view.candidate(row.chunk_id), view.result(row.chunk_id)
+    assert candidate is not None
+    best, chunk = row.shown.best_line, range(candidate.start_line, candidate.end_line + 1)
+    last = max(candidate.end_line, result.end_line if result is not None else 0)
+    if result is not None:
+        # With citations the text is trimmed and has a footer.
+        cited = presented != result.snippet
+        body = result.snippet.strip() if cited else presented
+        edges = chunk if len(result.chunk_ids) > 1 else range(0)
+        got = (
+            _Numbered(number, text, _EDGE if number in edges else " ", number == best)
+            for number, text in _lines_of(result, body)
+        )
+        made = _numbered(got, last, marker, cells)
+        if cited:
+            footer = fmt.inert(presented[len(body) :].strip())
+            made += [(), *wrapped(line((footer, "dim")), cells, 2)]
+        units = len(presented.encode("utf-16-le", "surrogatepass")) // 2
+        made.append(line((f"{fmt.count(units, 'UTF-16 unit')} of the agent's context", "faint")))
+    here = _seen([result] if result is not None else [])
+    anywhere = _seen(view.results_of(row.path))
+    hidden = [
+        _Numbered(n, rest, _CUT if _rest(text, anywhere.get(n, ())) else " ", n == best, "dim")
+        for n, text, *_ in note_lines(candidate)
+        if (rest := _rest(text, here.get(n, ())))
+    ]
+    if hidden:
+        label = "cut; ┊ in no other result" if result is not None else "not returned; ┊ in no result"
+        made.append(fit(line((f"── {label} ", "warn"), ("─" * cells, "faint")), cells))
+        made += _numbered(hidden, last, marker, cells)
     return made
+
+
+def _lines_of(result: Result, body: str) -> Iterator[tuple[int, str]]:
+    """The lines of a result with their numbers in the note; 0 where a gap is marked. ``body`` is its text,
+    which may be trimmed."""
+    ranges = [*result.shown]
+    number = ranges[0][0] + result.snippet[: max(0, result.snippet.find(body))].count("\n")
+    for text in body.split("\n"):
+        if len(ranges) > 1 and number > ranges[0][1]:
+            ranges.pop(0)
+            number = ranges[0][0]
+            yield 0, text
+        else:
+            yield min(number, ranges[0][1]), text
+            number += 1
+
+
+def _seen(results: Iterable[Result]) -> dict[int, list[str]]:
+    """What results show of each line."""
+    made: dict[int, list[str]] = {}
+    for result in results:
+        for number, text in _lines_of(result, result.snippet):
+            made.setdefault(number, []).append(text)
+    return made
+
+
+def _rest(text: str, seen: Iterable[str]) -> str:
+    """What is left of a line without what is seen of it, the cut marked; empty when nothing is."""
+    for part in seen:
+        if part.strip() and part in text:
+            text = "…".join(text.split(part, 1)) if text != part else ""
+    return text if text.strip() else ""
 
 
 def excerpt(got: Excerpt, candidate: Candidate, marker: Marker, cells: int) -> list[Line]:
@@ -45,7 +98,11 @@ def excerpt(got: Excerpt, candidate: Candidate, marker: Marker, cells: int) -> l
         gone = line(("This file is gone. ", "warn"), "The index still has what it said; r syncs.")
         return wrapped(gone, cells)
     chunk = range(candidate.start_line, candidate.end_line + 1)
-    made = _numbered(got.text, got.start_line, got.end_line, marker, cells, chunk)
+    lines_got = (
+        _Numbered(number, text, *((_EDGE, False, "") if number in chunk else (" ", False, "faint")))
+        for number, text in enumerate(got.text.split("\n"), got.start_line)
+    )
+    made = _numbered(lines_got, got.end_line, marker, cells)
     shown = f"lines {got.start_line}–{got.end_line} of {got.total_lines} · chunk "
     lines = f"{candidate.start_line}–{candidate.end_line}"
     return [*made, (), line((shown, "faint"), (_EDGE, "accent"), (lines, "faint"))]
@@ -56,15 +113,18 @@ def first_of_chunk(lines: Sequence[Line]) -> int:
     return next((n for n, row in enumerate(lines) if len(row) > 1 and row[1].text == _EDGE), 0)
 
 
-def first_match(lines: Sequence[Line]) -> int:
-    """The first drawn line with a matched term; 0 when there is none."""
-    return next((n for n, row in enumerate(lines) if any("match" in s.role.split() for s in row)), 0)
+def evidence(lines: Sequence[Line]) -> int:
+    """The drawn line that answers the query best, else the first with a matched term; 0 without any."""
+    marked = (n for n, row in enumerate(lines) if len(row) > 1 and row[1].text == _BEST)
+    matching = (n for n, row in enumerate(lines) if any("match" in s.role.split() for s in row))
+    return next(marked, next(matching, 0))
 
 
 def transcript(candidate: Candidate, marker: Marker, cells: int) -> list[Line]:
     """The whole chunk of a transcript, which ``memory_get`` does not read."""
     text = "Agents cannot get the lines of a transcript (memory_get reads notes alone). The chunk as indexed:"
-    numbered = _numbered(candidate.text, candidate.start_line, candidate.end_line, marker, cells)
+    whole = (_Numbered(found.number, found.text) for found in note_lines(candidate))
+    numbered = _numbered(whole, candidate.end_line, marker, cells)
     return [*wrapped(line((text, "dim")), cells), (), *numbered]
 
 
@@ -73,23 +133,31 @@ def refusal(message: str, cells: int) -> list[Line]:
     return wrapped(line(("Refused. ", "bad"), fmt.inert(message)), cells)
 
 
-def _numbered(
-    body: str, first: int, last: int, marker: Marker, cells: int, chunk: range = range(0)
-) -> list[Line]:
-    """The lines of a text, numbered up to ``last``. Those of ``chunk`` have an edge, the others are faint."""
+def _numbered(lines: Iterable[_Numbered], last: int, marker: Marker, cells: int) -> list[Line]:
+    """Lines with their numbers, which are at most ``last``, and an edge where one is due."""
     made: list[Line] = []
     gutter = _gutter(last)
-    for number, text in enumerate(fmt.inert_lines(body), first):
-        inside = number in chunk
-        edge = Span(_EDGE if inside else " ", "accent")
+    for number, raw, sign, best, role in lines:
+        text = fmt.inert(raw.removesuffix("\r"))
+        edge = Span(sign, "warn" if sign == _CUT else "accent")
         indent = min(len(_HANGING.match(text)[0]), 8, cells // 4)  # type: ignore[index]
-        head = Span(fmt.right(str(min(number, last)), gutter - 2) + " ", "faint")
-        spans = marker.mark(text, "faint" if chunk and not inside else "")
-        for row in wrapped(spans, max(8, cells - gutter - 2), indent):
-            made.append((head, edge, Span(" "), *row))
-            head = Span(" " * (gutter - 1))
+        head = Span(fmt.right(str(number or ""), gutter - 2) + " ", "faint")
+        first = Span(_BEST, "accent") if best else edge
+        for row in wrapped(marker.mark(text, role), max(8, cells - gutter - 2), indent):
+            made.append((head, first, Span(" "), *row))
+            head, first = Span(" " * (gutter - 1)), edge
     return made
 
 
 def _gutter(last: int) -> int:
     return max(3, len(str(last))) + 2
+
+
+class _Numbered(NamedTuple):
+    """A line of a note: ``edge`` is what stands before it, ``best`` marks the one that answers best."""
+
+    number: int
+    text: str
+    edge: str = " "
+    best: bool = False
+    role: str = ""
