@@ -30,7 +30,7 @@ def counted_by_character(text: str, chunks: list[ChunkSpan], limit: int) -> tupl
     starts = [0]
     for line in text.split("\n"):
         starts.append(starts[-1] + len(line) + 1)
-    shown, held = set(), set()
+    shown, held = set[int](), set[int]()
     for chunk in chunks:
         at = starts[chunk.start_line - 1]
         shown.update(range(at, at + len(snippet_of(chunk.text, limit))))

@@ -263,7 +263,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert before is not None
         await press(pilot, "Y")
         assert isinstance(pilot.app.screen, ConfirmScreen)
-        plan = pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
+        plan = pilot.app.screen.query_one("Pane").text
         assert "87 files are read again, and a new index is built from 100 chunks" in plan
         assert "0 texts to embed, 100 from the cache" in plan and "stays on this machine" in plan
         await press(pilot, "escape")
