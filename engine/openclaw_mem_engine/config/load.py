@@ -9,7 +9,6 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
@@ -149,12 +148,6 @@ def local_model(chosen: Chosen, foreign: Sequence[Path]) -> ProviderSettings:
         chosen.origins[key] = DEFAULT_ORIGIN
         folder = None
     found = model is not None and os.path.isfile(model)  # noqa: PTH113 (Path raises for a name too long)
-    if found and find_spec("llama_cpp") is None:
-        install = "pip install 'openclaw-mem-workbench[local]'. Without it, auto passes local over."
-        chosen.note(
-            "local-extra-missing", f"The model file {model} is there, but not what loads it: {install}"
-        )
-        found = False
     return ProviderSettings(
         local_model_path=model, local_model_cache_dir=str(folder) if folder else None, local_model_found=found
     )
