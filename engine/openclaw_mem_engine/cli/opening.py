@@ -41,6 +41,7 @@ def settings_of(arguments: Namespace) -> Settings:
         config=Path(arguments.config) if arguments.config else None,
         agent=arguments.agent,
         provider=arguments.provider,
+        include=arguments.include,
         environ=os.environ,
         home=home,
         cwd=cwd,

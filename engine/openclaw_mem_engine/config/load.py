@@ -53,12 +53,13 @@ def load_settings(
     agent: str | None = None,
     provider: str | None = None,
     profile: str | None = None,
+    include: Sequence[str] = (),
     environ: Mapping[str, str],
     home: Path,
     cwd: Path,
     folders: UserFolders | None = None,
 ) -> Settings:
-    """The settings in effect. The first five are flags (``--workspace`` …, ``--config`` names an
+    """The settings in effect. The first six are flags (``--workspace`` …, ``--config`` names an
     ``openclaw.json``); ``environ``, ``home`` and ``cwd`` are those of the process or replace them.
     ``folders`` holds our data and ``config.toml`` unless the environment names others; None means the folders
     of this process's user.
@@ -77,6 +78,10 @@ def load_settings(
     agent_id, agent_origin = _agent(merged([own, variables, flags]), openclaw)
     theirs, store = openclaw.memory_layer(agent_id)
     layers = [theirs, own, variables, flags]
+    if include:  # besides what is configured, not instead of it
+        configured = merged(layers).get("extra_paths")
+        both = (*(configured.value if configured else ()), *include)
+        flags["extra_paths"] = Entry(both, Origin("flag", "--include"))
     chosen = Chosen(merged(layers), openclaw.environ, home, cwd, openclaw.notes)
     chosen.origins["agent"] = agent_origin
     if openclaw.agents and openclaw.agent(agent_id) is None:
@@ -103,6 +108,7 @@ def load_settings(
         enabled=chosen.value("enabled"),
         sources=chosen.value("sources") or ("memory",),
         extra_paths=_extra_paths(chosen, home),
+        exclude=chosen.value("exclude"),
         citations=chosen.value("citations"),
         max_file_bytes=chosen.value("max_file_bytes"),
         vector_extension=chosen.value("vector_extension"),

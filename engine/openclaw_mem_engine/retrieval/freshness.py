@@ -17,6 +17,7 @@ from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.sync.changes import Changes, scan
 from openclaw_mem_engine.sync.report import SyncReport
 from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
+from openclaw_mem_engine.workspace.listing import UNLISTED
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER
 
 #: How many changed paths an answer names; the count is always exact.
@@ -138,6 +139,9 @@ def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
         more = f" and {known.changed_count - 3} more" if known.changed_count > 3 else ""
         text = f"The index is older than {some}{more}: run `openclaw-mem index`."
         notes.append(Note("stale", text, "warning"))
+    for file in known.skipped:
+        if file.path == UNLISTED:
+            notes.append(Note("unlisted-notes", f"{file.path}: {file.reason}.", "warning"))
 
 
 def stale_since(settings: Settings, changes: Changes, synced_at: float | None, now: float) -> float | None:

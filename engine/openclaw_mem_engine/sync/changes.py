@@ -64,7 +64,9 @@ def listed(settings: Settings) -> Listing:
     where they are a source. Raises WorkspaceError."""
     notes = transcripts = _NONE
     if "memory" in settings.sources:
-        notes = list_memory(settings.workspace, settings.extra_paths, settings.max_file_bytes)
+        notes = list_memory(
+            settings.workspace, settings.extra_paths, settings.max_file_bytes, settings.exclude
+        )
     if "sessions" in settings.sources:
         transcripts = list_transcripts(settings.openclaw.sessions_dir)
     skipped = sorted((*notes.skipped, *transcripts.skipped), key=attrgetter("path"))

@@ -179,7 +179,7 @@ def _allowed(
         for extra in extras:
             for spelled in (extra.lexical, extra.absolute):
                 rest = below(spelled, absolute)
-                if rest is not None and not extra.refusal:
+                if rest is not None and not extra.refusal and extra.takes(rest):
                     tail = os.path.join(extra.tail, rest) if rest else extra.tail
                     path = workspace.relative(os.path.join(extra.base, tail))
                     yield _AllowedPath(path, extra.base, tail, rest.split(os.sep)[:-1])
