@@ -301,3 +301,26 @@ def test_interrupting_stops_a_search_that_waits_for_its_embedding(tmp_path: Path
         guarded._inner = Slow()
         with pytest.raises(Cancelled):
             memory.search("router")
+
+
+def test_a_pool_of_by_products_says_so(tmp_path: Path) -> None:
+    dreams = {f"memory/dreaming/light/{day}.md": f"Pump candidate {day}.\n" for day in range(3)}
+    workspace = write_notes(tmp_path / "ws", {**dreams, "MEMORY.md": "The pump is in the cellar.\n"})
+    with open_memory(workspace, tmp_path, provider="none") as memory:
+        memory.sync()
+        (note,) = [note for note in memory.search("pump").pool.notes if note.code == "by-products"]
+        assert note.text.startswith("3 of 4 candidates") and "(memory/dreaming)" in note.text
+        for path in dreams:
+            (workspace / path).unlink()
+        memory.sync()
+        assert all(note.code != "by-products" for note in memory.search("pump").pool.notes)
+
+
+def test_a_note_with_nul_bytes_is_found_and_remarked(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "The pump\0 is in the cellar, valve seven.\n"})
+    with open_memory(workspace, tmp_path, provider="none") as memory:
+        (note,) = memory.sync().notes
+        assert (note.code, note.text) == ("nul-bytes", "NUL bytes were indexed as U+FFFD: 1 in MEMORY.md.")
+        (hit,) = memory.search("valve").hits
+        assert "pump\ufffd is" in hit.snippet
+        assert memory.sync().changed == ()

@@ -31,6 +31,9 @@ MEMORY_FOLDER = "memory"
 NOTE_SUFFIX = ".md"
 #: Folders of tools and packages: what lies in them was not written as memory.
 IGNORED_FOLDERS = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", ".pnpm-store"})
+#: Folders below memory/ into which agents' own machinery writes, and files of it.
+_MACHINE_FOLDERS = frozenset({"dreaming", "dreams"})
+_MACHINE_FILES = frozenset({"dreams.md", "dream-diary.md"})
 #: No note is this large; a file that is would fill the index and the memory of the machine.
 MAX_NOTE_BYTES = 4 * 2**20
 #: Transcripts have paths of their own, whatever their folder is, and only this ending counts.
@@ -48,6 +51,17 @@ _FIRST_YEAR = 100
 def is_ignored_folder(name: str) -> bool:
     """Whether a folder met below a memory folder is left out: hidden ones and those of tools."""
     return name.startswith(".") or name in IGNORED_FOLDERS
+
+
+def machine_folder(path: str) -> str:
+    """The folder or file, relative to the workspace, that the agent's machinery keeps; "" for a note."""
+    first, *parts = path.split("/")
+    if first != MEMORY_FOLDER or not parts:
+        return ""  # what was configured by its name is wanted
+    for depth, part in enumerate(parts[:-1], 2):
+        if part.startswith(".") or part in _MACHINE_FOLDERS:
+            return "/".join(path.split("/")[:depth])
+    return path if parts[-1].lower() in _MACHINE_FILES else ""
 
 
 def is_note_name(name: str) -> bool:
