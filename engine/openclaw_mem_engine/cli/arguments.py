@@ -89,6 +89,7 @@ _COMMANDS = (
                 "--verify",
                 "read every file to compare it, also those whose time and size say they are the same",
             ),
+            _flag("--prune", "forget the notes of a workspace that holds none any more"),
             _flag(
                 "--dry-run",
                 "only tell what would be embedded, where its text would go, and what it would cost",

@@ -28,7 +28,7 @@ from openclaw_mem_engine.stores.findings import (
     counted_have,
 )
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
-from openclaw_mem_engine.sync.changes import changes_of, cut_files, listed
+from openclaw_mem_engine.sync.changes import changes_of, cut_files, keeping, listed
 from openclaw_mem_engine.sync.index_update import chunks_of, read_source
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, bootstrap_cut, read_note
@@ -71,7 +71,7 @@ class Disk:
 def check_files(disk: Disk, out: Outcome) -> None:
     """Which files are new, edited or gone. Raises WorkspaceError."""
     known = disk.known = disk.snap.files()
-    listing = listed(disk.settings)
+    listing = keeping(disk.settings, listed(disk.settings), known)
     changes, skipped = changes_of(disk.settings, listing, known), listing.skipped
     changed = {file.path for file in changes.changed}
     gone = {state.path for state in changes.removed}

@@ -86,7 +86,7 @@ class IndexUpdate:
                 self.progress(self.report.verified, len(known), path)
                 self.report.verified += 1
 
-        how = Comparison(request.verify, request.tails, reading=reading)
+        how = Comparison(request.verify, request.prune, request.tails, reading=reading)
         changes, self.report.skipped = scan(self.settings, self.store, how, listed(self.settings))
         self._note_silent_changes(changes, known)
         done, total = 0, len(changes.changed)
