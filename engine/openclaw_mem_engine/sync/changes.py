@@ -54,7 +54,8 @@ class Comparison:
     """How known files are compared with listed ones. ``verify`` reads every file, whatever its time and size
     say. ``prune`` forgets all notes when there is none any more. ``tails`` takes transcripts that grew by a
     line. ``bare`` are known files without a chunk in the index: such a file has changed when there
-    is text in it. ``reading`` is called with the path of each file before it is read, and may stop the comparison by raising."""
+    is text in it. ``reading`` is called with the path of each file before it is read, and may stop the
+    comparison by raising."""
 
     verify: bool = False
     prune: bool = False

@@ -101,7 +101,8 @@ def list_memory(
     extras = resolve_extras(workspace, extra_paths)
     for extra in extras:
         _take_extra(walk, workspace, extra)
-    if not extras and not os.path.lexists(os.path.join(workspace.real, MEMORY_FOLDER)):
+    no_folder = not os.path.lexists(os.path.join(workspace.real, MEMORY_FOLDER))
+    if no_folder and not extras and MEMORY_FOLDER not in walk.skipped:
         _count_outside(walk, workspace.real)
     return walk.listing()
 
