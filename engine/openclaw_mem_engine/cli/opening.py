@@ -106,6 +106,3 @@ def say_warnings(settings: Settings) -> None:
     for note in settings.warnings:
         if note.level == "warning":
             say(note.text)
-    if not settings.enabled:
-        where = settings.origins["enabled"].where
-        say(f"{where} switches memory search off for the agent; this command works all the same.")

@@ -98,6 +98,11 @@ def load_settings(
                 f"The data folder {data_dir} ({chosen.origins['data_dir'].where}) lies in {what} {foreign}. "
                 f"Name a folder outside of it in OPENCLAW_MEM_HOME."
             )
+    if not (enabled := chosen.value("enabled")):
+        text = (
+            f"{chosen.origins['enabled'].where} switches memory search off for the agent: its tools refuse."
+        )
+        chosen.note("memory-off", f"{text} Commands work all the same.")
     local = local_model(chosen, (state_dir, folder))
     return Settings(
         workspace=folder,
@@ -105,7 +110,7 @@ def load_settings(
         data_dir=data_dir,
         index_path=index_path(data_dir, folder, agent_id),
         openclaw=_facts(openclaw, agent_id, store, chosen, cwd),
-        enabled=chosen.value("enabled"),
+        enabled=enabled,
         sources=chosen.value("sources") or ("memory",),
         extra_paths=_extra_paths(chosen, home),
         exclude=chosen.value("exclude"),
