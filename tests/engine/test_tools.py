@@ -208,7 +208,12 @@ def test_a_provider_that_is_down_is_a_fallback_with_a_warning(tmp_path: Path, me
         with Memory.open(settings) as opened:
             opened.sync()
             found = memory_search(opened, {"query": "router"})
-    assert found["mode"] == "fts-only"
+        fallback = replace(provider, fallback="static")
+        with Memory.open(replace(settings, provider=fallback)) as opened:
+            opened.sync()
+            served = memory_search(opened, {"query": "router"})
+    assert (served["provider"], served["mode"], served["fallback"]["from"]) == ("static", "hybrid", "openai")
+    assert (found["mode"], found["provider"], "model" in found) == ("fts-only", "none", False)
     assert found["fallback"]["from"] == "openai"
     assert "401" in found["fallback"]["reason"]
     assert "BM25 only" in found["warning"]

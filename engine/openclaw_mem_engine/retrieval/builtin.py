@@ -225,6 +225,10 @@ class BuiltinBackend:
         )
         signals = builder.signals(kept, candidates, knobs)
         _stop_if_asked(cancel)
+        # What is named is what answered: keywords alone when the primary failed and nothing else has vectors.
+        searched = any(found.space_number == 0 for found in builder.lists)
+        first = (asked.space for asked in spaces if searched and asked.number == 0)
+        served = next(first, space_of(None if builder.fallback else primary))
         freshness = self._freshness.known
         note_staleness(freshness, notes)
         _note_by_products(candidates.values(), notes)
@@ -234,7 +238,7 @@ class BuiltinBackend:
             candidates,
             self._clock(),
             signals,
-            *space_of(self.embedders.primary)[:2],
+            *served[:2],
             self.name,
             builder.fallback,
             freshness,
