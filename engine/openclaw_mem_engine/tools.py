@@ -51,6 +51,8 @@ def memory_search(
     query = arguments.get("query")
     if not isinstance(query, str) or not query.strip():
         raise UsageError("query required")
+    if (off := _switched_off(memory)) is not None:
+        return unavailable(off)
     # Out of range is taken as the nearest possible: an agent that asks for 500 hits gets what there is.
     settings: dict[str, Any] = {}
     if (most := _number(arguments.get("maxResults"))) is not None:
@@ -86,6 +88,14 @@ def _result(hit: Hit, cite: bool) -> dict[str, Any]:
     return result | ({"citation": citation(*location)} if cite else {})
 
 
+def _switched_off(memory: Memory) -> str | None:
+    """Why the tools refuse, when the configuration switches memory search off for the agent."""
+    settings = memory.settings
+    if settings.enabled:
+        return None
+    return f"{settings.origins['enabled'].where} switches memory search off for this agent."
+
+
 def unavailable(error: str) -> dict[str, Any]:
     """The answer of a search that could not be made; quota trouble gets its own advice."""
     reason = error.strip() or "memory search unavailable"
@@ -111,6 +121,8 @@ def memory_get(memory: Memory, arguments: Mapping[str, Any]) -> dict[str, Any]:
     path = arguments.get("path")
     if not isinstance(path, str) or not path.strip():
         raise UsageError("path required")
+    if (off := _switched_off(memory)) is not None:
+        return {"path": path, "text": "", "disabled": True, "error": off}
     start, lines = _number(arguments.get("from")), _number(arguments.get("lines"))
     try:
         excerpt = memory.get(

@@ -254,3 +254,11 @@ def test_durations_and_columns() -> None:
     assert crop("abcdef", 4) == "abc…"
     assert crop("abcd", 4) == "abcd"
     assert crop("防水ケース", 5) == "防水…"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_error(world: World, closed: str) -> None:
+    command = [*ARGV, "search", "zeppelin", "--workspace", str(world.workspace)]
+    shell = ["sh", "-c", f'"$@" {closed}', "sh", *command]
+    done = subprocess.run(shell, capture_output=True, text=True, env=world.environ, check=False)
+    assert done.returncode == 0 and done.stderr.count("\n") <= 1 and "NoneType" not in done.stderr

@@ -9,6 +9,7 @@ import pytest
 from test_config_world import World, world
 
 from openclaw_mem_engine.errors import ConfigError, OpenClawMemError, UsageError
+from openclaw_mem_engine.providers.resolve import choices
 
 __all__ = ["world"]
 
@@ -271,13 +272,32 @@ class TestRefusals:
         (note,) = world.load().warnings
         assert note.code == "config-include"
 
-    def test_an_unknown_provider_matters_only_when_nothing_overrides_it(self, world: World) -> None:
-        path = world.memory_search({"provider": "bedrock"})
-        with pytest.raises(ConfigError) as caught:
-            world.load()
-        assert f"{path}: agents.defaults.memorySearch.provider is 'bedrock'" in str(caught.value)
-        assert "static" in str(caught.value) and "--provider" in str(caught.value)
-        assert world.load(provider="static").provider.provider == "static"
+    def test_an_unsupported_provider_is_named_and_no_text_is_sent(self, world: World) -> None:
+        world.environ["OPENAI_API_KEY"] = "sk-other"
+        path = world.memory_search(
+            {
+                "provider": "bedrock",
+                "fallback": "lmstudio",
+                "remote": {"apiKey": "aws", "baseUrl": "https://x"},
+            }
+        )
+        settings = world.load()
+        assert (settings.provider.chosen, settings.provider.fallback) == ("static", "none")
+        assert settings.provider.endpoints["openai"].base_url is None
+        first, second = (note.text for note in settings.warnings)
+        assert first.startswith(
+            f"{path}: agents.defaults.memorySearch.provider is 'bedrock', a provider that"
+        )
+        assert "memorySearch.fallback is 'lmstudio'" in second
+        primary = next(choice for choice in choices(settings) if choice.role == "primary")
+        assert primary.why.startswith(f"used instead of 'bedrock', which {path}: ")
+        assert world.load(provider="openai").warnings == settings.warnings[1:]
+
+    def test_google_is_gemini(self, world: World) -> None:
+        world.memory_search({"provider": "google", "fallback": "google", "remote": {"apiKey": "AIza-mine"}})
+        provider = world.load().provider
+        assert (provider.chosen, provider.fallback) == ("gemini", "gemini")
+        assert provider.api_key is not None and provider.api_key.reveal() == "AIza-mine"
 
 
 class TestBrokenFiles:

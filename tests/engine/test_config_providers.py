@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
 import pytest
 from test_config_auth_profiles import api_key, keep
 from test_config_layers import revealed
-from test_config_world import World, local_extra, world
+from test_config_world import World, world
 
-from openclaw_mem_engine.config import load
 from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, Settings
 from openclaw_mem_engine.config.show import describe, to_dict
 from openclaw_mem_engine.errors import ConfigError
+from openclaw_mem_engine.providers.registry import make_embedder
+from openclaw_mem_engine.providers.resolve import choices
 
-__all__ = ["local_extra", "world"]
+__all__ = ["world"]
 
 
 def codes(settings: Settings) -> list[str]:
@@ -23,7 +25,6 @@ def codes(settings: Settings) -> list[str]:
 
 
 class TestAuto:
-    @pytest.mark.usefixtures("local_extra")
     def test_the_documented_order(self, world: World) -> None:
         assert world.load().provider.chosen == "static"
         for variable, name in (
@@ -54,17 +55,24 @@ class TestAuto:
         settings = world.load()
         assert settings.provider.chosen == "static" and settings.provider.key_provider is None
 
-    def test_a_model_without_what_loads_it_is_passed_over_aloud(
+    def test_a_local_model_never_becomes_a_remote_one_in_silence(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(load, "find_spec", lambda name: None)
-        (world.root / "m.gguf").write_bytes(b"GGUF")
-        world.memory_search({"local": {"modelPath": str(world.root / "m.gguf")}})
+        world.environ["OPENAI_API_KEY"] = "k"
+        model = world.root / "m.gguf"
+        world.memory_search({"local": {"modelPath": str(model)}})
+        assert (world.load().provider.chosen, codes(world.load())) == ("openai", ["local-model-passed"])
+        model.write_bytes(b"GGUF")
+        # Without what loads it, it stays the provider, and says what is missing.
+        monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
         settings = world.load()
-        assert settings.provider.chosen == "static"
-        assert codes(settings) == ["local-extra-missing"]
+        assert (settings.provider.chosen, codes(settings)) == ("local", [])
+        spec = next(choice.spec for choice in choices(settings) if choice.role == "primary")
+        assert spec is not None
+        embedder = make_embedder(spec)
+        assert embedder is not None
+        assert "need llama-cpp-python, which is not installed" in str(embedder.why_not())
 
-    @pytest.mark.usefixtures("local_extra")
     def test_trouble_with_keys_does_not_matter_beside_a_local_model(self, world: World) -> None:
         model = world.root / "m.gguf"
         model.write_bytes(b"GGUF")

@@ -20,6 +20,7 @@ from openclaw_mem_engine.config.secret import Secret, printable, shown, without_
 from openclaw_mem_engine.config.settings import KNOB_SETTINGS, SETTINGS
 from openclaw_mem_engine.config.show import describe, fragment, reference, to_dict
 from openclaw_mem_engine.errors import ConfigError
+from openclaw_mem_engine.providers.resolve import choices
 
 __all__ = ["world"]
 
@@ -89,7 +90,6 @@ BAD_SECRET_FILES = [
     {"provider": "openai", "remote": {"headers": {"A": "planted-Zk4vQ9\n"}}},
     {"provider": "openai", "remote": {"baseUrl": "ftp://u:planted-Zk4vQ9@h"}},
     {"provider": "openai", "remote": {"baseUrl": "https://u:planted-Zk4vQ9@h/${NO}"}},
-    {"provider": "sk-planted-Zk4vQ9-planted"},
     {"query": {"minScore": "sk-planted-Zk4vQ9"}},
 ]
 
@@ -101,6 +101,11 @@ def test_no_error_repeats_a_secret(world: World, content: Any) -> None:
         world.load()
     text = "".join(traceback.format_exception(caught.value))
     assert PLANTED not in text and "1234567890" not in text
+
+
+def test_no_note_repeats_a_secret(world: World) -> None:
+    world.memory_search({"provider": "sk-planted-Zk4vQ9-planted"})
+    assert PLANTED not in json.dumps(to_dict(world.load())) + str(choices(world.load()))
 
 
 @pytest.mark.parametrize("text", ['{"apiKey": "planted-Zk4vQ9" oops}', '{apiKey: "planted-Zk4vQ9'])

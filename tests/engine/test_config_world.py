@@ -6,13 +6,11 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from openclaw_mem_engine.config import load
 from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.config.settings import SETTINGS, Settings
 from openclaw_mem_engine.config.sources import UserFolders, user_folders
@@ -50,12 +48,6 @@ class World:
     def load(self, **flags: Any) -> Settings:
         folders = UserFolders(self.home / ".local/share/openclaw-mem", self.own_file.parent)
         return load_settings(environ=self.environ, home=self.home, cwd=self.cwd, folders=folders, **flags)
-
-
-@pytest.fixture
-def local_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where the extra ``local`` is installed, so that the order of auto is the same everywhere."""
-    monkeypatch.setattr(load, "find_spec", lambda name: ModuleSpec(name, None))
 
 
 @pytest.fixture

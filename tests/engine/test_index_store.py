@@ -530,3 +530,35 @@ def test_a_full_disk_is_said_and_the_old_content_serves(small_disk: Path) -> Non
     assert found(again, "alpha") == {"alpha old"}
     assert len(again.vector(V[0], 1)) == 1
     again.close()
+
+
+# -- what is not ours -------------------------------------------------------------------------------------
+
+
+def test_a_database_of_another_program_is_never_written(path: Path) -> None:
+    other = apsw.Connection(str(path))
+    # OpenClaw's index has tables of the same names.
+    for statement in ("CREATE TABLE meta(key, value)", "CREATE TABLE chunks(id, text)"):
+        other.execute(statement)
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(IndexUnavailable, match=r"did not make\. Nothing of it was changed"):
+        SqliteIndex(path)
+    assert (path.read_bytes(), list(path.parent.iterdir())) == (before, [path])
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_index_is_never_opened_through_a_link(path: Path, tmp_path: Path, there: bool) -> None:
+    target = tmp_path / "elsewhere.sqlite"
+    if there:
+        new_store(target).close()
+    path.symlink_to(target)
+    with pytest.raises(IndexUnavailable, match="is a link"):
+        SqliteIndex(path)
+    assert target.exists() is there
+
+
+def test_an_empty_file_becomes_an_index(path: Path) -> None:
+    path.touch()
+    new_store(path).close()
+    SqliteIndex(path).close()

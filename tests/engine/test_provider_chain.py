@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from test_config_providers import KEYS, planted_everywhere
-from test_config_world import World, local_extra, world
+from test_config_world import World, world
 
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import PROVIDER_NAMES, ProviderSettings, Settings
@@ -23,7 +23,7 @@ from openclaw_mem_engine.providers.resolve import (
     choices,
 )
 
-__all__ = ["local_extra", "world"]
+__all__ = ["world"]
 
 RECORDED: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "openclaw" / "provider_requests.json").read_text("utf-8")
@@ -115,7 +115,6 @@ def test_why_auto_takes_no_local_model(world: World, path: str, why: str) -> Non
 
 
 class TestLocal:
-    @pytest.mark.usefixtures("local_extra")
     def test_a_model_file_comes_first(self, world: World) -> None:
         model = world.root / "m.gguf"
         model.write_bytes(b"GGUF")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -131,14 +132,34 @@ def test_lone_surrogates_are_sent_as_replacement_characters() -> None:
     assert server.inputs == [["pump \ufffd x"]]
 
 
-@pytest.mark.parametrize("fault", [faulty.shuffled(), faulty.without_index(), faulty.same_index()])
-def test_embeddings_follow_a_sane_index_else_the_order(fault: Fault) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        faulty.shuffled(),
+        faulty.without_index(),
+        faulty.renumbered(lambda index: index + 1),
+        faulty.renumbered(str),
+        faulty.renumbered(lambda index: f"{index + 1}.0"),
+    ],
+)
+def test_embeddings_follow_the_index_of_each(fault: Fault) -> None:
     texts = ["alpha", "beta", "gamma"]
     with running_server([fault]) as server:
         found = embedder_for(server).embed_documents(texts)
     for text, vector in zip(texts, found, strict=True):
         assert vector is not None
         np.testing.assert_allclose(vector, bag_of_words(text), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", [lambda _: 0, lambda i: i + 2, lambda i: -i, lambda i: "x" if i else 0, bool]
+)
+def test_a_vector_of_an_unknown_text_is_refused(name: Callable[[int], object]) -> None:
+    with (
+        running_server([faulty.renumbered(name)]) as server,
+        pytest.raises(BadAnswer, match="which belongs to which text is unknown"),
+    ):
+        embedder_for(server).embed_documents(["alpha", "beta", "gamma"])
 
 
 @pytest.mark.parametrize(

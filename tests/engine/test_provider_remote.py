@@ -552,6 +552,11 @@ def test_a_proxy_of_the_environment_is_used_for_other_hosts(monkeypatch: pytest.
     embedder.close()
     with pytest.raises(ProviderError, match="only http and https proxies"):
         embedder.embed_query("x")
+    for broken in ("http://[::1", "http://me:secret@host:port", "socks5://host:port"):
+        monkeypatch.setenv("http_proxy", broken)
+        with pytest.raises(ProviderError, match="proxy in the environment cannot be read") as caught:
+            embedder.embed_query("x")
+        assert "secret" not in str(caught.value)
 
 
 @pytest.fixture(scope="module")

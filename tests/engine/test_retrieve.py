@@ -343,3 +343,26 @@ def test_vectors_of_a_model_for_another_script_do_not_count_in_workbench(memory:
     latin = memory.retrieve("gateway 温", WORKBENCH)
     assert all(found.suits for found in latin.lists)
     assert "other-script" not in {note.code for note in latin.notes}
+
+
+def test_a_pool_of_by_products_says_so(tmp_path: Path) -> None:
+    dreams = {f"memory/dreaming/light/{day}.md": f"Pump candidate {day}.\n" for day in range(3)}
+    workspace = write_notes(tmp_path / "ws", {**dreams, "MEMORY.md": "The pump is in the cellar.\n"})
+    with open_memory(workspace, tmp_path, provider="none") as memory:
+        memory.sync()
+        (note,) = [note for note in memory.search("pump").pool.notes if note.code == "by-products"]
+        assert note.text.startswith("3 of 4 candidates") and "(memory/dreaming)" in note.text
+        for path in dreams:
+            (workspace / path).unlink()
+        memory.sync()
+        assert all(note.code != "by-products" for note in memory.search("pump").pool.notes)
+
+
+def test_a_note_with_nul_bytes_is_found_and_remarked(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "The pump\0 is in the cellar, valve seven.\n"})
+    with open_memory(workspace, tmp_path, provider="none") as memory:
+        (note,) = memory.sync().notes
+        assert (note.code, note.text) == ("nul-bytes", "NUL bytes were indexed as U+FFFD: 1 in MEMORY.md.")
+        (hit,) = memory.search("valve").hits
+        assert "pump\ufffd is" in hit.snippet
+        assert memory.sync().changed == ()

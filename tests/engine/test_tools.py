@@ -208,7 +208,12 @@ def test_a_provider_that_is_down_is_a_fallback_with_a_warning(tmp_path: Path, me
         with Memory.open(settings) as opened:
             opened.sync()
             found = memory_search(opened, {"query": "router"})
-    assert found["mode"] == "fts-only"
+        fallback = replace(provider, fallback="static")
+        with Memory.open(replace(settings, provider=fallback)) as opened:
+            opened.sync()
+            served = memory_search(opened, {"query": "router"})
+    assert (served["provider"], served["mode"], served["fallback"]["from"]) == ("static", "hybrid", "openai")
+    assert (found["mode"], found["provider"], "model" in found) == ("fts-only", "none", False)
     assert found["fallback"]["from"] == "openai"
     assert "401" in found["fallback"]["reason"]
     assert "BM25 only" in found["warning"]
@@ -260,3 +265,24 @@ def test_an_answer_is_plain_json_and_a_huge_start_is_no_error(memory: Memory) ->
             memory_get(memory, {"path": path})
     with pytest.raises(UsageError, match=r"^path required$"):
         memory_get(memory, {})
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"agents": {"defaults": {"memorySearch": {"enabled": False}}}},
+        {"plugins": {"slots": {"memory": "none"}}},
+    ],
+)
+def test_tools_refuse_when_the_configuration_switches_memory_off(tmp_path: Path, config: Any) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "The pump.\n"})
+    path = tmp_path / "openclaw.json"
+    path.write_text(json.dumps(config))
+    with open_memory(workspace, tmp_path, provider="none", OPENCLAW_CONFIG_PATH=str(path)) as memory:
+        memory.sync()
+        reply = memory_search(memory, {"query": "pump"})
+        assert (reply["results"], reply["disabled"], reply["unavailable"]) == ([], True, True)
+        assert reply["error"].startswith(f"{path}: ") and "switches memory search off" in reply["error"]
+        got = memory_get(memory, {"path": "MEMORY.md"})
+        assert (got["text"], got["disabled"], got["error"]) == ("", True, reply["error"])
+        assert [note.code for note in memory.status().notes] == ["memory-off"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +22,7 @@ from openclaw_mem_engine.sync.changes import unreadable_now
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace.listing import list_memory
 from support.damage import looked, named
-from support.memories import settings_for, write_notes
+from support.memories import open_memory, settings_for, write_notes
 from support.transcripts import message, with_sessions
 
 __all__ = ["as_nobody"]
@@ -244,3 +245,29 @@ def test_a_rebuild_for_other_sources_keeps_what_fits(settings: Settings, tmp_pat
     with Memory.open(chosen) as memory, failing("scandir", "/deep"):
         report = memory.sync()
         assert (report.rebuilt, report.files) == (True, 5) and all_found(memory)
+
+
+# -- a workspace without notes ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_notes_that_are_all_gone_are_kept_until_told_otherwise(tmp_path: Path, force: bool) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "The pump.\n", "memory/a.md": "A valve.\n"})
+    with open_memory(workspace, tmp_path, provider="none") as memory:
+        memory.sync()
+        shutil.rmtree(workspace)
+        workspace.mkdir()  # as the empty folder on which a disk is mounted
+        for _ in range(2):
+            report = memory.sync(SyncRequest(force=force))
+            assert (report.files, report.removed, report.rebuilt) == (2, (), force)
+            assert "holds no notes any more: the 2 of the index are kept" in report.skipped[0].reason
+            answer = memory.search("pump")
+            assert len(answer.hits) == 1 and memory.freshness().state == "stale"
+            assert "The index is stale: the workspace holds no notes any more" in " ".join(answer.warnings)
+        report = memory.sync(SyncRequest(force=force, prune=True))
+        assert report.files == 0 and memory.search("pump").hits == ()
+        assert memory.freshness().skipped == ()
+        write_notes(workspace, {"MEMORY.md": "The pump.\n", "memory/a.md": "A valve.\n"})
+        assert memory.sync().files == 2
+        (workspace / "MEMORY.md").unlink()
+        assert memory.sync().removed == ("MEMORY.md",)

@@ -18,7 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import WorkspaceError
-from openclaw_mem_engine.workspace.listing import Listing, list_memory
+from openclaw_mem_engine.workspace.listing import UNLISTED, Listing, list_memory
+from openclaw_mem_engine.workspace.opening import NoteRefused
+from openclaw_mem_engine.workspace.reading import get_excerpt
 from openclaw_mem_engine.workspace.rules import below, is_ignored_folder
 
 DATA = Path(__file__).parents[1] / "data" / "openclaw"
@@ -394,3 +396,50 @@ def test_below_is_about_folders_not_prefixes() -> None:
     assert below("/ws", "/ws") == ""
     assert below("/ws", "/ws2/a") is None
     assert below("/", "/a") == "a"
+
+
+# -- globs ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("globs", "taken"),
+    [
+        (["docs/*.md"], ["docs/a.md"]),
+        (["docs/**/*.md"], ["docs/a.md", "docs/deep/b.md"]),
+        (["**/b.md", "docs/?.md"], ["docs/a.md", "docs/deep/b.md"]),
+        (["d*s/a.md"], ["docs/a.md"]),
+        (["docs/*.txt"], []),
+        (["/no/such/*.md"], []),
+    ],
+)
+def test_extra_paths_with_wildcards(ws: Path, globs: list[str], taken: list[str]) -> None:
+    write(ws, "docs/a.md", "docs/deep/b.md", "docs/c.txt", ".git/b.md")
+    notes = [file.path for file in list_memory(ws).files]
+    assert sorted(set(paths(list_memory(ws, globs))) - set(notes)) == taken
+    for path in taken:
+        assert get_excerpt(ws, path, extra_paths=globs).found
+    if "docs/deep/b.md" not in taken:
+        with pytest.raises(NoteRefused):
+            get_excerpt(ws, "docs/deep/b.md", extra_paths=globs)
+
+
+@pytest.mark.parametrize("globs", [["memory/dreaming/**"], ["memory/dreaming"], ["**/light/*.md", "**/x.md"]])
+def test_what_is_excluded_is_no_memory(ws: Path, globs: list[str]) -> None:
+    before = paths(list_memory(ws))
+    write(ws, "memory/dreaming/light/a.md", "memory/dreaming/x.md")
+    listing = list_memory(ws, exclude=globs)
+    assert paths(listing) == before
+    excluded = [skipped for skipped in listing.skipped if "by the setting exclude" in skipped.reason]
+    assert excluded and all(skipped.by_rule for skipped in excluded)
+
+
+def test_notes_of_a_workspace_without_memory_are_counted(tmp_path: Path) -> None:
+    root = tmp_path / "vault"
+    write(root, "AGENTS.md", "MEMORY.md", ".git/a.md")
+    assert UNLISTED not in reasons(list_memory(root))
+    write(root, "a.md", "deep/er/b.md")
+    assert reasons(list_memory(root))[UNLISTED].startswith("2 Markdown files here and no folder memory")
+    assert UNLISTED not in reasons(list_memory(root, ["**/*.md"]))
+    assert len(list_memory(root, ["**/*.md"]).files) == 4
+    (root / "memory").mkdir()
+    assert UNLISTED not in reasons(list_memory(root))

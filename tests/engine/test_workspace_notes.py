@@ -49,7 +49,7 @@ def test_any_bytes_are_text_or_a_typed_refusal(tmp_path_factory: pytest.TempPath
     except NoteRefused as refused:
         assert refused.kind in ("binary", "not-utf8")
     else:
-        assert note.text.encode("utf-8") == data
+        assert note.text.encode("utf-8") == data.replace(b"\0", "\ufffd".encode())
         assert note.size == len(data) and note.settled
 
 
@@ -138,3 +138,10 @@ def test_locations(text: str, location: tuple[str, int | None, int | None]) -> N
 def test_any_text_is_some_location(text: str) -> None:
     location = parse_location(text)
     assert text.strip().startswith(location.path)
+
+
+def test_a_few_nul_bytes_are_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "log.md"
+    path.write_bytes(b"valve\0log with enough text\n")
+    read = read_note(str(path))
+    assert (read.text, read.nuls) == ("valve\ufffdlog with enough text\n", 1)

@@ -113,8 +113,9 @@ def without_index() -> Fault:
     return Fault(change=lambda items: [{"embedding": item["embedding"]} for item in items])
 
 
-def same_index() -> Fault:
-    return Fault(change=lambda items: [{**item, "index": 0} for item in items])
+def renumbered(name: Callable[[int], object]) -> Fault:
+    """The vectors in reverse order, each with another ``index``."""
+    return Fault(change=lambda items: [{**item, "index": name(item["index"])} for item in items[::-1]])
 
 
 def wrong_dims(dims: int = 8) -> Fault:

@@ -58,6 +58,13 @@ _COMMON = (
         metavar="NAME",
         help="embeddings: static (built in), local, openai, gemini, voyage, mistral, ollama, none, auto",
     ),
+    _option(
+        "--include",
+        metavar="GLOB",
+        action="append",
+        default=[],
+        help="further notes of the workspace, for example '**/*.md'; may be repeated",
+    ),
     _flag("--json", "the answer as JSON on stdout"),
 )
 #: The names are those of ``providers.faults``, which would cost time to load for a help text.
@@ -83,6 +90,7 @@ _COMMANDS = (
                 "--verify",
                 "read every file to compare it, also those whose time and size say they are the same",
             ),
+            _flag("--prune", "forget the notes of a workspace that holds none any more"),
             _flag(
                 "--dry-run",
                 "only tell what would be embedded, where its text would go, and what it would cost",
@@ -283,7 +291,7 @@ class _Parser(argparse.ArgumentParser):
         """Add the options that are allowed before and after the command."""
         group = self.add_argument_group("common options (before or after the command)")
         for names, own in _COMMON:
-            group.add_argument(*names, **own, **how)
+            group.add_argument(*names, **(own | how))
 
 
 def build_parser() -> argparse.ArgumentParser:

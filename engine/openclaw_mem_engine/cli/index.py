@@ -33,7 +33,7 @@ def run(arguments: Namespace) -> int:
     if arguments.dry_run:
         return _dry_run(settings, arguments)
     try:
-        report = _sync(settings, SyncRequest(arguments.force, arguments.verify, tails=True))
+        report = _sync(settings, SyncRequest(arguments.force, arguments.verify, arguments.prune, tails=True))
     except IndexDamaged as error:
         if not arguments.force:
             raise
@@ -62,7 +62,7 @@ def _set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
 def _dry_run(settings: Settings, arguments: Namespace) -> int:
     """Print what the command would do. Sends nothing, and leaves nothing behind."""
     with looking(settings) as memory, stoppable() as token:
-        plan = memory.plan(SyncRequest(force=arguments.force, tails=True), token)
+        plan = memory.plan(SyncRequest(arguments.force, prune=arguments.prune, tails=True), token)
     show(plan.to_dict(), plan_lines(plan), as_json=arguments.json)
     return 0
 

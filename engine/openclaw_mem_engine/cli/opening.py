@@ -41,6 +41,7 @@ def settings_of(arguments: Namespace) -> Settings:
         config=Path(arguments.config) if arguments.config else None,
         agent=arguments.agent,
         provider=arguments.provider,
+        include=arguments.include,
         environ=os.environ,
         home=home,
         cwd=cwd,
@@ -105,6 +106,3 @@ def say_warnings(settings: Settings) -> None:
     for note in settings.warnings:
         if note.level == "warning":
             say(note.text)
-    if not settings.enabled:
-        where = settings.origins["enabled"].where
-        say(f"{where} switches memory search off for the agent; this command works all the same.")

@@ -254,9 +254,8 @@ def _read(settings: Settings, path: str, start: int | None, lines: int | None) -
 
 def _near(settings: Settings, wrong: str) -> str:
     """A question that names files of similar names; empty when there are none."""
-    from openclaw_mem_engine.workspace.listing import list_memory
+    from openclaw_mem_engine.sync.changes import listed
     from openclaw_mem_engine.workspace.reading import suggest_paths
 
-    listing = list_memory(settings.workspace, settings.extra_paths, settings.max_file_bytes)
-    near = suggest_paths(wrong, [file.path for file in listing.files], 3)
+    near = suggest_paths(wrong, [file.path for file in listed(settings).files], 3)
     return f"Did you mean {' or '.join(near)}?" if near else ""

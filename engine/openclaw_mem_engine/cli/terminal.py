@@ -27,7 +27,11 @@ def one_line(text: str) -> str:
 
 
 def prepare_streams() -> None:
-    """Let no character make an output fail: what the encoding lacks becomes ``\\xNN`` notation."""
+    """Let no character make an output fail: what the encoding lacks becomes ``\\xNN`` notation. A stream that
+    was closed (``>&-``) leads nowhere; otherwise the next file that is opened would get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

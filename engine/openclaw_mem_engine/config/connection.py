@@ -15,7 +15,7 @@ from typing import cast
 
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, merged
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
-from openclaw_mem_engine.config.secret import Secret, shown
+from openclaw_mem_engine.config.secret import Secret, shown, without_credentials
 from openclaw_mem_engine.config.settings import (
     DEFAULT_ORIGIN,
     ENDPOINT_NAMES,
@@ -56,8 +56,8 @@ class ProviderResolver:
 
     def resolve(self) -> ProviderSettings:
         """Raises ConfigError when the chosen provider's settings cannot be used."""
-        name = self._checked("provider.name")
-        fallback = self._checked("provider.fallback")
+        name = self._checked("provider.name", "static")
+        fallback = self._checked("provider.fallback", "none")
         also = self._also()
         owned, named = self._layers_by_owner()
         # Settings without a provider name are for the first in the order when a key is among them, else for
@@ -106,20 +106,26 @@ class ProviderResolver:
             concurrency=self.chosen.value("provider.concurrency"),
             local_idle_minutes=float(self.chosen.value("provider.local_idle_minutes")),
         )
+        self._note_missing_model(settings)
         return replace(settings, also=self._needed(also, settings))
 
-    def _checked(self, key: str) -> str:
-        """A provider name. Checked only here, for OpenClaw knows some that we do not: that is only an error
-        when no higher layer names another."""
+    def _checked(self, key: str, instead: str) -> str:
+        """A provider name. OpenClaw knows some that we do not: ``instead`` is used then, and a note names
+        it. Never another remote provider, to which the user has not agreed."""
         text = self.chosen.text(key) or str(SETTINGS[key].default)
-        rule = SETTINGS[key].rule
-        if not rule.fits(text):
-            where = self.chosen.origins[key].where
-            raise ConfigError(
-                f"{where} is {shown(text)}; openclaw-mem can use {rule.allowed}. "
-                f"Choose one with --provider or in our own settings file."
-            )
-        return text
+        if SETTINGS[key].rule.fits(text):
+            return text
+        where = self.chosen.origins[key].where
+        self.chosen.origins[key] = Origin("default", f"instead of {shown(text)}, which {where} names")
+        what = (
+            "the built-in embedder is used, and no text is sent" if instead == "static" else "there is none"
+        )
+        self.chosen.note(
+            "provider-unsupported",
+            f"{where} is {shown(text)}, a provider that openclaw-mem does not support: {what}. Supported are "
+            f"{', '.join(PROVIDER_NAMES[1:])}: name one with --provider or in our config.toml.",
+        )
+        return instead
 
     def _layers_by_owner(self) -> tuple[dict[str, list[Layer]], dict[str, list[Layer]]]:
         """For each provider, the layers whose key and address are meant for it, and those whose model is."""
@@ -209,6 +215,17 @@ class ProviderResolver:
             instead = "name its file in provider.local_model_path." if name == "local" else "it has but one."
             text = f"{entry.origin.where} is not used by provider {name}: {instead}"
             self.chosen.note("model-unused", text)
+
+    def _note_missing_model(self, settings: ProviderSettings) -> None:
+        """That a local model is configured, and ``auto`` sends text to a remote provider all the same."""
+        model = settings.local_model_path
+        if settings.provider == "auto" and model is not None and settings.key_provider is not None:
+            why = "it would be downloaded" if is_uri(model) else "there is no such file"
+            where = self.chosen.origins["provider.local_model_path"].where
+            text = f"{where} is {shown(without_credentials(model))}, but {why}: auto uses {settings.chosen}, "
+            self.chosen.note(
+                "local-model-passed", f"{text}to which text is sent. Provider local uses no other."
+            )
 
     def _also(self) -> tuple[str, ...]:
         """The entries of ``also``, each once. Raises ConfigError for one that names no provider."""

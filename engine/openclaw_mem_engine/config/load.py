@@ -9,7 +9,6 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
@@ -54,12 +53,13 @@ def load_settings(
     agent: str | None = None,
     provider: str | None = None,
     profile: str | None = None,
+    include: Sequence[str] = (),
     environ: Mapping[str, str],
     home: Path,
     cwd: Path,
     folders: UserFolders | None = None,
 ) -> Settings:
-    """The settings in effect. The first five are flags (``--workspace`` …, ``--config`` names an
+    """The settings in effect. The first six are flags (``--workspace`` …, ``--config`` names an
     ``openclaw.json``); ``environ``, ``home`` and ``cwd`` are those of the process or replace them.
     ``folders`` holds our data and ``config.toml`` unless the environment names others; None means the folders
     of this process's user.
@@ -78,6 +78,10 @@ def load_settings(
     agent_id, agent_origin = _agent(merged([own, variables, flags]), openclaw)
     theirs, store = openclaw.memory_layer(agent_id)
     layers = [theirs, own, variables, flags]
+    if include:  # besides what is configured, not instead of it
+        configured = merged(layers).get("extra_paths")
+        both = (*(configured.value if configured else ()), *include)
+        flags["extra_paths"] = Entry(both, Origin("flag", "--include"))
     chosen = Chosen(merged(layers), openclaw.environ, home, cwd, openclaw.notes)
     chosen.origins["agent"] = agent_origin
     if openclaw.agents and openclaw.agent(agent_id) is None:
@@ -94,6 +98,11 @@ def load_settings(
                 f"The data folder {data_dir} ({chosen.origins['data_dir'].where}) lies in {what} {foreign}. "
                 f"Name a folder outside of it in OPENCLAW_MEM_HOME."
             )
+    if not (enabled := chosen.value("enabled")):
+        text = (
+            f"{chosen.origins['enabled'].where} switches memory search off for the agent: its tools refuse."
+        )
+        chosen.note("memory-off", f"{text} Commands work all the same.")
     local = local_model(chosen, (state_dir, folder))
     return Settings(
         workspace=folder,
@@ -101,9 +110,10 @@ def load_settings(
         data_dir=data_dir,
         index_path=index_path(data_dir, folder, agent_id),
         openclaw=_facts(openclaw, agent_id, store, chosen, cwd),
-        enabled=chosen.value("enabled"),
+        enabled=enabled,
         sources=chosen.value("sources") or ("memory",),
         extra_paths=_extra_paths(chosen, home),
+        exclude=chosen.value("exclude"),
         citations=chosen.value("citations"),
         max_file_bytes=chosen.value("max_file_bytes"),
         vector_extension=chosen.value("vector_extension"),
@@ -149,12 +159,6 @@ def local_model(chosen: Chosen, foreign: Sequence[Path]) -> ProviderSettings:
         chosen.origins[key] = DEFAULT_ORIGIN
         folder = None
     found = model is not None and os.path.isfile(model)  # noqa: PTH113 (Path raises for a name too long)
-    if found and find_spec("llama_cpp") is None:
-        install = "pip install 'openclaw-mem-workbench[local]'. Without it, auto passes local over."
-        chosen.note(
-            "local-extra-missing", f"The model file {model} is there, but not what loads it: {install}"
-        )
-        found = False
     return ProviderSettings(
         local_model_path=model, local_model_cache_dir=str(folder) if folder else None, local_model_found=found
     )

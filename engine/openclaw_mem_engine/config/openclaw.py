@@ -48,6 +48,8 @@ MEMORY_SEARCH: Mapping[str, ForeignKey] = MappingProxyType(
 
 _WEIGHTS = ("query.hybrid.vectorWeight", "query.hybrid.textWeight")
 _CHUNKING = ("chunking.tokens", "chunking.overlap")
+#: Keys that name a provider, and other names of ours there.
+_NAMING, _ALIASES = ("provider", "fallback"), {"google": "gemini"}
 _MULTIPLIER = "query.hybrid.candidateMultiplier"
 
 #: Where releases after 2026.2 have it. Their ranges may differ, so what does not fit there is only reported.
@@ -115,7 +117,7 @@ class OpenClawConfig:
                 where = entry.origin.where
                 self._warn("config-clamped", f"{where} is {value}; {used} is used, as OpenClaw does.")
             if (ours := MEMORY_SEARCH[key].ours) is not None:
-                layer[ours] = entry._replace(value=used)
+                layer[ours] = entry._replace(value=_ALIASES.get(used, used) if key in _NAMING else used)
         for pair in (_WEIGHTS, _CHUNKING):
             # Each depends on the other: one that is configured decides both.
             for key, other in (pair, pair[::-1]):

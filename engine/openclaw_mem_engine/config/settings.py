@@ -248,7 +248,14 @@ class Settings:
     enabled: bool = setting(_SWITCH, "memory search is on for the agent", True, "enabled")
     sources: tuple[Source, ...] = setting(_SOURCES, "what is indexed", ("memory",), "sources")
     extra_paths: tuple[str, ...] = setting(
-        Rule("texts"), "further files and folders of notes", (), "extraPaths"
+        Rule("texts"),
+        "further notes: files, folders, or globs (`**/*.md`)",
+        (),
+        "extraPaths",
+        flag="--include",
+    )
+    exclude: tuple[str, ...] = setting(
+        Rule("texts", unit="globs"), "what is no memory, by path: memory/dreaming/**", ()
     )
     citations: CitationMode = setting(
         Rule("text", choices=("auto", "on", "off")), "whether answers name path and lines", "auto"

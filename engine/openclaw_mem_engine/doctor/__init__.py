@@ -28,7 +28,7 @@ from openclaw_mem_engine.stores.findings import (
     Outcome,
 )
 from openclaw_mem_engine.stores.sqlite.checks import diagnose
-from openclaw_mem_engine.stores.sqlite.files import index_is_there, unreachable
+from openclaw_mem_engine.stores.sqlite.files import index_is_there, refuse_foreign, unreachable
 from openclaw_mem_engine.stores.sqlite.repair import repair as repair_index
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot, check_version
 from openclaw_mem_engine.sync.events import Journal
@@ -80,6 +80,7 @@ def fix(
         codes, of_index = codes & locations.LOCATION_CODES, set()
     if not codes:
         return []
+    refuse_foreign(settings.index_path)
     with SyncLock(settings.index_path, "repairing", killed=killed).holding(LOCK_WAIT_S, cancel):
         done = locations.repair_locations(settings, codes)
         if of_index:

@@ -33,15 +33,12 @@ from openclaw_mem_engine.stores.findings import (
 )
 from openclaw_mem_engine.stores.sqlite.schema import PASSAGES
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
-from openclaw_mem_engine.sync.changes import changes_of, cut_files, listed
+from openclaw_mem_engine.sync.changes import changes_of, cut_files, keeping, listed
 from openclaw_mem_engine.sync.index_update import chunks_of, read_source
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, bootstrap_cut, read_note
-from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, is_ignored_folder
+from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, is_ignored_folder, machine_folder
 
-#: Folders below memory/ into which agents' own machinery writes, and files of it.
-_MACHINE_FOLDERS = frozenset({"dreaming", "dreams"})
-_MACHINE_FILES = frozenset({"dreams.md", "dream-diary.md"})
 _DATABASE = re.compile(r"\.(?:sqlite3?|db|lance|jsonl)(?:-wal|-shm|-journal)?\Z", re.IGNORECASE)
 #: What an exported conversation begins with: that of the session hook, and that of a transcript export.
 _EXPORT = re.compile(r"# Session(?:: .*\n\n?- \*\*Session Key\*\*: | \S+\n\n(?:User|Assistant): )")
@@ -84,7 +81,7 @@ class Disk:
 def check_files(disk: Disk, out: Outcome) -> None:
     """Which files are new, edited or gone. Raises WorkspaceError."""
     known = disk.known = disk.snap.files()
-    listing = listed(disk.settings)
+    listing = keeping(disk.settings, listed(disk.settings), known)
     changes, skipped = changes_of(disk.settings, listing, known), listing.skipped
     changed = {file.path for file in changes.changed}
     gone = {state.path for state in changes.removed}
@@ -228,7 +225,7 @@ def check_by_products(settings: Settings, snap: Snapshot, out: Outcome) -> None:
     sql = "SELECT path, count(*) FROM chunks WHERE source = 'memory' GROUP BY path"
     chunks: dict[str, int] = dict(snap.rows(sql))
     total = sum(chunks.values())
-    machine = {path for path in chunks if _machine_folder(path)}
+    machine = {path for path in chunks if machine_folder(path)}
     out.detail = f"{counted(len(chunks), 'note')} read"
     starts = snap.rows(
         "SELECT path, substr(text, 1, 400) FROM chunks WHERE source = 'memory' AND start_line = 1"
@@ -256,22 +253,11 @@ def _out_of_memory(settings: Settings, paths: Iterable[str]) -> str:
     """The command that takes these by-products out of memory, and out of the index."""
     root = settings.workspace
     # A sync leaves ignored folders out by itself: an index that has them was made by an older program.
-    folders = {_machine_folder(path) for path in paths if not any(map(is_ignored_folder, path.split("/")))}
+    folders = {machine_folder(path) for path in paths if not any(map(is_ignored_folder, path.split("/")))}
     if not folders:
         return INDEX
     moved = " ".join(shlex.quote(str(root / folder)) for folder in sorted(folders))
     return f"mv -- {moved} {shlex.quote(str(root))}/ && {INDEX}"
-
-
-def _machine_folder(path: str) -> str:
-    """The folder or file, relative to the workspace, that the agent's machinery keeps; "" for a note."""
-    first, *parts = path.split("/")
-    if first != MEMORY_FOLDER or not parts:
-        return ""  # what was configured by its name is wanted
-    for depth, part in enumerate(parts[:-1], 2):
-        if part.startswith(".") or part in _MACHINE_FOLDERS:
-            return "/".join(path.split("/")[:depth])
-    return path if parts[-1].lower() in _MACHINE_FILES else ""
 
 
 def _check_databases(settings: Settings, out: Outcome) -> None:

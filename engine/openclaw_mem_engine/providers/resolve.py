@@ -12,6 +12,7 @@ from typing import Literal
 
 from openclaw_mem_engine.config.secret import printable, without_credentials
 from openclaw_mem_engine.config.settings import (
+    DEFAULT_ORIGIN,
     ENDPOINT_NAMES,
     KEY_VARIABLES,
     Endpoint,
@@ -161,8 +162,10 @@ def _choice(settings: Settings, role: Role, spec: EmbedderSpec) -> Choice:
 
 
 def _named(settings: Settings) -> str:
-    origin = settings.origins.get("provider.name")
-    return f"named by {origin.where}" if origin is not None and origin.kind != "default" else "named"
+    origin = settings.origins.get("provider.name", DEFAULT_ORIGIN)
+    if origin.kind != "default":
+        return f"named by {origin.where}"
+    return "named" if origin == DEFAULT_ORIGIN else f"used {origin.where}"
 
 
 def _state(settings: Settings, spec: EmbedderSpec) -> str:
@@ -206,7 +209,7 @@ def _key(settings: Settings, name: str) -> str:
 def _why_not(settings: Settings, name: str) -> str:
     provider = settings.provider
     if provider.provider != "auto":
-        return f"not chosen: {provider.chosen} is named"
+        return f"not chosen: {provider.chosen} is {_named(settings).partition(' ')[0]}"
     if name == "none":
         return "not chosen"
     if name == "ollama":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.workspace.reading import get_excerpt
-from openclaw_mem_engine.workspace.rules import note_date
+from openclaw_mem_engine.workspace.rules import machine_folder, note_date
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.inspection import Overview
@@ -231,15 +232,20 @@ class BuiltinBackend:
         )
         signals = builder.signals(kept, candidates, knobs)
         _stop_if_asked(cancel)
+        # What is named is what answered: keywords alone when the primary failed and nothing else has vectors.
+        searched = any(found.space_number == 0 for found in builder.lists)
+        first = (asked.space for asked in spaces if searched and asked.number == 0)
+        served = next(first, space_of(None if builder.fallback else primary))
         freshness = self._freshness.known
         note_staleness(freshness, notes)
+        _note_by_products(candidates.values(), notes)
         return Pool(
             query,
             kept,
             candidates,
             self._clock(),
             signals,
-            *space_of(self.embedders.primary)[:2],
+            *served[:2],
             self.name,
             builder.fallback,
             freshness,
@@ -296,6 +302,17 @@ def _candidate(chunk: StoredChunk) -> Candidate:
         date,
         dated.kind,
     )
+
+
+def _note_by_products(candidates: Collection[Candidate], notes: list[Note]) -> None:
+    """Say so when most of what was found was written by the agent's own machinery."""
+    folders = Counter(folder for found in candidates if (folder := machine_folder(found.path)))
+    if 2 * (number := folders.total()) > len(candidates):
+        named = ", ".join(folder for folder, _ in folders.most_common(3))
+        text = f"{number:,} of {len(candidates):,} candidates are by-products of the agent's machinery"
+        notes.append(
+            Note("by-products", f"{text} ({named}). The setting exclude keeps them out of the index.")
+        )
 
 
 def _stop_if_asked(cancel: CancelToken | None) -> None:

@@ -14,9 +14,10 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import Freshness, Note, SkippedFile
 from openclaw_mem_engine.providers.base import Embedders
 from openclaw_mem_engine.stores.base import IndexStore
-from openclaw_mem_engine.sync.changes import Changes, scan
+from openclaw_mem_engine.sync.changes import WHOLE, Changes, scan
 from openclaw_mem_engine.sync.report import SyncReport
 from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
+from openclaw_mem_engine.workspace.listing import UNLISTED
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER
 
 #: How many changed paths an answer names; the count is always exact.
@@ -108,7 +109,12 @@ class FreshnessTracker:
         state: Literal["fresh", "stale", "partial", "empty"]
         if synced_at is None and self._store.counts().files == 0:
             state = "empty"
-        elif paths or present is None or needs_rebuild(present, wanted):
+        elif (
+            paths
+            or any(file.path == WHOLE for file in skipped)
+            or present is None
+            or needs_rebuild(present, wanted)
+        ):
             state = "stale"
         else:
             # What is no memory by rule does not count.
@@ -133,11 +139,16 @@ def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
         return
     if known.state == "empty":
         notes.append(Note("empty-index", "Nothing is indexed yet: run `openclaw-mem index`.", "warning"))
+    elif whole := next((file for file in known.skipped if file.path == WHOLE), None):
+        notes.append(Note("workspace-empty", f"The index is stale: {whole.reason}.", "warning"))
     elif known.state == "stale":
         some = ", ".join(known.changed[:3]) or "the settings"
         more = f" and {known.changed_count - 3} more" if known.changed_count > 3 else ""
         text = f"The index is older than {some}{more}: run `openclaw-mem index`."
         notes.append(Note("stale", text, "warning"))
+    for file in known.skipped:
+        if file.path == UNLISTED:
+            notes.append(Note("unlisted-notes", f"{file.path}: {file.reason}.", "warning"))
 
 
 def stale_since(settings: Settings, changes: Changes, synced_at: float | None, now: float) -> float | None:

@@ -12,9 +12,10 @@ from openclaw_mem_engine.chunking.line_chunker import is_blank
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import MemoryFile, SkippedFile, text_hash
 from openclaw_mem_engine.stores.base import FileState, IndexStore
-from openclaw_mem_engine.workspace.listing import Listing, list_memory, list_transcripts
+from openclaw_mem_engine.workspace.listing import UNLISTED, Listing, list_memory, list_transcripts
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable
 from openclaw_mem_engine.workspace.reading import read_note
+from openclaw_mem_engine.workspace.rules import source_of
 from openclaw_mem_engine.workspace.transcripts import (
     Growth,
     cut_at,
@@ -30,6 +31,8 @@ RACY_NS = 2_000_000_000
 #: what is indexed. ``doubtful``: as long as that, but its times do not prove it the same. ``same``: they do.
 TranscriptState = Literal["new", "rewritten", "grown", "doubtful", "same"]
 _NONE = Listing((), ())
+#: The path of the workspace itself.
+WHOLE = "."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +52,13 @@ class Changes:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """How known files are compared with listed ones. ``verify`` reads every file, whatever its time and size
-    say. ``tails`` takes transcripts that grew by a line. ``bare`` are known files without a chunk in the
-    index: such a file has changed when there is text in it. ``reading`` is called with the path of each file
-    before it is read, and may stop the comparison by raising."""
+    say. ``prune`` forgets all notes when there is none any more. ``tails`` takes transcripts that grew by a
+    line. ``bare`` are known files without a chunk in the index: such a file has changed when there
+    is text in it. ``reading`` is called with the path of each file before it is read, and may stop the
+    comparison by raising."""
 
     verify: bool = False
+    prune: bool = False
     tails: bool = False
     bare: Collection[str] = ()
     reading: Callable[[str], None] = lambda _: None
@@ -64,7 +69,9 @@ def listed(settings: Settings) -> Listing:
     where they are a source. Raises WorkspaceError."""
     notes = transcripts = _NONE
     if "memory" in settings.sources:
-        notes = list_memory(settings.workspace, settings.extra_paths, settings.max_file_bytes)
+        notes = list_memory(
+            settings.workspace, settings.extra_paths, settings.max_file_bytes, settings.exclude
+        )
     if "sessions" in settings.sources:
         transcripts = list_transcripts(settings.openclaw.sessions_dir)
     skipped = sorted((*notes.skipped, *transcripts.skipped), key=attrgetter("path"))
@@ -79,8 +86,9 @@ def scan(
 ) -> tuple[Changes, list[SkippedFile]]:
     """What a sync would do, and what it excludes, of files that were listed just now (None: of those of now).
     Raises WorkspaceError for a workspace that cannot be listed."""
-    listing = listing or listed(settings)
     known = store.files()
+    listing = listing or listed(settings)
+    listing = listing if how.prune else keeping(settings, listing, known)
     if how.verify or store.is_hollow():
         # An index that lost all of its chunks is no record of anything: every file is read.
         how = replace(how, verify=True, bare=known.keys() - store.chunk_counts().keys())
@@ -89,6 +97,21 @@ def scan(
     fresh = {file.path for file in changes.changed} | {state.path for state in changes.removed}
     partly = cut_files(known.values(), fresh)
     return changes, [*listing.skipped, *(s for s in refused if s.path not in fresh), *partly]
+
+
+def keeping(settings: Settings, listing: Listing, known: Mapping[str, FileState]) -> Listing:
+    """The same listing; with the workspace among what cannot be read now when all of its notes are gone: a
+    disk that is not mounted looks the same as notes that were deleted."""
+    notes = sum(state.source == "memory" and not state.refusal for state in known.values())
+    there = any(file.source == "memory" for file in listing.files)
+    there |= any(file.path != UNLISTED and source_of(file.path) == "memory" for file in listing.skipped)
+    if not notes or there or "memory" not in settings.sources:
+        return listing
+    reason = (
+        f"the workspace holds no notes any more: the {notes:,} of the index are kept, and still found, until "
+        "there are notes again; `openclaw-mem index --prune` forgets them"
+    )
+    return Listing(listing.files, (*listing.skipped, SkippedFile(WHOLE, reason, transient=True)))
 
 
 def changes_of(
@@ -232,7 +255,7 @@ def _path_and_above(path: str) -> Iterator[str]:
         yield above
         above = above.rpartition("/")[0]
     if not path.startswith("../"):
-        yield "."
+        yield WHOLE
 
 
 def cut_files(states: Iterable[FileState], but: Collection[str] = ()) -> list[SkippedFile]:

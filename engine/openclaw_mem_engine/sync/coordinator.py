@@ -136,9 +136,8 @@ class SyncCoordinator:
             store.follow(make=False)
             if store.synced_at() is None or self._will_rebuild(request) or store.is_hollow():
                 return False
-            changes, skipped = scan(
-                self._settings, store, Comparison(tails=request.tails, reading=_reading_is_work)
-            )
+            how = Comparison(prune=request.prune, tails=request.tails, reading=_reading_is_work)
+            changes, skipped = scan(self._settings, store, how)
             primary = self._embedders.primary
             filled = [*([primary] if primary else []), *beside_of(self._embedders)]
             if changes.paths or any(store.chunks_without_vector(1, space_of(each)) for each in filled):
@@ -182,7 +181,8 @@ class SyncCoordinator:
                 return report
 
     def _is_current(self, request: SyncRequest) -> bool:
-        return not scan(self._settings, self._store, Comparison(tails=request.tails))[0].paths
+        how = Comparison(prune=request.prune, tails=request.tails)
+        return not scan(self._settings, self._store, how)[0].paths
 
     def _will_rebuild(self, request: SyncRequest) -> bool:
         present = self._store.fingerprint()

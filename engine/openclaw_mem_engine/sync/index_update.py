@@ -57,6 +57,7 @@ class IndexUpdate:
     #: By code of ``_LOST_LINES`` how many lines of each transcript, and those that were cut at so many bytes.
     _lost: dict[str, dict[str, int]] = field(default_factory=lambda: {code: {} for code, _ in _LOST_LINES})
     _cut: dict[str, int] = field(default_factory=dict)
+    _nuls: dict[str, int] = field(default_factory=dict)
     #: Refused files whose old text goes.
     _emptied: list[str] = field(default_factory=list)
     _known: Mapping[str, FileState] | None = None
@@ -85,7 +86,7 @@ class IndexUpdate:
                 self.progress(self.report.verified, len(known), path)
                 self.report.verified += 1
 
-        how = Comparison(request.verify, request.tails, reading=reading)
+        how = Comparison(request.verify, request.prune, request.tails, reading=reading)
         changes, self.report.skipped = scan(self.settings, self.store, how, listed(self.settings))
         self._note_silent_changes(changes, known)
         done, total = 0, len(changes.changed)
@@ -178,6 +179,8 @@ class IndexUpdate:
             for (code, _), lines in zip(_LOST_LINES, (source.broken, source.too_long), strict=True):
                 if lines:
                     self._lost[code][file.path] = lines
+            if source.nuls:
+                self._nuls[file.path] = source.nuls
             if (limit := cut_at(source.hash)) is not None:
                 self._cut[file.path] = limit
             return chunks_of(self.settings, file, self._space, self.max_input_bytes, source)
@@ -197,11 +200,14 @@ class IndexUpdate:
             return FileState(file.path, file.source, "", *stat, refusal.reason), []
 
     def _report_losses(self) -> None:
-        """What of the transcripts that were read is not searched."""
+        """What of the files that were read is not searched, or is not as it was read."""
         for code, what in _LOST_LINES:
             if lines := self._lost[code]:
                 text = f"{sum(lines.values()):,} in {first_few(lines)}"
                 self._note(code, f"Lines of transcripts that are {what} were left out: {text}.", "info")
+        if self._nuls:
+            text = f"{sum(self._nuls.values()):,} in {first_few(self._nuls)}"
+            self._note("nul-bytes", f"NUL bytes were indexed as U+FFFD: {text}.", "info")
         if self._cut:
             part = first_part(next(iter(self._cut.values())))
             self._note("transcripts-cut", f"Of long conversations {part}: {first_few(self._cut)}.")
@@ -243,6 +249,7 @@ class SourceText(NamedTuple):
     settled: bool
     broken: int = 0
     too_long: int = 0
+    nuls: int = 0
 
     def line(self, number: int) -> int:
         """The line of the file for a 1-based line of the text."""
@@ -258,7 +265,7 @@ def read_source(settings: Settings, file: MemoryFile, *, until: int | None = Non
         return SourceText(talk.text, talk.hash, talk.line_map, *stat, talk.broken, talk.too_long)
     note = read_note(file.absolute, str(settings.workspace), settings.max_file_bytes)
     stat = note.size, note.mtime_ns, note.inode, note.settled
-    return SourceText(note.text, text_hash(note.text), None, *stat)
+    return SourceText(note.text, text_hash(note.text), None, *stat, nuls=note.nuls)
 
 
 def spans_of(settings: Settings, source: SourceText, max_input_bytes: int | None) -> Iterator[ChunkSpan]:

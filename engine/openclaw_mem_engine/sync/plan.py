@@ -79,7 +79,7 @@ def plan(
     bounded = request.files_s is not None and store.counts().files
     until = time.monotonic() + (request.files_s or 0.0) if bounded else math.inf
     listing = listed(settings)
-    changes, skipped = scan(settings, store, Comparison(tails=request.tails), listing)
+    changes, skipped = scan(settings, store, Comparison(tails=request.tails, prune=request.prune), listing)
     files: list[MemoryFile] = list(changes.changed)
     if rebuild:
         files, skipped = list(listing.files), list(listing.skipped)

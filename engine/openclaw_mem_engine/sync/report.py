@@ -22,13 +22,15 @@ class SyncRequest:
     """What a sync is asked for. All times are seconds; None means no limit.
 
     ``force`` rebuilds the index. ``verify`` reads every file to compare it, whatever its time and size say.
-    ``tails`` also takes what was appended to transcripts, however little it is. ``wait_s`` is how long
+    ``prune`` forgets the notes of a workspace that holds none any more. ``tails`` also takes what was
+    appended to transcripts, however little it is. ``wait_s`` is how long
     another process is waited for. For a search: ``budget_s`` limits embedding by a provider that takes time,
     and nothing is rebuilt then; after ``files_s`` no further file is begun, unless the index is empty.
     """
 
     force: bool = False
     verify: bool = False
+    prune: bool = False
     tails: bool = False
     wait_s: float = WAIT_S
     budget_s: float | None = None
@@ -38,7 +40,8 @@ class SyncRequest:
         """Whether the report of a sync of this request, which has begun, answers the other one too. Each
         caller waits by its own ``wait_s``. A ``verify`` that has begun answers none that was asked for later:
         a file that it has read may have changed since without a trace."""
-        if other.verify or (other.force and not self.force) or (other.tails and not self.tails):
+        wanted = (other.force, self.force), (other.prune, self.prune), (other.tails, self.tails)
+        if other.verify or any(its and not mine for its, mine in wanted):
             return False
         limits = (self.budget_s, other.budget_s), (self.files_s, other.files_s)
         return all(mine is None or (its is not None and mine >= its) for mine, its in limits)

@@ -14,10 +14,11 @@ from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note, Progress, Space
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore
-from openclaw_mem_engine.sync.changes import unreadable_now
+from openclaw_mem_engine.sync.changes import keeping, unreadable_now
 from openclaw_mem_engine.sync.embedding import GROUP_CHUNKS, JOB_CHUNKS, Embedding, OutOfTime, probe
 from openclaw_mem_engine.sync.index_update import IndexUpdate, change_of
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
+from openclaw_mem_engine.workspace.listing import Listing
 
 _STOPPED = "Indexing was stopped; what was finished before is in the index."
 _REBUILD_STOPPED = "The rebuild was stopped; the index is as it was."
@@ -213,6 +214,8 @@ class _Update:
         """Copy what the index holds of files that cannot be read now and may be readable later. Only chunks
         of the same cut and the same vector space fit; a note names the other files."""
         known, there, sources = self.store.files(), fresh.files(), self.wanted.sources
+        if not self.request.prune and all(state.source != "memory" for state in there.values()):
+            self.report.skipped += keeping(self.settings, Listing((), ()), known).skipped
         missing = [path for path, state in known.items() if path not in there and state.source in sources]
         states = [known[path] for path in sorted(unreadable_now(missing, self.report.skipped))]
         if replace(self.present, sources=sources) == self.wanted:

@@ -13,6 +13,7 @@ import os
 import re
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -30,6 +31,7 @@ from openclaw_mem_engine.workspace.opening import (
     too_large,
 )
 from openclaw_mem_engine.workspace.rules import (
+    AGENT_FILES,
     MAX_NOTE_BYTES,
     MAX_TRANSCRIPT_BYTES,
     MEMORY_FOLDER,
@@ -39,6 +41,7 @@ from openclaw_mem_engine.workspace.rules import (
     TRANSCRIPT_SUFFIX,
     ExtraPath,
     Workspace,
+    glob_pattern,
     is_ignored_folder,
     is_note_name,
     open_workspace,
@@ -47,6 +50,10 @@ from openclaw_mem_engine.workspace.rules import (
 
 _SUFFIX_CASE = 'ends in another spelling of "{}"; only lower case counts'
 _FOLDER_LINK = "is a link to a folder; links are not followed"
+_EXCLUDED = "excluded by the setting exclude"
+#: The path under which notes are named that lie in a workspace without ``memory/``; how many entries of its
+#: folders are looked at.
+UNLISTED, _MOST_SEEN = "**/*.md", 20_000
 _NAME = "its name is not UTF-8 text; rename it"
 _ARCHIVES = (".jsonl.reset.", ".jsonl.deleted.")
 #: How the system gives bytes of a name that are not UTF-8.
@@ -65,17 +72,25 @@ class Listing:
     skipped: tuple[SkippedFile, ...]
 
 
-def list_memory(root: Path, extra_paths: Sequence[str] = (), max_bytes: int = MAX_NOTE_BYTES) -> Listing:
+def list_memory(
+    root: Path,
+    extra_paths: Sequence[str] = (),
+    max_bytes: int = MAX_NOTE_BYTES,
+    exclude: Sequence[str] = (),
+) -> Listing:
     """List ``MEMORY.md``, ``memory.md``, ``memory/**/*.md`` and the extra paths of a workspace.
 
     ``extra_paths`` are absolute, ``~/…`` or workspace-relative: a folder with all below it, or a file that
-    ends in ``.md``; what lies outside of the workspace gets a ``../…`` path. Only ``root`` itself may be a
+    ends in ``.md``, or what matches wildcards; what lies outside of the workspace gets a ``../…`` path. What
+    matches one of ``exclude``, a file or a folder by its path, is no memory. Only ``root`` itself may be a
     link. A file with several names counts once, under the first: top-level files before ``memory/`` before
     extra paths, then by path. ``max_bytes`` limits a note. Raises ``WorkspaceError`` when the workspace is
     missing or cannot be read.
     """
     workspace = open_workspace(root)
     walk = _Walk("memory", max_bytes)
+    if exclude:
+        walk.excluded = re.compile("|".join(map(glob_pattern, exclude)), re.DOTALL)
     try:
         _take_root_files(walk, workspace.real)
         _take_memory_folder(walk, os.path.join(workspace.real, MEMORY_FOLDER))
@@ -84,8 +99,12 @@ def list_memory(root: Path, extra_paths: Sequence[str] = (), max_bytes: int = MA
             f"The workspace {workspace.given} cannot be read just now: {error.strerror or error}. Check its "
             "permissions, and the disk or the server that holds it, and try again."
         ) from error
-    for extra in resolve_extras(workspace, extra_paths):
+    extras = resolve_extras(workspace, extra_paths)
+    for extra in extras:
         _take_extra(walk, workspace, extra)
+    no_folder = not os.path.lexists(os.path.join(workspace.real, MEMORY_FOLDER))
+    if no_folder and not extras and MEMORY_FOLDER not in walk.skipped:
+        _count_outside(walk, workspace.real)
     return walk.listing()
 
 
@@ -134,6 +153,9 @@ class _Walk:
     files: dict[str, MemoryFile] = field(default_factory=dict)  # by absolute path
     skipped: dict[str, SkippedFile] = field(default_factory=dict)  # by printable path
     group: list[MemoryFile] = field(default_factory=list)
+    #: What is excluded, and what alone is taken, by path; None: nothing, and everything.
+    excluded: re.Pattern[str] | None = None
+    only: re.Pattern[str] | None = None
     first_names: dict[tuple[int, int], str] = field(default_factory=dict)  # (device, inode) -> path
 
     def listing(self) -> Listing:
@@ -164,7 +186,9 @@ class _Walk:
     def offer(self, path: str, absolute: str, status: os.stat_result) -> None:
         """The same with the status that was found."""
         mode, size = status.st_mode, status.st_size
-        if not stat.S_ISREG(mode):
+        if self.excluded is not None and self.excluded.fullmatch(path):
+            self.skip(path, _EXCLUDED, by_rule=True)
+        elif not stat.S_ISREG(mode):
             self.skip(path, LINK if stat.S_ISLNK(mode) else f"is {kind_of(mode)}, not a plain file")
         elif size > self.max_bytes:
             self.skip(path, too_large(size, self.max_bytes))
@@ -247,12 +271,35 @@ def _take_extra(walk: _Walk, workspace: Workspace, extra: ExtraPath) -> None:
     path = workspace.relative(absolute)
     if stat.S_ISDIR(status.st_mode):
         walk.skipped.pop(printable(path), None)  # a hidden folder that the user names is wanted after all
-        _take_folder(walk, "" if path == "." else path, absolute)
+        path = "" if path == "." else path
+        if extra.glob:
+            below_it = re.escape(f"{path}/") if path else ""
+            walk.only = re.compile(below_it + glob_pattern(extra.glob), re.DOTALL)
+        _take_folder(walk, path, absolute)
+        walk.only = None
     elif not absolute.endswith(NOTE_SUFFIX):
         walk.skip(path, "extra path: is neither a folder nor a file that ends in .md")
     else:
         walk.offer(path, absolute, status)
         walk.close_group()
+
+
+def _count_outside(walk: _Walk, real: str) -> None:
+    """Say how many notes lie in a workspace without ``memory/`` and are not taken."""
+    elsewhere, seen = _Walk("memory", walk.max_bytes, excluded=walk.excluded), 0
+    pending = [("", real)]
+    while pending and seen < _MOST_SEEN:
+        path, absolute = pending.pop()
+        prefix = path and f"{path}/"
+        with suppress(OSError), os.scandir(absolute) as entries:
+            for entry in entries:
+                seen += 1
+                _take_entry(elsewhere, prefix + entry.name, entry, pending)
+    names = {file.path for file in elsewhere.group} - {*ROOT_FILES, *AGENT_FILES}
+    if names:
+        count = f"{'at least ' if pending else ''}{len(names):,} Markdown file{'s'[: len(names) > 1]}"
+        how = "the option --include '**/*.md' or the setting extra_paths takes them in"
+        walk.skip(UNLISTED, f"{count} here and no folder {MEMORY_FOLDER}: not indexed; {how}")
 
 
 def _take_folder(walk: _Walk, path: str, absolute: str) -> None:
@@ -284,10 +331,16 @@ def _take_entry(walk: _Walk, path: str, entry: os.DirEntry[str], pending: list[t
         if is_ignored_folder(name):
             kind = "hidden folder" if name.startswith(".") else "folder of a tool"
             walk.skip(path, f"{kind}; nothing in it is memory", by_rule=True)
+        elif walk.excluded is not None and (
+            walk.excluded.fullmatch(path) or walk.excluded.fullmatch(f"{path}/")
+        ):
+            walk.skip(path, _EXCLUDED, by_rule=True)
         elif not _is_utf8(path):
             walk.skip(path, _NAME)
         else:
             pending.append((path, entry.path))
+    elif walk.only is not None and not walk.only.fullmatch(path):
+        return
     elif entry.is_symlink():
         reason = _link_reason(entry.path)
         if reason is _FOLDER_LINK or is_note_name(name):

@@ -33,7 +33,8 @@ from openclaw_mem_engine.workspace.rules import (
 
 class NoteText(NamedTuple):
     """The text of a note, a byte order mark included, and what its file was when the reading began.
-    ``settled`` is False when the file changed meanwhile: the next scan then sees a difference."""
+    ``settled`` is False when the file changed meanwhile: the next scan then sees a difference. ``nuls``
+    counts the NUL bytes, each of which is U+FFFD in the text."""
 
     text: str
     size: int
@@ -41,6 +42,7 @@ class NoteText(NamedTuple):
     inode: int
     device: int
     settled: bool
+    nuls: int = 0
 
 
 class Location(NamedTuple):
@@ -58,7 +60,8 @@ def read_note(path: str, root: str | None = None, max_bytes: int = MAX_NOTE_BYTE
     workspace), no folder between the two may be a link either, not even one planted since the listing.
 
     Raises ``NoteRefused`` with kind link, not-regular, too-large (over ``max_bytes``), unreadable, missing,
-    binary (it holds NUL bytes) or not-utf8 (the message names the first bad byte).
+    binary (more than one byte in ten is NUL; fewer are read as U+FFFD) or not-utf8 (the message names the
+    first bad byte).
     """
     tail = below(root, path) if root else None
     base, tail = (root, tail) if root and tail else os.path.split(path)
@@ -66,14 +69,18 @@ def read_note(path: str, root: str | None = None, max_bytes: int = MAX_NOTE_BYTE
     data = read.data
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise NoteRefused("not-utf8", path, "not UTF-8 at byte 0 (it looks like UTF-16); save it as UTF-8")
-    if (nul := data.find(b"\0")) >= 0:
-        raise NoteRefused("binary", path, f"binary: NUL at byte {nul}")
+    nuls = data.count(b"\0")
+    if nuls * 10 > len(data):
+        found_at = data.index(b"\0")
+        raise NoteRefused("binary", path, f"binary: NUL at byte {found_at}")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise NoteRefused("not-utf8", path, f"not UTF-8 at byte {error.start}; save it as UTF-8") from None
     found = read.status
-    return NoteText(text, found.st_size, mtime_of(found), found.st_ino, found.st_dev, read.settled)
+    if nuls:  # SQLite's text functions end at one
+        text = text.replace("\0", "\ufffd")
+    return NoteText(text, found.st_size, mtime_of(found), found.st_ino, found.st_dev, read.settled, nuls)
 
 
 def get_excerpt(
@@ -179,7 +186,7 @@ def _allowed(
         for extra in extras:
             for spelled in (extra.lexical, extra.absolute):
                 rest = below(spelled, absolute)
-                if rest is not None and not extra.refusal:
+                if rest is not None and not extra.refusal and extra.takes(rest):
                     tail = os.path.join(extra.tail, rest) if rest else extra.tail
                     path = workspace.relative(os.path.join(extra.base, tail))
                     yield _AllowedPath(path, extra.base, tail, rest.split(os.sep)[:-1])

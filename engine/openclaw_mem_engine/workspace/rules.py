@@ -21,12 +21,19 @@ from openclaw_mem_engine.model import Source
 
 #: Top-level files that are memory by name, the preferred spelling first.
 ROOT_FILES = ("MEMORY.md", "memory.md")
+#: Further top-level files of an agent, which are no memory: OpenClaw puts them in front of every session.
+AGENT_FILES = frozenset(
+    f"{name}.md" for name in "AGENTS SOUL TOOLS IDENTITY USER HEARTBEAT BOOTSTRAP".split()
+)
 #: The folder that is memory with everything below it.
 MEMORY_FOLDER = "memory"
 #: The only ending that counts; other spellings of it are reported, never read.
 NOTE_SUFFIX = ".md"
 #: Folders of tools and packages: what lies in them was not written as memory.
 IGNORED_FOLDERS = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", ".pnpm-store"})
+#: Folders below memory/ into which agents' own machinery writes, and files of it.
+_MACHINE_FOLDERS = frozenset({"dreaming", "dreams"})
+_MACHINE_FILES = frozenset({"dreams.md", "dream-diary.md"})
 #: No note is this large; a file that is would fill the index and the memory of the machine.
 MAX_NOTE_BYTES = 4 * 2**20
 #: Transcripts have paths of their own, whatever their folder is, and only this ending counts.
@@ -44,6 +51,17 @@ _FIRST_YEAR = 100
 def is_ignored_folder(name: str) -> bool:
     """Whether a folder met below a memory folder is left out: hidden ones and those of tools."""
     return name.startswith(".") or name in IGNORED_FOLDERS
+
+
+def machine_folder(path: str) -> str:
+    """The folder or file, relative to the workspace, that the agent's machinery keeps; "" for a note."""
+    first, *parts = path.split("/")
+    if first != MEMORY_FOLDER or not parts:
+        return ""  # what was configured by its name is wanted
+    for depth, part in enumerate(parts[:-1], 2):
+        if part.startswith(".") or part in _MACHINE_FOLDERS:
+            return "/".join(path.split("/")[:depth])
+    return path if parts[-1].lower() in _MACHINE_FILES else ""
 
 
 def is_note_name(name: str) -> bool:
@@ -108,15 +126,29 @@ def open_workspace(root: Path | str) -> Workspace:
     return Workspace(given, real)
 
 
+def glob_pattern(glob: str) -> str:
+    """A regular expression for paths with ``/``: ``**/`` is any folders or none, ``**`` anything, ``*`` and
+    ``?`` stay within one name. Every other character is itself."""
+    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(words.get(part) or re.escape(part) for part in re.split(r"(\*\*/|\*\*|\*|\?)", glob))
+
+
 class ExtraPath(NamedTuple):
     """A configured extra path: ``base`` is a real folder, ``tail`` the rest, where no part may be a link.
-    ``lexical`` is the absolute path as the user spelled it. ``refusal`` is why it is not taken, or ""."""
+    ``lexical`` is the absolute path as the user spelled it, up to its first wildcard; what is taken below it
+    matches ``glob`` ("": everything). ``refusal`` is why it is not taken, or ""."""
 
     configured: str
     lexical: str
     base: str
     tail: str
     refusal: str
+    glob: str = ""
+
+    def takes(self, rest: str) -> bool:
+        """Whether a path relative to it is meant, given with the separators of the system."""
+        pattern = glob_pattern(self.glob)
+        return not self.glob or re.fullmatch(pattern, rest.replace(os.sep, "/"), re.DOTALL) is not None
 
     @property
     def absolute(self) -> str:
@@ -125,15 +157,16 @@ class ExtraPath(NamedTuple):
 
 
 def resolve_extras(workspace: Workspace, configured: Sequence[str]) -> list[ExtraPath]:
-    """Where extra paths lie, in order, each once: absolute, ``~``, ``~/…`` or relative to the workspace.
+    """Where extra paths lie, in order, each once: absolute, ``~``, ``~/…`` or relative to the workspace,
+    maybe with wildcards.
 
     Inside of the workspace every part of one stays in ``tail``, to be checked for links, since an agent that
     writes there could plant one. Outside, only the last part is.
     """
-    found: dict[str, ExtraPath] = {}
+    found: dict[tuple[str, str], ExtraPath] = {}
     for text in configured:
         extra = _resolved(workspace, text)
-        found.setdefault(extra.lexical, extra)
+        found.setdefault((extra.lexical, extra.glob), extra)
     return list(found.values())
 
 
@@ -145,7 +178,10 @@ def _resolved(workspace: Workspace, configured: str) -> ExtraPath:
         return ExtraPath(configured, configured, workspace.real, "", reason)
     if text == "~" or text.startswith("~/"):
         text = home + text[1:]
-    lexical = absolute_path(workspace.given, text)
+    literal = re.split(r"[*?]", text, maxsplit=1)[0]
+    lead = text if literal == text else literal[: literal.rfind("/") + 1]
+    wild = text[len(lead) :]
+    lexical = absolute_path(workspace.given, lead)
     base, tail = workspace.real, workspace.inside(lexical)
     if tail is None:
         parent, tail = os.path.split(lexical)
@@ -153,7 +189,7 @@ def _resolved(workspace: Workspace, configured: str) -> ExtraPath:
     absolute = os.path.join(base, tail) if tail else base
     too_wide = absolute in (os.path.realpath(home), os.path.dirname(absolute))  # only `/` is its own parent
     refusal = "the whole home folder or disk is not taken as memory; name a folder in it" if too_wide else ""
-    return ExtraPath(configured, lexical, base, tail, refusal)
+    return ExtraPath(configured, lexical, base, tail, refusal, wild)
 
 
 class NoteDate(NamedTuple):

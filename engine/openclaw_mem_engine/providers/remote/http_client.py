@@ -261,12 +261,16 @@ def _proxy_for(base_url: str) -> httpcore2.Proxy | None:
     proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
     if not proxy:
         return None
-    proxy = proxy if "://" in proxy else f"http://{proxy}"
-    named = urlsplit(proxy)
-    if named.scheme not in ("http", "https"):
+    advice = "Set HTTPS_PROXY to a usable one, or NO_PROXY to the provider's host."
+    try:
+        proxy = proxy if "://" in proxy else f"http://{proxy}"
+        named = urlsplit(proxy)
         shown = f"{named.hostname}:{named.port}" if named.port else named.hostname
-        raise ProviderError(
-            f"The proxy {shown} of the environment is of the kind {named.scheme!r}; only http and https "
-            "proxies can be used. Set HTTPS_PROXY to one, or NO_PROXY to the provider's host."
-        )
-    return httpcore2.Proxy(_url_of(proxy), auth=httpx2.Proxy(proxy).raw_auth)
+        if named.scheme in ("http", "https"):
+            return httpcore2.Proxy(_url_of(proxy), auth=httpx2.Proxy(proxy).raw_auth)
+    except (ValueError, httpx2.InvalidURL):  # its text may hold a password
+        raise ProviderError(f"The address of a proxy in the environment cannot be read. {advice}") from None
+    raise ProviderError(
+        f"The proxy {shown} of the environment is of the kind {named.scheme!r}; only http and https proxies "
+        f"can be used. {advice}"
+    )

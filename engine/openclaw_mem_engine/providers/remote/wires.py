@@ -11,6 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
@@ -145,13 +146,22 @@ class OpenAIWire(Wire):
         return "/embeddings", body
 
     def rows(self, answer: object, expected: int) -> list[object] | None:
-        """In the order of ``index`` when that numbers all texts; other servers answer in order."""
+        """In the order of ``index``, which counts from 0 or 1, maybe as text; without it in the order of the
+        answer. Raises BadAnswer when it does not say which vector belongs to which text."""
         items = _items(answer, "data", "embedding")
         if items is None:
             return None
-        numbers: list[Any] = [item.get("index") for item in items]
-        if all(type(number) is int for number in numbers) and sorted(numbers) == list(range(expected)):
-            items = sorted(items, key=lambda item: int(item["index"]))
+        given = [item.get("index") for item in items]
+        if len(items) == expected and any(number is not None for number in given):
+            numbers = [_whole(number) for number in given]
+            if sorted(numbers) not in (list(range(expected)), list(range(1, expected + 1))):
+                said = ", ".join(repr(number)[:20] for number in given[:5])
+                raise BadAnswer(
+                    f"{self.id} embeddings: {expected} texts were sent, and the vectors of the answer are "
+                    f"numbered {said}{', …' if expected > 5 else ''}: which belongs to which text is "
+                    "unknown, so nothing of it was kept. Check the server, or choose another provider."
+                )
+            items = [item for _, item in sorted(zip(numbers, items, strict=True), key=itemgetter(0))]
         return [item["embedding"] for item in items]
 
     def tokens(self, answer: object) -> int:
@@ -283,6 +293,15 @@ def _items(answer: object, name: str, key: str) -> list[dict[str, Any]] | None:
     items = field_of(answer, name)
     is_good = isinstance(items, list) and all(isinstance(item, dict) and key in item for item in items)
     return items if is_good else None  # type: ignore[return-value]
+
+
+def _whole(value: object) -> int:
+    """A whole number, also given as text or as 1.0; -1 for anything else."""
+    try:
+        number = float(value) if type(value) in (int, float, str) else -1.0  # type: ignore[arg-type]
+    except (ValueError, OverflowError):
+        return -1
+    return int(number) if number.is_integer() else -1
 
 
 def count_of(value: object) -> int:

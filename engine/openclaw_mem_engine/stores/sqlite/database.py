@@ -14,7 +14,7 @@ import apsw
 
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.state.database import immediate
-from openclaw_mem_engine.stores.sqlite.files import make_folder
+from openclaw_mem_engine.stores.sqlite.files import APPLICATION_ID, make_folder, refuse_foreign
 
 #: How long a writer waits for another process before it says so, milliseconds.
 BUSY_TIMEOUT_MS = 5_000
@@ -142,8 +142,12 @@ class Database:
         self.is_closed = False
         self._write_lock = threading.RLock()
         make_folder(path)
+        refuse_foreign(path)
         with explained(path):
             self._writer = self._connect()
+            # Before the write-ahead log: the id has to be in the file itself, which is read without SQLite.
+            if self._writer.pragma("application_id") != APPLICATION_ID:
+                self._writer.pragma("application_id", APPLICATION_ID)
             # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
             # consistency.
             self._become_wal(self._writer)

@@ -16,6 +16,8 @@ from openclaw_mem_engine.errors import IndexUnavailable
 #: A rebuild needs room for the new index next to the old one, and for the log through which it is copied.
 _ROOM_FACTOR = 2
 _MB = 1_000_000
+#: The application id of our index files, in the header of a SQLite file at this offset.
+APPLICATION_ID, _ID_AT = 0x6F636D31, 68
 
 
 def aside_path(index: Path) -> Path:
@@ -105,8 +107,9 @@ def check_room(index: Path, size: int) -> None:
 
 
 def index_is_there(path: Path) -> bool:
-    """Whether the file exists. Raises IndexUnavailable when this user may not read its folder: that is not
-    the same as "no index yet"."""
+    """Whether the file exists. Raises IndexUnavailable when it is not ours, and when this user may not read
+    its folder: that is not the same as "no index yet"."""
+    refuse_foreign(path)
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -114,6 +117,26 @@ def index_is_there(path: Path) -> bool:
     except OSError as error:
         raise IndexUnavailable(unreachable(path, error)) from error
     return True
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raise IndexUnavailable for a link, and for a SQLite file without our application id. Only reads. What
+    is empty, cannot be read or is no SQLite file passes: opening it finds out."""
+    what = ""
+    with suppress(OSError):
+        if path.is_symlink():
+            what = "is a link, and an index is never made or used through one"
+        elif path.is_file():
+            with path.open("rb") as file:
+                head = file.read(_ID_AT + 4)
+            if (
+                head.startswith(b"SQLite format 3\0")
+                and int.from_bytes(head[_ID_AT:], "big") != APPLICATION_ID
+            ):
+                what = "is a database that this program did not make"
+    if what:
+        advice = "move it away, or set OPENCLAW_MEM_HOME to another folder"
+        raise IndexUnavailable(f"{path} {what}. Nothing of it was changed: {advice}.")
 
 
 def make_folder(path: Path) -> None:
