@@ -154,8 +154,8 @@ def check(memory: Memory, seed: int) -> WhyNot:
     assert all(step.ok for step in found.steps[:-1]) and {step.name for step in found.steps} <= {*STEPS}
     assert found.steps[-1].ok == (found.stage == RETURNED)
     before = locations(memory.search(query, knobs).trace.returned, chunk_id)
-    told = next(step for step in found.steps if step.name == "retrievers").facts["lists"]
-    ranks = {"lexical" if fact["list"] == "bm25" else "vector": fact["rank"] for fact in told}
+    facts = next(step for step in found.steps if step.name == "retrievers").facts["lists"]
+    ranks = {"lexical" if fact["list"] == "bm25" else "vector": fact["rank"] for fact in facts}
     exact = exact_ranks(memory, query, knobs, chunk_id)
     assert {kind: rank for kind, rank in ranks.items() if rank is not None} == exact
     for change in found.changes:

@@ -30,7 +30,7 @@ _CHECKED = 5
 #: Knobs that decide which chunks enter the pool: no other brings in what is outside.
 _POOL = ("max_results", "candidate_multiplier", "pool_results", "mode")
 _LISTS = ("vector_space", "lexical_form", "lexical_index")
-#: Knobs that decide what is shown of a chunk, and what they matter for otherwise: nothing.
+#: Knobs of the snippet alone: they bring in nothing that is dropped before it.
 _SIZES = ("snippet_chars", "snippet_budget")
 #: Knobs that move a chunk most, for pairs.
 _LEVERS = ("min_score", "max_results", "mode", "fusion", "keyword_rescue", "vector_weight", "decay", "mmr")

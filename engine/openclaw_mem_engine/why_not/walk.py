@@ -109,8 +109,8 @@ def _steps(
     lists: Sequence[ListFact], trace: Trace, row: Row | None, fate: Fate, line: int | None
 ) -> Iterator[Step]:
     knobs, matching = trace.knobs, [fact for fact in lists if fact.rank is not None]
-    told = "; ".join(fact.text for fact in lists) or "no candidate list could be made"
-    yield Step("retrievers", bool(matching), told, {"lists": [fact.to_dict() for fact in lists]})
+    texts = "; ".join(fact.text for fact in lists) or "no candidate list could be made"
+    yield Step("retrievers", bool(matching), texts, {"lists": [fact.to_dict() for fact in lists]})
     fused = [fact for fact in matching if fact.fused]
     yield _scope_step(matching, fused, knobs)
     ranks = {fact.list: fact.rank for fact in fused}
