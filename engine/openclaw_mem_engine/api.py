@@ -92,6 +92,11 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.tools import memory_search as memory_search
     from openclaw_mem_engine.tools import present_snippet as present_snippet
     from openclaw_mem_engine.tools import shows_citation as shows_citation
+    from openclaw_mem_engine.why_not import Change as Change
+    from openclaw_mem_engine.why_not import Passage as Passage
+    from openclaw_mem_engine.why_not import Step as Step
+    from openclaw_mem_engine.why_not import TextChange as TextChange
+    from openclaw_mem_engine.why_not import WhyNot as WhyNot
 
 else:  # a type checker that saw this would accept any name
 

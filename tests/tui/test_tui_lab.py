@@ -105,7 +105,10 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
         drawn = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
-        assert "pin this run as the baseline" in drawn and "The chunks that the agent gets lines of, best first" in drawn
+        assert (
+            "pin this run as the baseline" in drawn
+            and "The chunks that the agent gets lines of, best first" in drawn
+        )
         await pilot.press("escape")
         await pilot.pause()
         assert pilot.app.screen is screen

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sync.events import Journal
     from openclaw_mem_engine.sync.plan import Plan
     from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
+    from openclaw_mem_engine.why_not import WhyNot
 
 #: How long pruning the cache waits for a sync, seconds.
 PRUNE_WAIT_S = 10.0
@@ -48,6 +49,8 @@ class Capabilities:
     files: bool = False
     #: It can show how files are cut: ``chunks``, ``unshown``.
     chunks: bool = False
+    #: It can say of any passage why it is not returned: ``why_not``.
+    why_not: bool = False
     #: Its index can be examined and repaired: ``examine``, ``repair``.
     doctor: bool = False
     #: It keeps embeddings between syncs: ``cache_sizes``, ``prune_cache``.
@@ -157,6 +160,14 @@ class Backend(Protocol):
     def unshown(self, knobs: Knobs) -> dict[str, Unshown]:
         """By file of the index, what no search with these knobs can show. Takes 0.1 s for 8,000 chunks."""
 
+    # -- capability "why_not" ----------------------------------------------------------------------------
+
+    def why_not(
+        self, query: str, path: str, line: int | None, knobs: Knobs, cancel: CancelToken | None = None
+    ) -> WhyNot:
+        """Why ``retrieve`` and these ``knobs`` do or do not return a passage (see ``Memory.why_not``). Raises
+        PathRefused, UsageError, WorkspaceError, and what ``retrieve`` raises."""
+
     # -- capability "doctor" -----------------------------------------------------------------------------
 
     def examine(
@@ -190,7 +201,7 @@ class Limited:
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise UsageError(f"The backend {self.name} has no index of its own: this cannot be done with it.")
 
-    sync = plan = would_rebuild = files = chunks = unshown = _refuse
+    sync = plan = would_rebuild = files = chunks = unshown = why_not = _refuse
     examine = repair = cache_sizes = prune_cache = _refuse
 
 

@@ -18,9 +18,10 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Kind, ListRow, Signal
 from openclaw_mem_engine.retrieval.query_vectors import AskedSpace, QueryVectors, Searched
 from openclaw_mem_engine.sanitize import mostly_not_latin
-from openclaw_mem_engine.stores.base import IndexStore
+from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
 from openclaw_mem_engine.stores.damage import Damage, DamageTolerantSearch
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
+from openclaw_mem_engine.workspace.rules import note_date
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Embedder
@@ -45,11 +46,12 @@ class ListBuilder:
         self.lists: list[CandidateList] = []
         self.fallback: Fallback | None = None
         self.primary_answered = False
+        self.searched = Searched(())
         self._store = store
         self._vectors = vectors
         self._primary = primary
         self._notes = notes
-        self._timings = timings
+        self.timings = timings
         self._search = DamageTolerantSearch(store, self._report)
         self._lexical: LexicalQuery | None = None
         self._searched: dict[int, AskedSpace] = {}
@@ -59,15 +61,24 @@ class ListBuilder:
         self._counted = 0
 
     def embed(
-        self, query: str, cancel: CancelToken | None, *, counted: int, compare: bool
+        self,
+        query: str,
+        cancel: CancelToken | None,
+        *,
+        counted: int,
+        compare: bool,
+        known: Searched | None = None,
     ) -> tuple[AskedSpace, ...]:
-        """The query's vectors, of the spaces that are to be searched (see ``QueryVectors.of``)."""
+        """The query's vectors, of the spaces that are to be searched (see ``QueryVectors.of``); those that
+        are ``known`` are not asked for again."""
         self._counted = counted
-        searched = Searched(())
-        with self._search.tolerating("vector"):
-            searched = self._vectors.of(
-                query, self._notes, self._timings, cancel, counted=counted, compare=compare
-            )
+        searched = known or Searched(())
+        if known is None:
+            with self._search.tolerating("vector"):
+                searched = self._vectors.of(
+                    query, self._notes, self.timings, cancel, counted=counted, compare=compare
+                )
+        self.searched = searched
         self._asked = {asked.space: asked for asked in searched.spaces}
         self.fallback = self.fallback or searched.fallback
         return searched.spaces
@@ -110,7 +121,7 @@ class ListBuilder:
     def _add(self, id: str, kind: Kind, query: str, rows: CandidateRows, start: float) -> CandidateList:
         spent = (time.perf_counter() - start) * 1000
         step = KINDS[kind].label
-        self._timings[step] = self._timings.get(step, 0.0) + spent
+        self.timings[step] = self.timings.get(step, 0.0) + spent
         made = CandidateList(
             id, kind, query, tuple(ListRow(*row) for row in rows), matched=rows.matched, milliseconds=spent
         )
@@ -135,7 +146,7 @@ class ListBuilder:
         if ranks is not None:  # of nearly equal cosines each search may round another one up
             ranks = {chunk_id: max(rank, len(inside) + 1) for chunk_id, rank in ranks.items()}
         found = replace(found, ranks_beyond=ranks)
-        self._timings["ranks"] = self._timings.get("ranks", 0.0) + (time.perf_counter() - start) * 1000
+        self.timings["ranks"] = self.timings.get("ranks", 0.0) + (time.perf_counter() - start) * 1000
         return found
 
     def signals(
@@ -167,11 +178,43 @@ class ListBuilder:
             if knobs.scores_all_lines:
                 with self._search.tolerating("vector", asked.space):
                     lines[vector] = self._vectors.line_cosines(asked, texts)
-        self._timings["lines"] = (time.perf_counter() - start) * 1000
+        self.timings["lines"] = (time.perf_counter() - start) * 1000
         return {
             id: {i: Signal(raw[id].get(i) if knobs.fill_missing else None, lines[id].get(i)) for i in members}
             for id in lines
         }
+
+    # -- one chunk ----------------------------------------------------------------------------------------
+
+    def scores_of(self, ids: Sequence[str], found: CandidateList) -> dict[str, float]:
+        """The raw scores of chunks for a list, also of those outside of it; absent without a match."""
+        if found.space_number is None:
+            return {} if self._lexical is None else self._search.lexical_scores(self._lexical, ids)
+        asked = self._searched[found.space_number]
+        return self._search.cosines(asked.vector, ids, asked.space)
+
+    def rank_of(self, chunk_id: str, found: CandidateList) -> int | None:
+        """The exact rank of a chunk in a list, also beyond its rows; None when it does not match."""
+        rank = next((n for n, row in enumerate(found.rows, 1) if row.chunk_id == chunk_id), None)
+        if rank is not None or len(found.rows) == found.matched:
+            return rank
+        if found.space_number is None:
+            return None if self._lexical is None else self._store.lexical_rank(self._lexical, chunk_id)
+        asked = self._searched[found.space_number]
+        return self._store.vector_rank(asked.vector, chunk_id, asked.space)
+
+    def words_of(self, chunk_id: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The terms of the query that a chunk holds, as the index tells words apart, and those it lacks."""
+        held: list[str] = []
+        missing: list[str] = []
+        lexical = self._lexical
+        if lexical is None:
+            return (), ()
+        for term in lexical.terms:
+            one = replace(lexical, terms=(term,), operator="or")
+            found = chunk_id in self._search.lexical_scores(one, [chunk_id])
+            (held if found else missing).append(" ".join(term).rstrip("*"))
+        return tuple(dict.fromkeys(held)), tuple(dict.fromkeys(missing))
 
     # -- damage -----------------------------------------------------------------------------------------
 
@@ -213,3 +256,21 @@ class ListBuilder:
 
 def _vector_id(asked: AskedSpace) -> str:
     return f"{VECTOR}:{asked.shown}" if asked.number else VECTOR
+
+
+def candidate_of(chunk: StoredChunk) -> Candidate:
+    """The candidate that a stored chunk makes; the date is that of its name, else of its file."""
+    dated = note_date(chunk.path, chunk.source)
+    date: float | None = dated.epoch_seconds
+    if dated.kind == "mtime" and chunk.mtime_ns:
+        date = chunk.mtime_ns / 1e9
+    return Candidate(
+        chunk.chunk_id,
+        chunk.path,
+        chunk.start_line,
+        chunk.end_line,
+        chunk.text,
+        chunk.source,
+        date,
+        dated.kind,
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -13,12 +14,13 @@ from typing import Literal
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import Freshness, Note, SkippedFile
 from openclaw_mem_engine.providers.base import Embedders
+from openclaw_mem_engine.ranking.pool import Candidate
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.sync.changes import WHOLE, Changes, scan
 from openclaw_mem_engine.sync.report import SyncReport
 from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.workspace.listing import UNLISTED
-from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER
+from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, machine_folder
 
 #: How many changed paths an answer names; the count is always exact.
 _NAMED_CHANGES = 50
@@ -184,3 +186,14 @@ def _moment(path: str | Path) -> float | None:
         return None
     # On Windows ctime is when a file was made.
     return status.st_ctime if os.name != "nt" else max(status.st_ctime, status.st_mtime)
+
+
+def note_by_products(candidates: Collection[Candidate], notes: list[Note]) -> None:
+    """Say so when most of what was found was written by the agent's own machinery."""
+    folders = Counter(folder for found in candidates if (folder := machine_folder(found.path)))
+    if 2 * (number := folders.total()) > len(candidates):
+        named = ", ".join(folder for folder, _ in folders.most_common(3))
+        text = f"{number:,} of {len(candidates):,} candidates are by-products of the agent's machinery"
+        notes.append(
+            Note("by-products", f"{text} ({named}). The setting exclude keeps them out of the index.")
+        )
