@@ -16,6 +16,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs, profile
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.trace import Lines, Trace
 from openclaw_mem_engine.sanitize import CJK
+from openclaw_mem_engine.verdict import verdict
 
 
 def configured_knobs(settings: Settings) -> Knobs:
@@ -111,6 +112,11 @@ class Answer:
         return tuple(found)
 
     @property
+    def verdict(self) -> str:
+        """What was found, how sure, and what is wrong with it, in one sentence."""
+        return verdict(self.pool, self.trace)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What makes this answer less than it could be."""
         return tuple(note.text for note in self.trace.notes if note.level == "warning")
@@ -126,6 +132,7 @@ class Answer:
             "model": pool.model,
             "fallback": pool.fallback.to_dict() if pool.fallback else None,
             "freshness": pool.freshness.to_dict() if pool.freshness else None,
+            "verdict": self.verdict,
             "results": [hit.to_dict() | hit.explained() for hit in self.hits],
             "notes": [note.to_dict() for note in self.trace.notes],
             "syncSeconds": None if self.sync_seconds is None else round(self.sync_seconds, 3),

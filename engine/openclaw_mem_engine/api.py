@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sanitize import visible as visible
     from openclaw_mem_engine.state.events import Event as Event
     from openclaw_mem_engine.state.events import EventKind as EventKind
+    from openclaw_mem_engine.state.expected import Expected as Expected
     from openclaw_mem_engine.stores.base import CacheSize as CacheSize
     from openclaw_mem_engine.stores.base import Fingerprint as Fingerprint
     from openclaw_mem_engine.stores.findings import INDEX as INDEX
@@ -89,6 +90,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.tools import memory_search as memory_search
     from openclaw_mem_engine.tools import present_snippet as present_snippet
     from openclaw_mem_engine.tools import shows_citation as shows_citation
+    from openclaw_mem_engine.verdict import Fate as Fate
+    from openclaw_mem_engine.verdict import fate as fate
 
 else:  # a type checker that saw this would accept any name
 
