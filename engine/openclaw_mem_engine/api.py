@@ -92,6 +92,11 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.tools import shows_citation as shows_citation
     from openclaw_mem_engine.verdict import Fate as Fate
     from openclaw_mem_engine.verdict import fate as fate
+    from openclaw_mem_engine.why_not import Change as Change
+    from openclaw_mem_engine.why_not import Passage as Passage
+    from openclaw_mem_engine.why_not import Step as Step
+    from openclaw_mem_engine.why_not import TextChange as TextChange
+    from openclaw_mem_engine.why_not import WhyNot as WhyNot
 
 else:  # a type checker that saw this would accept any name
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.findings import DoctorReport
     from openclaw_mem_engine.sync.follow import FollowEvent, FollowSync
     from openclaw_mem_engine.sync.plan import Plan
+    from openclaw_mem_engine.why_not import WhyNot
 
 
 class Memory:
@@ -171,6 +172,20 @@ class Memory:
         compare = self._compare if compare is None else compare
         pool = self._backend.retrieve(query, knobs, cancel, compare=compare)
         return Answer(pool, rank(pool, knobs))
+
+    def why_not(
+        self,
+        query: str,
+        path: str,
+        line: int | None = None,
+        knobs: Knobs | None = None,
+        cancel: CancelToken | None = None,
+    ) -> WhyNot:
+        """Why a search for ``query`` does or does not return ``line`` (1-based; None: the passage of the file
+        nearest to being returned) of the file ``path``, and what would bring it in. Raises PathRefused for a
+        path that cannot be memory, UsageError for one that is neither on disk nor in the index, or for a line
+        beyond its end, and what ``retrieve`` raises."""
+        return self._backend.why_not(query, path, line, knobs or self.knobs, cancel)
 
     def searching(self) -> AbstractContextManager[None]:
         """For callers whose search is more than ``search``, like a sync before it: an error of the body is

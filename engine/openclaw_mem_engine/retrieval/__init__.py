@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sync.events import Journal
     from openclaw_mem_engine.sync.plan import Plan
     from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
+    from openclaw_mem_engine.why_not import WhyNot
 
 #: How long pruning the cache waits for a sync, seconds.
 PRUNE_WAIT_S = 10.0
@@ -47,6 +48,8 @@ class Capabilities:
     files: bool = False
     #: It can show how a file is cut: ``chunks``.
     chunks: bool = False
+    #: It can say of any passage why it is not returned: ``why_not``.
+    why_not: bool = False
     #: Its index can be examined and repaired: ``examine``, ``repair``.
     doctor: bool = False
     #: It keeps embeddings between syncs: ``cache_sizes``, ``prune_cache``.
@@ -153,6 +156,14 @@ class Backend(Protocol):
         """One file, by its path in the index, and its chunks. Raises UsageError for a path that is neither in
         the index nor memory, WorkspaceError."""
 
+    # -- capability "why_not" ----------------------------------------------------------------------------
+
+    def why_not(
+        self, query: str, path: str, line: int | None, knobs: Knobs, cancel: CancelToken | None = None
+    ) -> WhyNot:
+        """Why ``retrieve`` and these ``knobs`` do or do not return a passage (see ``Memory.why_not``). Raises
+        PathRefused, UsageError, WorkspaceError, and what ``retrieve`` raises."""
+
     # -- capability "doctor" -----------------------------------------------------------------------------
 
     def examine(
@@ -186,7 +197,9 @@ class Limited:
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise UsageError(f"The backend {self.name} has no index of its own: this cannot be done with it.")
 
-    sync = plan = would_rebuild = files = chunks = examine = repair = cache_sizes = prune_cache = _refuse
+    sync = plan = would_rebuild = files = chunks = why_not = examine = repair = cache_sizes = prune_cache = (
+        _refuse
+    )
 
 
 DEFAULT_BACKEND = "builtin"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.stores.findings import DoctorReport
     from openclaw_mem_engine.sync.plan import Plan
+    from openclaw_mem_engine.why_not import WhyNot
 
 
 def open_backend(context: BackendContext) -> BuiltinBackend:
@@ -239,6 +240,11 @@ class BuiltinBackend:
             tuple(notes),
             timings,
         )
+
+    def why_not(
+        self, query: str, path: str, line: int | None, knobs: Knobs, cancel: CancelToken | None = None
+    ) -> WhyNot:
+        raise UsageError("This cannot be asked yet.")
 
     def _lexical_query(
         self, query: str, knobs: Knobs, notes: list[Note], *, vectors: bool

@@ -1,0 +1,130 @@
+"""Why a passage is not in an answer, and what would bring it in: the walk from the file on disk to the snippet
+that the agent receives, stopped at the first no.
+
+The backend collects the facts (``facts``); walk and changes are pure functions of these and of ``rank()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from openclaw_mem_engine.model import Note, as_json
+from openclaw_mem_engine.ranking.knobs import KnobValue
+
+#: What a step looks at, in the order of the walk. ``retrievers`` is about all lists together (each list has a
+#: step of its own besides, with its key as the name); the steps from ``pool`` on are stages of the ranking.
+STEPS = (
+    "file",
+    "listed",
+    "indexed",
+    "chunk",
+    "retrievers",
+    "scope",
+    "pool",
+    "fusion",
+    "rerank",
+    "decay",
+    "mmr",
+    "min_score",
+    "rescue",
+    "max_results",
+    "snippet",
+)
+#: ``WhyNot.stage`` of a passage that the agent receives.
+RETURNED = "returned"
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What is asked about: lines of a file (first and last, 1-based; 0 and 0 when there is no such text), and
+    the chunk that holds them, None when the index has none."""
+
+    path: str
+    start_line: int
+    end_line: int
+    chunk_id: str | None = None
+
+    @property
+    def location(self) -> str:
+        return f"{self.path}:{self.start_line}-{self.end_line}" if self.start_line else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the walk: whether the passage passed it, a sentence, and the numbers behind that."""
+
+    name: str
+    ok: bool
+    text: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "ok": self.ok, "text": self.text, **self.facts}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Knobs that bring the passage in when they alone are set so: each the smallest change that does. ``rank``
+    is that of the result which then holds it, from 1; ``lost`` and ``gained`` are the other passages
+    (``path:line``) that are returned no more, and now."""
+
+    set: Mapping[str, KnobValue]
+    rank: int
+    lost: tuple[str, ...] = ()
+    gained: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"set": dict(self.set), "rank": self.rank, "lost": list(self.lost)}
+
+
+#: ``undated``: an evergreen file instead of a dated one; ``word``: words of the query that the passage lacks;
+#: ``split``: a chunk of its own for what the snippet cuts off; ``index``: the file as the index should have it.
+TextChangeKind = Literal["undated", "word", "split", "index"]
+
+
+@dataclass(frozen=True, slots=True)
+class TextChange:
+    """A change of the notes, not of the ranking."""
+
+    kind: TextChangeKind
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return as_json(self)
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """The answer. ``returned``: the agent receives something of the passage, as result ``rank`` (from 1).
+    ``stage`` is the step that said no, or ``returned``; ``verdict`` is one sentence. ``steps`` end with the
+    first no. ``changes`` are empty when no value of any knob, alone or in pairs, brings it in (a note says
+    so), and when the passage needs none."""
+
+    query: str
+    passage: Passage
+    returned: bool
+    rank: int | None
+    stage: str
+    verdict: str
+    steps: tuple[Step, ...]
+    changes: tuple[Change, ...] = ()
+    text_changes: tuple[TextChange, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable answer of ``openclaw-mem why-not --json``."""
+        at = self.passage
+        return {
+            "query": self.query,
+            "passage": {"path": at.path, "startLine": at.start_line, "endLine": at.end_line},
+            "returned": self.returned,
+            **({"rank": self.rank} if self.rank is not None else {}),
+            "stage": self.stage,
+            "verdict": self.verdict,
+            "steps": [step.to_dict() for step in self.steps],
+            "changes": [change.to_dict() for change in self.changes],
+            "textChanges": [change.to_dict() for change in self.text_changes],
+            "notes": [note.to_dict() for note in self.notes],
+        }
