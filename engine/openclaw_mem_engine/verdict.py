@@ -3,7 +3,6 @@ passage in it. Both are made from facts that pool and trace hold, so they are tr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -30,9 +29,8 @@ def verdict(pool: Pool, trace: Trace) -> str:
         head += f"{' by vectors alone: ' if count else '; '}{absent}"
     elif count and all(row.outcome.rescued for row in trace.returned):
         head += f", kept by keyword rescue: no score reaches {trace.knobs.min_score:g}"
-    elif count:
-        head += _first(trace)
-    return "; ".join((head, *_truncated(trace), *_cut_matches(trace)))
+    first = _truncated(trace) or (_first(trace) if count and not absent else "")
+    return "; ".join(part for part in (head, first, _cut_matches(trace)) if part)
 
 
 def fate(trace: Trace, path: str, line: int) -> Fate:
@@ -55,14 +53,14 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _first(trace: Trace) -> str:
-    """How the lists rank the first result; empty when none of them holds it."""
+    """How the lists rank the first result."""
     row = next(row for row in trace.rows if row.chunk_id == trace.results[0].chunk_ids[0])
     ranks = [
         f"keyword rank {row.ranks[lst.key]}" if lst.kind.by_words else f"cosine {row.scores[lst.key]:.2f}"
         for lst in trace.lists
         if lst.key in row.ranks
     ]
-    return f", the first with {' and '.join(ranks)}" if ranks else ""
+    return f"the first: {', '.join(ranks)}" if ranks else ""
 
 
 def _nothing(pool: Pool, trace: Trace) -> str:
@@ -89,24 +87,24 @@ def _absent_words(pool: Pool, knobs: Knobs) -> str:
     return f"{text}, best cosine {vector.rows[0].raw:.2f}"
 
 
-def _truncated(trace: Trace) -> Iterator[str]:
-    """Results that hide the best line of a chunk, the first of all."""
+def _truncated(trace: Trace) -> str:
+    """How many results hide the best line of a chunk; which line it is for the first one."""
     rows = {row.chunk_id: row for row in trace.returned}
     hiding = [result for result in trace.results if any(rows[i].shown.truncated for i in result.chunk_ids)]
-    first = rows[trace.results[0].chunk_ids[0]].shown if trace.results else None
-    if first is not None and first.truncated:
-        yield f"the best passage ranks 1, but its best line, {first.best_line}, is cut off"
-        hiding = hiding[1:]
-    if hiding:
-        what = "1 more hides" if len(hiding) == 1 else f"{len(hiding)} more hide"
-        yield f"{what if first and first.truncated else what.replace(' more', '')} the best line of a chunk"
+    if not hiding:
+        return ""
+    first = rows[trace.results[0].chunk_ids[0]].shown
+    if first.truncated:
+        more = f", as in {len(hiding) - 1} more" if hiding[1:] else ""
+        return f"the best passage ranks 1, but its best line, {first.best_line}, is cut off{more}"
+    return f"the best line is cut off in {len(hiding)} of them"
 
 
-def _cut_matches(trace: Trace) -> Iterator[str]:
+def _cut_matches(trace: Trace) -> str:
     """Keyword matches that the score cut drops though results are free for them."""
     knobs = trace.knobs
     if trace.cut is None or knobs.keyword_rescue == "fill":
-        return
+        return ""
     terms = {lst.term for lst in trace.lists if lst.kind.by_words}
     # An operand without inputs is an absence.
     cut = sum(
@@ -114,7 +112,8 @@ def _cut_matches(trace: Trace) -> Iterator[str]:
         for row in trace.dropped
     )
     filled = min(cut, knobs.max_results - len(trace.returned))
-    if filled > 0:
-        them = ("it" if cut == 1 else "them") if filled == cut else f"{filled} of them"
-        matches = "1 keyword match is" if cut == 1 else f"{cut} keyword matches are"
-        yield f"{matches} cut by min_score; OpenClaw since mid-2026 returns {them} (keyword_rescue=fill)"
+    if filled <= 0:
+        return ""
+    them = ("it" if cut == 1 else "them") if filled == cut else str(filled)
+    matches = "1 keyword match is" if cut == 1 else f"{cut} keyword matches are"
+    return f"{matches} cut by min_score; OpenClaw since mid-2026 returns {them} (keyword_rescue=fill)"
