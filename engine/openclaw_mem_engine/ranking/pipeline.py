@@ -32,7 +32,12 @@ def rank(pool: Pool, knobs: Knobs, stages: Iterable[StageFunction] | None = None
     Every candidate of the pool appears in the trace, returned or with the stage and reason that dropped it.
     Cost: about a millisecond for the default pool. Thread-safe; does not block.
     """
+    return ranked(pool, knobs, stages).trace()
+
+
+def ranked(pool: Pool, knobs: Knobs, stages: Iterable[StageFunction] | None = None) -> RankingState:
+    """The same without the trace: what is returned, for those who try many knobs."""
     state = RankingState(pool, knobs)
     for stage in stages or [STAGES[name] for name in PROFILES[knobs.profile].stages]:
         state.run(stage)
-    return state.trace()
+    return state

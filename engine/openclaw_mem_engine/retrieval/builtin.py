@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, UsageError
-from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress
+from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress, SkippedFile
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Candidate, Pool
+from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
 from openclaw_mem_engine.retrieval import PRUNE_WAIT_S, BackendContext, Capabilities, IndexStatus
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder
 from openclaw_mem_engine.retrieval.freshness import FreshnessTracker, note_staleness
-from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
+from openclaw_mem_engine.retrieval.query_vectors import QueryVectors, Searched
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore, StoredChunk
 from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.stores.findings import DoctorReport
+    from openclaw_mem_engine.sync.changes import Changes
     from openclaw_mem_engine.sync.plan import Plan
     from openclaw_mem_engine.why_not import WhyNot
 
@@ -50,6 +52,17 @@ def open_backend(context: BackendContext) -> BuiltinBackend:
     return BuiltinBackend(settings, store, context.embedders, context.clock, context.notes, context.journal)
 
 
+class FoundLists(NamedTuple):
+    """The candidate lists of one query before any signal was computed, the builder that made them, and the
+    notes so far."""
+
+    query: str
+    builder: ListBuilder
+    lists: tuple[CandidateList, ...]
+    candidates: dict[str, Candidate]
+    notes: list[Note]
+
+
 class BuiltinBackend:
     """Retrieves from an :class:`IndexStore` (contract: ``retrieval.Backend``). Thread-safe. ``clock``
     gives epoch seconds; ``notes`` gives what else makes every answer less than it could be. The caller closes
@@ -57,7 +70,14 @@ class BuiltinBackend:
 
     name = "builtin"
     capabilities = Capabilities(
-        operands=True, providers=True, sync=True, files=True, chunks=True, doctor=True, cache=True
+        operands=True,
+        providers=True,
+        sync=True,
+        files=True,
+        chunks=True,
+        why_not=True,
+        doctor=True,
+        cache=True,
     )
 
     def __init__(
@@ -183,34 +203,60 @@ class BuiltinBackend:
     def retrieve(
         self, query: str, knobs: Knobs, cancel: CancelToken | None = None, *, compare: bool = False
     ) -> Pool:
+        with self._searching_until(cancel) as stop:
+            return self.pool_of(self.search(query, knobs, stop, compare=compare), knobs, stop)
+
+    def why_not(
+        self, query: str, path: str, line: int | None, knobs: Knobs, cancel: CancelToken | None = None
+    ) -> WhyNot:
+        from openclaw_mem_engine.retrieval.passages import PassageLookup
+
+        with self._searching_until(cancel) as stop:
+            return PassageLookup(self, query, path, line, stop).why_not(knobs)
+
+    @contextmanager
+    def _searching_until(self, cancel: CancelToken | None) -> Iterator[LinkedToken]:
+        """The body searches, with a token that ``interrupt`` sets too."""
         thread, stop = threading.get_ident(), LinkedToken(cancel)
         self._searching[thread] = stop
         try:
             with self.journal.searching():
-                return self._retrieve(query, knobs, stop, compare)
+                yield stop
         finally:
             del self._searching[thread]
 
-    def _retrieve(self, query: str, knobs: Knobs, cancel: CancelToken, compare: bool) -> Pool:
+    def look(self) -> tuple[Freshness, Changes, list[SkippedFile]]:
+        """The index compared with the disk (see ``FreshnessTracker.look``)."""
+        return self._freshness.look()
+
+    def search(
+        self,
+        query: str,
+        knobs: Knobs,
+        cancel: CancelToken,
+        *,
+        compare: bool = False,
+        embedded: Searched | None = None,
+    ) -> FoundLists:
+        """The candidate lists of a query and their chunks; ``embedded`` are its vectors, if known."""
         query = query.strip()
         if not query:
             raise UsageError("A query is required.")
         self._freshness.follow()
         notes: list[Note] = [*self.notes]
-        timings: dict[str, float] = {}
         primary = self.embedders.primary
-        builder = ListBuilder(self.store, self._vectors, primary, notes, timings)
-        spaces = builder.embed(query, cancel, counted=knobs.space_number, compare=compare)
-        _stop_if_asked(cancel)
+        builder = ListBuilder(self.store, self._vectors, primary, notes, {})
+        spaces = builder.embed(query, cancel, counted=knobs.space_number, compare=compare, known=embedded)
+        stop_if_cancelled(cancel)
         # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
         # network, which both would have to wait for anyway.
         lexical = self._lexical_query(query, knobs, notes, vectors=bool(spaces))
         for asked in spaces:
             builder.add_vectors(query, asked)
-            _stop_if_asked(cancel)
+            stop_if_cancelled(cancel)
         if lexical is not None:
             builder.add_words(lexical)
-        _stop_if_asked(cancel)
+        stop_if_cancelled(cancel)
         builder.check()
         self.journal.answered(
             builder.fallback, primary.id if primary is not None and builder.primary_answered else None
@@ -223,28 +269,27 @@ class BuiltinBackend:
             replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))
             for found in builder.lists
         )
-        signals = builder.signals(kept, candidates, knobs)
-        _stop_if_asked(cancel)
-        freshness = self._freshness.known
+        return FoundLists(query, builder, kept, candidates, notes)
+
+    def pool_of(self, found: FoundLists, knobs: Knobs, cancel: CancelToken) -> Pool:
+        """The pool of these lists, with the signals that the knobs need."""
+        signals = found.builder.signals(found.lists, found.candidates, knobs)
+        stop_if_cancelled(cancel)
+        freshness, notes = self._freshness.known, [*found.notes]
         note_staleness(freshness, notes)
         return Pool(
-            query,
-            kept,
-            candidates,
+            found.query,
+            found.lists,
+            found.candidates,
             self._clock(),
             signals,
             *space_of(self.embedders.primary)[:2],
             self.name,
-            builder.fallback,
+            found.builder.fallback,
             freshness,
             tuple(notes),
-            timings,
+            found.builder.timings,
         )
-
-    def why_not(
-        self, query: str, path: str, line: int | None, knobs: Knobs, cancel: CancelToken | None = None
-    ) -> WhyNot:
-        raise UsageError("This cannot be asked yet.")
 
     def _lexical_query(
         self, query: str, knobs: Knobs, notes: list[Note], *, vectors: bool
@@ -297,6 +342,7 @@ def _candidate(chunk: StoredChunk) -> Candidate:
     )
 
 
-def _stop_if_asked(cancel: CancelToken | None) -> None:
-    if cancel is not None and cancel.is_set():
+def stop_if_cancelled(cancel: CancelToken) -> None:
+    """Raises Cancelled once the token is set."""
+    if cancel.is_set():
         raise Cancelled("The search was stopped.")

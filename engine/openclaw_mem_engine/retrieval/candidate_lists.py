@@ -44,11 +44,12 @@ class ListBuilder:
         self.lists: list[CandidateList] = []
         self.fallback: Fallback | None = None
         self.primary_answered = False
+        self.searched = Searched(())
         self._store = store
         self._vectors = vectors
         self._primary = primary
         self._notes = notes
-        self._timings = timings
+        self.timings = timings
         self._search = DamageTolerantSearch(store, self._report)
         self._lexical: LexicalQuery | None = None
         self._searched: dict[int, AskedSpace] = {}
@@ -56,15 +57,24 @@ class ListBuilder:
         self._counted = 0
 
     def embed(
-        self, query: str, cancel: CancelToken | None, *, counted: int, compare: bool
+        self,
+        query: str,
+        cancel: CancelToken | None,
+        *,
+        counted: int,
+        compare: bool,
+        known: Searched | None = None,
     ) -> tuple[AskedSpace, ...]:
-        """The query's vectors, of the spaces that are to be searched (see ``QueryVectors.of``)."""
+        """The query's vectors, of the spaces that are to be searched (see ``QueryVectors.of``); those that
+        are ``known`` are not asked for again."""
         self._counted = counted
-        searched = Searched(())
-        with self._search.tolerating("vector"):
-            searched = self._vectors.of(
-                query, self._notes, self._timings, cancel, counted=counted, compare=compare
-            )
+        searched = known or Searched(())
+        if known is None:
+            with self._search.tolerating("vector"):
+                searched = self._vectors.of(
+                    query, self._notes, self.timings, cancel, counted=counted, compare=compare
+                )
+        self.searched = searched
         self._asked = {asked.space: asked for asked in searched.spaces}
         self.fallback = self.fallback or searched.fallback
         return searched.spaces
@@ -93,7 +103,7 @@ class ListBuilder:
     def _add(self, id: str, kind: Kind, query: str, rows: CandidateRows, start: float) -> CandidateList:
         spent = (time.perf_counter() - start) * 1000
         step = KINDS[kind].label
-        self._timings[step] = self._timings.get(step, 0.0) + spent
+        self.timings[step] = self.timings.get(step, 0.0) + spent
         made = CandidateList(
             id, kind, query, tuple(ListRow(*row) for row in rows), matched=rows.matched, milliseconds=spent
         )
@@ -136,11 +146,43 @@ class ListBuilder:
             if knobs.scores_all_lines:
                 with self._search.tolerating("vector", asked.space):
                     lines[vector] = self._vectors.line_cosines(asked, texts)
-        self._timings["lines"] = (time.perf_counter() - start) * 1000
+        self.timings["lines"] = (time.perf_counter() - start) * 1000
         return {
             id: {i: Signal(raw[id].get(i) if knobs.fill_missing else None, lines[id].get(i)) for i in members}
             for id in lines
         }
+
+    # -- one chunk ----------------------------------------------------------------------------------------
+
+    def scores_of(self, ids: Sequence[str], found: CandidateList) -> dict[str, float]:
+        """The raw scores of chunks for a list, also of those outside of it; absent without a match."""
+        if found.space_number is None:
+            return {} if self._lexical is None else self._search.lexical_scores(self._lexical, ids)
+        asked = self._searched[found.space_number]
+        return self._search.cosines(asked.vector, ids, asked.space)
+
+    def rank_of(self, chunk_id: str, found: CandidateList) -> int | None:
+        """The exact rank of a chunk in a list, also beyond its rows; None when it does not match."""
+        rank = next((n for n, row in enumerate(found.rows, 1) if row.chunk_id == chunk_id), None)
+        if rank is not None or len(found.rows) == found.matched:
+            return rank
+        if found.space_number is None:
+            return None if self._lexical is None else self._store.lexical_rank(self._lexical, chunk_id)
+        asked = self._searched[found.space_number]
+        return self._store.vector_rank(asked.vector, chunk_id, asked.space)
+
+    def words_of(self, chunk_id: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The terms of the query that a chunk holds, as the index tells words apart, and those it lacks."""
+        held: list[str] = []
+        missing: list[str] = []
+        lexical = self._lexical
+        if lexical is None:
+            return (), ()
+        for term in lexical.terms:
+            one = replace(lexical, terms=(term,), operator="or")
+            found = chunk_id in self._search.lexical_scores(one, [chunk_id])
+            (held if found else missing).append(" ".join(term).rstrip("*"))
+        return tuple(dict.fromkeys(held)), tuple(dict.fromkeys(missing))
 
     # -- damage -----------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
-"""Why a passage is not in an answer, and what would bring it in: the walk from the file on disk to the snippet
-that the agent receives, stopped at the first no.
+"""Why a passage is not in an answer, and what would bring it in: the walk from the file on disk to the
+snippet that the agent receives, stopped at the first no.
 
-The backend collects the facts (``facts``); walk and changes are pure functions of these and of ``rank()``.
+The backend collects the facts; ``walk`` and ``changes`` are pure functions of these and of ``rank()``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any, Literal
 from openclaw_mem_engine.model import Note, as_json
 from openclaw_mem_engine.ranking.knobs import KnobValue
 
-#: What a step looks at, in the order of the walk. ``retrievers`` is about all lists together (each list has a
-#: step of its own besides, with its key as the name); the steps from ``pool`` on are stages of the ranking.
+#: What a step looks at, in the order of the walk. ``retrievers``: whether any candidate list holds it,
+#: however late (its facts have ``lists``); ``scope``: whether such a list takes part in this mode and vector
+#: space. The steps from ``fusion`` on are stages of the ranking, those that ran.
 STEPS = (
     "file",
     "listed",
@@ -66,9 +67,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Knobs that bring the passage in when they alone are set so: each the smallest change that does. ``rank``
-    is that of the result which then holds it, from 1; ``lost`` and ``gained`` are the other passages
-    (``path:line``) that are returned no more, and now."""
+    """Knobs that bring the passage in when they are set so and nothing else is: the smallest such change.
+    ``rank`` is that of the result which then holds it, from 1; ``lost`` and ``gained`` are the other
+    passages (``path:line``) that are returned no more, and now."""
 
     set: Mapping[str, KnobValue]
     rank: int
@@ -80,7 +81,7 @@ class Change:
 
 
 #: ``undated``: an evergreen file instead of a dated one; ``word``: words of the query that the passage lacks;
-#: ``split``: a chunk of its own for what the snippet cuts off; ``index``: the file as the index should have it.
+#: ``split``: a chunk of its own for what the snippet cuts off; ``index``: the index brought up to date.
 TextChangeKind = Literal["undated", "word", "split", "index"]
 
 

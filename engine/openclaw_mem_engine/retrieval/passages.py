@@ -1,0 +1,277 @@
+"""The facts about one passage: from the file on disk to its exact rank in every candidate list, and the pools
+that counterfactuals need."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+from unicodedata import normalize
+
+from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.model import Note, SkippedFile
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.pipeline import ranked
+from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.trace import Trace
+from openclaw_mem_engine.retrieval.builtin import stop_if_cancelled
+from openclaw_mem_engine.stores.base import StoredChunk
+from openclaw_mem_engine.why_not import RETURNED, Passage, Step, TextChange, WhyNot
+from openclaw_mem_engine.why_not.changes import Search, text_changes
+from openclaw_mem_engine.why_not.walk import ListFact, walk
+from openclaw_mem_engine.workspace.opening import NoteRefused
+from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, absolute_path, open_workspace
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.retrieval.builtin import BuiltinBackend, FoundLists
+
+_INDEX = TextChange("index", "Run `openclaw-mem index`.")
+#: Codes of the note that no knob helps, and that nothing was tried because the text is not in the index.
+NO_CHANGE = "no-change"
+
+
+class PassageLookup:
+    """Why one query does not find one passage. Used once, in one thread."""
+
+    def __init__(
+        self, backend: BuiltinBackend, query: str, path: str, line: int | None, cancel: CancelToken
+    ) -> None:
+        if not query.strip():
+            raise UsageError("A query is required.")
+        if not path.strip():
+            raise UsageError("A path is required, for example MEMORY.md or memory/2026-02-20.md.")
+        self._backend = backend
+        self._query = query.strip()
+        self._asked = path.strip()
+        self._line = None if line is None else max(1, line)
+        self._cancel = cancel
+        self._steps: list[Step] = []
+        self._notes: list[Note] = []
+        self._path = self._asked
+        self._searches: dict[tuple[object, ...], FoundLists] = {}
+        self._pools: dict[tuple[object, ...], Pool] = {}
+
+    def why_not(self, knobs: Knobs) -> WhyNot:
+        """Walk and look for changes. Raises as ``Backend.why_not``."""
+        chunks = self._file_steps()
+        if isinstance(chunks, WhyNot):
+            return chunks
+        pool = self._pool(knobs)
+        state = ranked(pool, knobs)
+        trace = state.trace()
+        found = self._searches[_words_key(knobs)]
+        chunk = _nearest(chunks, trace, found)
+        passage = Passage(self._path, chunk.start_line, chunk.end_line, chunk.chunk_id)
+        lists = [self._fact(found, chunk.chunk_id, at, trace) for at in range(len(found.lists))]
+        walked = walk(self._steps, passage, self._line, lists, state)
+        self._notes += trace.notes
+        changes, texts = [], []
+        if walked.stage != RETURNED:
+            pool_of = partial(self._pool_or_none, chunk.chunk_id)
+            search = Search(pool, knobs, chunk.chunk_id, self._line, pool_of, self._stop)
+            changes = search.singles() or search.pairs()
+            texts = list(text_changes(search, pool, trace, walked.stage, lists, chunk.chunk_id))
+            if not changes:
+                tried = f"{search.tried} settings were tried, each knob alone and in pairs"
+                text = f"No value of any knob brings it into the answer: {tried}."
+                self._notes.append(Note(NO_CHANGE, text))
+        return WhyNot(
+            self._query,
+            passage,
+            walked.fate.rank is not None,
+            walked.fate.rank,
+            walked.stage,
+            walked.verdict,
+            walked.steps,
+            tuple(changes),
+            tuple(texts),
+            tuple(self._notes),
+        )
+
+    # -- the file -----------------------------------------------------------------------------------------
+
+    def _file_steps(self) -> list[StoredChunk] | WhyNot:
+        """The chunks that hold the line, or the answer when a step before the ranking says no."""
+        backend, settings = self._backend, self._backend.settings
+        workspace = open_workspace(settings.workspace)
+        _, changes, skipped = backend.look()
+        known = backend.store.files()
+        changed = {file.path: file for file in changes.changed}
+        excluded = {file.path: file for file in skipped if not file.path.endswith("*")}
+        absolute = absolute_path(workspace.given, self._asked)
+        plain = workspace.inside(absolute) or workspace.relative(absolute)
+        spelled = dict.fromkeys(
+            form
+            for path in (self._asked, plain)
+            for form in (path, normalize("NFC", path), normalize("NFD", path))
+        )
+        listed = known.keys() | changed.keys() | excluded.keys()
+        self._path = path = next((form for form in spelled if form in listed), plain)
+        reason = self._excluded(path, excluded)
+        if path not in known and path not in changed and reason is None:
+            reason = self._refused(path)
+        chunks = backend.store.chunks_of(path)
+        gone = path in {state.path for state in changes.removed}
+        self._pass("file", f"{path} is deleted; the index still holds its text" if gone else f"{path} exists")
+        if reason is not None and not chunks:
+            return self._stop_at("listed", f"it is excluded: {reason}")
+        self._pass("listed", "it is one of the files that are indexed")
+        if path in known and known[path].refusal:
+            return self._stop_at("indexed", f"it holds no text that can be indexed: {known[path].refusal}")
+        if path not in known:
+            return self._stop_at("indexed", "it is not indexed yet", _INDEX)
+        self._check_line(path, chunks)
+        if not chunks:
+            return self._stop_at("chunk", "it holds no text")
+        holding = [
+            chunk
+            for chunk in chunks
+            if self._line is None or chunk.start_line <= self._line <= chunk.end_line
+        ]
+        if (path in changed and self._text_differs(path, holding)) or (path in changed and not holding):
+            return self._stop_at("indexed", "it has changed since it was indexed", _INDEX)
+        stale = " (modified since, not in these lines)" if path in changed else ""
+        self._pass("indexed", f"it is indexed, in {len(chunks)} chunk{'s' * (len(chunks) > 1)}{stale}")
+        if not holding:
+            return self._stop_at("chunk", f"line {self._line} is in no chunk: it holds no text")
+        spans = ", ".join(f"{chunk.start_line}–{chunk.end_line}" for chunk in holding[:4])
+        what = "its chunks are lines" if self._line is None else f"line {self._line} is in the chunk of lines"
+        self._pass("chunk", f"{what} {spans}" + (" …" if len(holding) > 4 else ""))
+        return holding
+
+    def _excluded(self, path: str, excluded: dict[str, SkippedFile]) -> str | None:
+        """Why a path, or a folder above it, is excluded; None when it is not."""
+        above = path
+        while above:
+            if above in excluded:
+                inside = "" if above == path else f"{above}: "
+                return f"{inside}{excluded[above].reason}"
+            above = above.rpartition("/")[0]
+        return None
+
+    def _refused(self, path: str) -> str:
+        """Why a path that is in no list is not memory. Raises NoteRefused when nothing is there, or when it
+        is outside of the workspace."""
+        settings = self._backend.settings
+        transcript = settings.openclaw.sessions_dir / path.removeprefix(f"{TRANSCRIPT_FOLDER}/")
+        if path.startswith(f"{TRANSCRIPT_FOLDER}/") and os.path.lexists(transcript):
+            return "transcripts are not a source of this memory (sources)"
+        try:
+            there = self._backend.get(path, 1, 1).found
+        except NoteRefused as refusal:
+            if refusal.kind == "outside" or not os.path.lexists(settings.workspace / path):
+                raise
+            return refusal.reason
+        if not there:
+            raise NoteRefused("missing", self._asked, "no such memory file")
+        return "it is not among the sources of this memory (sources)"
+
+    def _check_line(self, path: str, chunks: Sequence[StoredChunk]) -> None:
+        """Raises UsageError for a line that neither file nor index has."""
+        if self._line is None or self._line <= max((chunk.end_line for chunk in chunks), default=0):
+            return
+        try:
+            total = self._backend.get(path).total_lines
+        except NoteRefused:  # a transcript, or one that cannot be read now
+            total = max((chunk.end_line for chunk in chunks), default=0)
+        if self._line > total:
+            raise UsageError(f"{path} has {total} lines: there is no line {self._line}.")
+
+    def _text_differs(self, path: str, holding: Sequence[StoredChunk]) -> bool:
+        """Whether the file has another text on disk than the index where the passage is."""
+        chunk = holding[0]
+        try:
+            now = self._backend.get(path, chunk.start_line, chunk.end_line - chunk.start_line + 1)
+        except NoteRefused:
+            return True
+        return now.text != chunk.text
+
+    def _pass(self, name: str, text: str) -> None:
+        self._steps.append(Step(name, True, text))
+
+    def _stop_at(self, name: str, text: str, *changes: TextChange) -> WhyNot:
+        """The answer for a passage that the ranking never sees."""
+        self._steps.append(Step(name, False, text))
+        line = self._line or 0
+        return WhyNot(
+            self._query,
+            Passage(self._path, line, line),
+            False,
+            None,
+            name,
+            f"{self._path}{f':{line}' if line else ''} is not returned: {text}.",
+            tuple(self._steps),
+            (),
+            changes,
+            tuple(self._backend.notes),
+        )
+
+    # -- lists and pools ----------------------------------------------------------------------------------
+
+    def _fact(self, found: FoundLists, chunk_id: str, at: int, trace: Trace) -> ListFact:
+        lst = found.lists[at]
+        fused = next((made for made in trace.lists if made.source.id == lst.id), None)
+        shown = next((made for made in trace.shown_lists if made.source.id == lst.id), None)
+        made = fused or shown
+        lexical = lst.space_number is None
+        words: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+        if lexical:
+            words = found.builder.words_of(chunk_id)
+        score = found.builder.scores_of([chunk_id], lst).get(chunk_id)
+        return ListFact(
+            made.key if made is not None else lst.id,
+            made.label if made is not None else lst.label or lst.id,
+            lexical,
+            found.builder.rank_of(chunk_id, lst),
+            lst.matched,
+            score,
+            fused is not None,
+            *words,
+        )
+
+    def _stop(self) -> None:
+        stop_if_cancelled(self._cancel)
+
+    def _pool_or_none(self, chunk_id: str, knobs: Knobs) -> Pool | None:
+        """The pool of other knobs; None when no list that they fuse has the chunk in its first rows."""
+        inside = any(
+            row.chunk_id == chunk_id
+            for lst in self._found(knobs).lists
+            if knobs.takes(lst.kind) and lst.space_number in (None, knobs.space_number)
+            for row in lst.rows[: knobs.candidates]
+        )
+        return self._pool(knobs) if inside else None
+
+    def _pool(self, knobs: Knobs) -> Pool:
+        """The pool that these knobs need."""
+        key = knobs.retrieval_key
+        if key not in self._pools:
+            self._pools[key] = self._backend.pool_of(self._found(knobs), knobs, self._cancel)
+        return self._pools[key]
+
+    def _found(self, knobs: Knobs) -> FoundLists:
+        """The lists that these knobs need; the query is embedded once."""
+        key = _words_key(knobs)
+        if key not in self._searches:
+            before = next(iter(self._searches.values()), None)
+            embedded = None if before is None else before.builder.searched
+            self._searches[key] = self._backend.search(self._query, knobs, self._cancel, embedded=embedded)
+        return self._searches[key]
+
+
+def _words_key(knobs: Knobs) -> tuple[object, ...]:
+    """What the lists themselves depend on."""
+    return knobs.lexical_form, knobs.lexical_index, knobs.vector_space
+
+
+def _nearest(chunks: Sequence[StoredChunk], trace: Trace, found: FoundLists) -> StoredChunk:
+    """Of chunks that hold a line the one that is returned or nearest to it; outside of the pool that with the
+    best scores."""
+    by_id = {chunk.chunk_id: chunk for chunk in chunks}
+    for row in trace.rows:
+        if row.chunk_id in by_id:
+            return by_id[row.chunk_id]
+    scores = [found.builder.scores_of(list(by_id), lst) for lst in reversed(found.lists)]
+    return max(chunks, key=lambda chunk: [known.get(chunk.chunk_id, -1.0) for known in scores])

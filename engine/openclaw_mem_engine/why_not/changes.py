@@ -1,0 +1,222 @@
+"""Counterfactuals: which changes of knobs, and of the notes, bring a passage into the answer.
+
+Every change that is named was tried: the passage is in the answer of ``rank()`` with it, and with the next
+smaller one it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from math import ceil
+
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobSpec, KnobValue
+from openclaw_mem_engine.ranking.pipeline import ranked
+from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.state import RankingState
+from openclaw_mem_engine.ranking.trace import Trace
+from openclaw_mem_engine.why_not import Change, TextChange
+from openclaw_mem_engine.why_not.walk import Fate, ListFact, fate_of
+
+#: Pairs that are named when no single knob helps.
+_PAIRS = 3
+#: The text weight is the complement of the vector weight, which is tried.
+_MIRRORED = "text_weight"
+#: Steps between the present value and the first that helps which are all tried; of more, so many of them.
+_CHECKED = 12
+
+
+class Search:
+    """Looks for changes that bring one passage in. ``retrieve`` gives the pool that knobs need, the same one
+    for the same ``retrieval_key``; None for knobs whose pool cannot hold the passage. ``stop`` is called
+    before each try, and may raise."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        knobs: Knobs,
+        chunk_id: str,
+        line: int | None,
+        retrieve: Callable[[Knobs], Pool | None],
+        stop: Callable[[], None],
+    ) -> None:
+        self._knobs = knobs
+        self._chunk_id = chunk_id
+        self._line = line
+        self._retrieve = retrieve
+        self._stop = stop
+        self._tried: dict[Knobs, bool] = {}
+        self._before = _returned(pool, ranked(pool, knobs))
+
+    def singles(self) -> list[Change]:
+        """For every knob alone the smallest change that helps, in the order of the knobs."""
+        return [change for name in self._names(self._knobs) if (change := self._smallest(name))]
+
+    def pairs(self) -> list[Change]:
+        """Pairs of knobs that help together, for when none does alone; the first found."""
+        found: list[Change] = []
+        levers = [(name, value) for name in self._names(self._knobs) for value in self._far(name)]
+        for (name, value), (other, far) in combinations(levers, 2):
+            if len(found) == _PAIRS:
+                break
+            known = any(change.set.keys() == {name, other} for change in found)
+            if known or name == other or not self._helps({name: value, other: far}):
+                continue
+            # The second as small as it can be with the first, then the first with that.
+            second = self._nearest(other, {name: value})
+            first = None if second is None else self._nearest(name, {other: second})
+            if second is not None and first is not None:
+                found.append(self._change({name: first, other: second}))
+        return found
+
+    def helps_with(self, pool: Pool) -> bool:
+        """Whether the passage would be in the answer of another pool."""
+        return self._fate(pool, self._knobs).shown
+
+    # -- trying -----------------------------------------------------------------------------------------
+
+    @property
+    def tried(self) -> int:
+        """How many settings were tried."""
+        return len(self._tried)
+
+    @staticmethod
+    def _names(knobs: Knobs) -> Iterator[str]:
+        """The knobs that have an effect."""
+        return (name for name in KNOBS if name != _MIRRORED and not knobs.missing_need(name))
+
+    def _fate(self, pool: Pool, knobs: Knobs) -> Fate:
+        return fate_of(ranked(pool, knobs), self._chunk_id, self._line)
+
+    def _helps(self, settings: Mapping[str, KnobValue]) -> bool:
+        knobs = self._knobs.set(settings)
+        known = self._tried.get(knobs)
+        if known is None:
+            self._stop()
+            pool = self._retrieve(knobs)
+            known = self._tried[knobs] = pool is not None and self._fate(pool, knobs).shown
+        return known
+
+    def _smallest(self, name: str) -> Change | None:
+        value = self._nearest(name, {})
+        return None if value is None else self._change({name: value})
+
+    def _nearest(self, name: str, others: Mapping[str, KnobValue]) -> KnobValue | None:
+        """The value of a knob nearest to the present one that helps beside ``others``."""
+        spec, now = KNOBS[name], getattr(self._knobs, name)
+        if spec.kind == "switch":
+            return (not now) if self._helps({**others, name: not now}) else None
+        if spec.kind == "choice":
+            values = (value for value in spec.choices if value != now)
+            return next((value for value in values if self._helps({**others, name: value})), None)
+        found = []
+        for direction in (-1, 1):
+            steps = self._steps(name, direction)
+            tries = partial(self._helps_at, steps, name, others)
+            at = _first(len(steps), tries)
+            if at is not None:
+                found.append((at, steps[at]))
+        return min(found)[1] if found else None
+
+    def _helps_at(
+        self, steps: Sequence[KnobValue], name: str, others: Mapping[str, KnobValue], at: int
+    ) -> bool:
+        return self._helps({**others, name: steps[at]})
+
+    def _steps(self, name: str, direction: int) -> Sequence[KnobValue]:
+        """The values of a number from the present one to the end of its range, without the present one."""
+        spec, start = KNOBS[name], self._start(name)
+        end = spec.low if direction < 0 else spec.high
+        return _Grid(spec, start, direction, ceil(abs(end - start) / spec.step - 1e-9))
+
+    def _start(self, name: str) -> float:
+        """The present value; of a budget that follows from others, what it is."""
+        return float(self._knobs.budget if name == "snippet_budget" else getattr(self._knobs, name))
+
+    def _far(self, name: str) -> list[KnobValue]:
+        """The largest changes of a knob."""
+        spec, now = KNOBS[name], getattr(self._knobs, name)
+        if spec.kind == "switch":
+            return [not now]
+        if spec.kind == "choice":
+            return [value for value in spec.choices if value != now]
+        return [steps[-1] for way in (-1, 1) if (steps := self._steps(name, way))]
+
+    def _change(self, settings: Mapping[str, KnobValue]) -> Change:
+        knobs = self._knobs.set(settings)
+        pool = self._retrieve(knobs)
+        if pool is None:
+            raise ValueError("a change that was not tried")
+        now = _returned(pool, after := ranked(pool, knobs))
+        lost = (text for chunk_id, text in self._before.items() if chunk_id not in now)
+        gained = (text for chunk_id, text in now.items() if chunk_id not in self._before)
+        rank_now = fate_of(after, self._chunk_id, self._line).rank or 0
+        mine = {now[self._chunk_id]}
+        return Change(
+            dict(settings), rank_now, tuple(lost), tuple(text for text in gained if text not in mine)
+        )
+
+
+def _returned(pool: Pool, state: RankingState) -> dict[str, str]:
+    """Where the returned passages are (``path:line``), by chunk id."""
+    chunks = (pool.candidates[item.chunk_id] for item in state.ranked)
+    return {chunk.chunk_id: f"{chunk.path}:{chunk.start_line}" for chunk in chunks}
+
+
+class _Grid(Sequence[KnobValue]):
+    """The values of a number knob, step by step in one direction."""
+
+    def __init__(self, spec: KnobSpec, start: float, direction: int, count: int) -> None:
+        self._spec, self._start, self._direction, self._count = spec, start, direction, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, at: int) -> KnobValue:  # type: ignore[override]
+        at = at + self._count if at < 0 else at
+        spec = self._spec
+        value = min(spec.high, max(spec.low, self._start + self._direction * (at + 1) * spec.step))
+        return int(value) if spec.kind == "int" else round(value, 6)
+
+
+def _first(count: int, helps: Callable[[int], bool]) -> int | None:
+    """The first of ``count`` steps that helps: steps 1, 2, 4 … away and the last, then bisection. What helps
+    need not go on helping: some of the steps before are tried too, all when there are few."""
+    probes = sorted({*((1 << n) - 1 for n in range(count.bit_length())), count - 1} - {-1})
+    best = next((at for at in probes if helps(at)), None)
+    while best is not None:
+        low, high = max((at for at in probes if at < best), default=-1), best
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if helps(middle) else (middle, high)
+        stride = max(1, -(-high // _CHECKED))
+        earlier = next((at for at in range(0, high, stride) if helps(at)), None)
+        if earlier is None:
+            return high
+        best = earlier
+    return None
+
+
+def text_changes(
+    search: Search, pool: Pool, trace: Trace, stage: str, lists: Sequence[ListFact], chunk_id: str
+) -> Iterator[TextChange]:
+    """Changes of the note that would help, as far as they can be tried; and the words that it lacks."""
+    chunk = pool.candidates.get(chunk_id)
+    if chunk is not None and chunk.date is not None and trace.knobs.decay:
+        undated = replace(chunk, date=None, date_kind="evergreen")
+        pool_then = replace(pool, candidates={**pool.candidates, chunk_id: undated}, memo={})
+        if search.helps_with(pool_then):
+            text = "Move it to MEMORY.md or to a note without a date in its name: decay alone keeps it out."
+            yield TextChange("undated", text)
+    missing = tuple(dict.fromkeys(word for fact in lists for word in fact.missing))
+    if missing and stage != "snippet":
+        words = " or ".join(f"“{word}”" for word in missing)
+        yield TextChange("word", f"The passage does not contain {words}: a keyword search cannot match that.")
+    if stage == "snippet" and trace.knobs.snippet != "packed":
+        text = (
+            f"A snippet is {trace.knobs.snippet_chars:,} characters of a chunk: put what is cut off into a "
+            "note of its own, or make chunks smaller (chunking.tokens)."
+        )
+        yield TextChange("split", text)

@@ -1,0 +1,188 @@
+"""The walk through the ranking: from the candidate lists to the snippet, stopped at the first no."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.pool import OVERFETCH
+from openclaw_mem_engine.ranking.state import RankingState
+from openclaw_mem_engine.ranking.trace import Lines, Row, Trace
+from openclaw_mem_engine.why_not import RETURNED, Passage, Step
+
+
+@dataclass(frozen=True, slots=True)
+class ListFact:
+    """What one candidate list says of the chunk: its exact ``rank`` among the ``matched`` chunks, also beyond
+    the rows of the pool (None: it does not match), and its raw score. Of a lexical list ``words`` are the
+    terms of the query that the chunk holds, ``missing`` the others. ``fused``: the list takes part in this
+    mode and vector space."""
+
+    list: str
+    label: str
+    lexical: bool
+    rank: int | None
+    matched: int | None
+    score: float | None
+    fused: bool
+    words: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        held = f"; it holds {_quoted(self.words)}" if self.words else ""
+        lacks = f", not {_quoted(self.missing)}" if self.missing and self.words else ""
+        if self.rank is None and self.lexical:
+            none = f"{self.label}: no match, it contains none of {_quoted(self.missing)}"
+            return f"{self.label}: no match, every word is needed{held}{lacks}" if self.words else none
+        if self.rank is None:
+            return f"{self.label}: it has no vector in the index"
+        of = f" of {self.matched:,}" if self.matched is not None else ""
+        score = "" if self.lexical or self.score is None else f", cosine {self.score:.3f}"
+        matches = " keyword matches" if self.lexical else ""
+        return f"{self.label}: rank {self.rank:,}{of}{matches}{score}{held}{lacks}"
+
+    def to_dict(self) -> dict[str, Any]:
+        words = {"words": list(self.words), "missing": list(self.missing)} if self.lexical else {}
+        numbers = {"list": self.list, "rank": self.rank, "matched": self.matched, "score": self.score}
+        return {**numbers, "fused": self.fused, **words}
+
+
+class Fate(NamedTuple):
+    """What a ranking makes of a passage: ``rank`` of the result that shows something of its chunk, from 1;
+    ``shown``: also the line that is asked for, or without one the best line of the chunk; ``lines`` are
+    those of the chunk that are shown."""
+
+    rank: int | None
+    shown: bool
+    lines: tuple[Lines, ...] = ()
+    best_line: int | None = None
+
+
+def fate_of(state: RankingState, chunk_id: str, line: int | None) -> Fate:
+    """What the agent receives of a chunk, and of a ``line`` in it."""
+    shown = state.shown.get(chunk_id)
+    if shown is None:
+        return Fate(None, False)
+    rank = next(n for n, result in enumerate(state.results, 1) if chunk_id in result.chunk_ids)
+    lines, best = shown.lines, shown.best_line
+    if line is None:
+        return Fate(rank, not shown.truncated, lines, best)
+    inside = any(first <= line <= last for first, last in lines)
+    return Fate(rank, inside and not (line == best and shown.truncated), lines, best)
+
+
+class Walk(NamedTuple):
+    """The steps up to the first no, its name (``returned`` without one), and the verdict."""
+
+    steps: tuple[Step, ...]
+    stage: str
+    verdict: str
+    fate: Fate
+
+
+def walk(
+    before: Sequence[Step], passage: Passage, line: int | None, lists: Sequence[ListFact], state: RankingState
+) -> Walk:
+    """Walk on from the steps ``before``, which the passage passed, with its chunk. Pure."""
+    chunk_id = passage.chunk_id or ""
+    fate, trace = fate_of(state, chunk_id, line), state.trace()
+    steps = [*before]
+    for step in _steps(lists, trace, trace.row(chunk_id), fate, line):
+        steps.append(step)
+        if not step.ok:
+            return Walk(tuple(steps), step.name, _verdict(passage, line, step, fate), fate)
+    where = f"line {line} of {passage.path}" if line is not None else passage.location
+    return Walk(tuple(steps), RETURNED, f"{where} is returned: it is in result {fate.rank}.", fate)
+
+
+def _verdict(passage: Passage, line: int | None, step: Step, fate: Fate) -> str:
+    if fate.rank is not None:  # it is the snippet that does not show it
+        what = f"line {line}" if line is not None else f"its best line, {fate.best_line},"
+        return f"{passage.location} is in result {fate.rank}, but {what} is cut off: {step.text}."
+    return f"{passage.location} is not returned: {step.text}."
+
+
+def _steps(
+    lists: Sequence[ListFact], trace: Trace, row: Row | None, fate: Fate, line: int | None
+) -> Iterator[Step]:
+    knobs, matching = trace.knobs, [fact for fact in lists if fact.rank is not None]
+    told = "; ".join(fact.text for fact in lists) or "no candidate list could be made"
+    yield Step("retrievers", bool(matching), told, {"lists": [fact.to_dict() for fact in lists]})
+    fused = [fact for fact in matching if fact.fused]
+    yield _scope_step(matching, fused, knobs)
+    ranks = {fact.list: fact.rank for fact in fused}
+    inside = any(fact.rank is not None and fact.rank <= knobs.candidates for fact in fused)
+    yield Step("pool", inside, _pool_text(fused, knobs), {"ranks": ranks, "candidates": knobs.candidates})
+    if row is None:  # the index changed between two reads
+        yield Step("fusion", False, "the index changed while this was looked up; ask again")
+        return
+    out = row.outcome
+    for stage in trace.stages:
+        name = stage.name
+        if stage.kind == "list" or (stage.kind == "rescue" and not out.rescued):
+            continue
+        numbers = {"score": row.scores.get(name), "rank": row.ranks.get(name)}
+        facts = {key: value for key, value in numbers.items() if value is not None}
+        if out.stage == name:
+            yield Step(name, False, out.reason or "", facts)
+            return
+        if stage.kind == "snippet":
+            shows = ", ".join(f"{a}–{b}" if a < b else f"{a}" for a, b in fate.lines)
+            parts = {"shown": [list(lines) for lines in fate.lines], "bestLine": fate.best_line}
+            text = f"the snippet shows line{'s' if '–' in shows or ',' in shows else ''} {shows}"
+            wanted = fate.best_line if line is None else line
+            in_part = any(a <= (wanted or 0) <= b for a, b in fate.lines)
+            text += f" and line {wanted} not whole" if in_part and not fate.shown else ""
+            yield Step(name, fate.shown, text, parts)
+        else:
+            yield Step(name, True, _passed(name, row, stage.entered, out.rescued, trace), facts)
+
+
+def _scope_step(matching: Sequence[ListFact], fused: Sequence[ListFact], knobs: Knobs) -> Step:
+    by = " and ".join(fact.label for fact in (fused or matching))
+    if fused:
+        return Step("scope", True, f"{by} take{'' if len(fused) > 1 else 's'} part")
+    text = f"it is found by {by} only, which mode {knobs.mode} and vector space {knobs.vector_space} exclude"
+    return Step("scope", False, text, {"mode": knobs.mode, "vector_space": knobs.vector_space})
+
+
+def _pool_text(fused: Sequence[ListFact], knobs: Knobs) -> str:
+    ranks = ", ".join(
+        f"rank {fact.rank:,} by {fact.label}" for fact in sorted(fused, key=lambda fact: fact.rank or 0)
+    )
+    most = " (200 is the most)" if knobs.candidates == OVERFETCH else ""
+    return f"{ranks}; the pool takes the first {knobs.candidates} of each list{most}"
+
+
+def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> str:
+    """A stage that the chunk passed, in words."""
+    if name == "fusion":
+        scored = sum(1 for other in trace.rows if name in other.ranks)
+        return f"score {row.scores[name]:.4g}, rank {row.ranks[name]} of {scored}"
+    if name == "decay":
+        factor = next(o for o in row.operands if o.stage == name)
+        age = factor.inputs.get("age_days")
+        why = f"{age:.0f} days old" if age is not None else factor.note
+        ranks = f"rank {row.ranks['fusion']} → {row.ranks[name]}"
+        return f"× {factor.value:.3g} ({why}) = {row.scores[name]:.4g}, {ranks}"
+    if name == "mmr" and row.diversity is not None:
+        near = f", nearest chosen: {row.diversity.nearest}" if row.diversity.nearest else ""
+        return f"value {row.diversity.value:.3f}, rank {row.ranks[name]}{near}"
+    if name == "min_score":
+        stage = trace.stage(name)
+        if stage is not None and stage.note:
+            return stage.note
+        low = f"{row.scores['final']:.3f} is below {trace.knobs.min_score:g}; keyword rescue keeps it"
+        return low if rescued else f"{row.scores['final']:.3f} is at least {trace.knobs.min_score:g}"
+    if name == "rescue":
+        return f"keyword rescue ({trace.knobs.keyword_rescue}) keeps it"
+    if name == "max_results":
+        return f"it is among the first {trace.knobs.depth}"
+    return f"passed, {entered} entered"
+
+
+def _quoted(words: Sequence[str]) -> str:
+    return ", ".join(f"“{word}”" for word in words)
