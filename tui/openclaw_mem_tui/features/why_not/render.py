@@ -90,7 +90,7 @@ def _cost(change: Change) -> str:
     parts = [
         f"{verb} {', '.join(fmt.inert(name) for name in names[:_NAMED])}"
         + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-        for verb, names in (("loses", change.lost), ("brings", change.gained))
+        for verb, names in (("loses", change.lost), ("also brings", change.gained))
         if names
     ]
     return "  " + (" · ".join(parts) or "the other results stay")

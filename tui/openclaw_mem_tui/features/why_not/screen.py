@@ -36,7 +36,7 @@ READING: Reading = (
         ("✓ ✗", "a step that the passage passed; the one that said no"),
         ("rank", "of the passage, with that change alone"),
         ("loses", "results that the change costs"),
-        ("brings", "other passages that it brings in too"),
+        ("also brings", "other passages that it brings in too"),
         ("note", "a change of the text, not of a knob"),
     ),
 )
@@ -58,6 +58,7 @@ class WhyNotScreen(WorkbenchScreen):
             "The smallest change of each knob that brings the passage in.", id="changes", classes="listed"
         )
         self.answer: WhyNot | None = None
+        self._drawn: WhyNot | None = None
         self._knobs = search.view.knobs  # those of the answer
         self.trouble = ""
 
@@ -88,6 +89,9 @@ class WhyNotScreen(WorkbenchScreen):
         self.draw()
 
     @on(CursorList.Moved)
+    def draw_keys(self) -> None:
+        super().draw_keys()
+
     def draw_body(self) -> None:
         answer, view, activity = self.answer, self.search.view, self.search.activity
         asked, steps = self.query_one("#asked", Pane), self.query_one("#walk", Pane)
@@ -95,12 +99,16 @@ class WhyNotScreen(WorkbenchScreen):
         steps.border_title, self.changes.border_title = "walk", "what would bring it in"
         self.query_one("#status", Pane).show(lambda cells: [status.status(view, activity, cells)])
         if answer is None:
+            self._drawn = None
             mark, text = ("✗ ", self.trouble) if self.trouble else ("◐ ", "The search is walked through.")
             steps.show(lambda cells: wrapped(line((mark, "bad"), render.sentence(text)), cells, 2))
             self.changes.show(lambda cells, cursor: Rows())  # noqa: ARG005
             return
-        steps.show(lambda cells: render.walk(answer.steps, cells))
-        self.changes.show(partial(render.change_rows, answer, self._knobs))
+        if answer is not self._drawn:  # else it stays scrolled as it is
+            self._drawn = answer
+            steps.show(lambda cells: render.walk(answer.steps, cells))
+            self.call_after_refresh(steps.scroll_end, animate=False)  # to the first no
+            self.changes.show(partial(render.change_rows, answer, self._knobs))
 
     def idle_keys(self) -> frozenset[str]:
         return frozenset() if self._change() is not None else frozenset({"apply_change", "export_change"})
