@@ -292,7 +292,7 @@ async def test_the_first_lesson_is_loaded(tmp_path: Path) -> None:
         assert "lessons" in screen.query_one(KeyBar).text
         await press(pilot, "right_square_bracket")
         assert "lesson 2 of 12" in screen.lesson.text
-        assert "Nothing passes" in screen.hits.text
+        assert "Nothing passes" in screen.verdict.text
         await press(pilot, "left_square_bracket", "left_square_bracket")
         assert "lesson 12 of 12" in screen.lesson.text
 
@@ -354,7 +354,7 @@ async def test_every_lesson_shows_hits_or_says_why(tmp_path: Path, size: tuple[i
             view = screen.search.view
             assert view.answers and view.trace is not None
             assert view.compares, view.query
-            assert view.trace.returned or "Nothing" in screen.hits.text
+            assert view.trace.returned or "Nothing" in screen.verdict.text
 
 
 async def test_the_key_of_the_query_line_moves_the_focus_at_once(tmp_path: Path) -> None:

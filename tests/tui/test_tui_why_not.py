@@ -142,11 +142,10 @@ def test_every_typed_word_must_be_in_the_line() -> None:
             ("memory/router.md", 7, "nothing else"),
         )
     ]
-    assert [line.passage.path for line in matching("router", lines)] == [
-        "memory/a.md",
-        "memory/router.md",
-        "memory/b.md",  # a slip of the finger
-    ]
+    assert [line.passage.path for line in matching("router", lines)] == ["memory/a.md", "memory/router.md"]
+    slips = [line.passage.path for line in matching("roouter", lines)]
+    assert {"memory/a.md", "memory/router.md"} <= set(slips)
+    assert [line.passage.path for line in matching("rotuer vlna", lines)] == ["memory/a.md"]
     assert [line.passage.path for line in matching("vlan ROUTER", lines)] == ["memory/a.md"]
     assert matching("xyzzy", lines) == [] and matching("  ", lines) == lines
 

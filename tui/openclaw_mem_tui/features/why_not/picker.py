@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: Rows of the picker; a longer list is narrowed by typing.
 _SHOWN = 200
-#: Every typed word must be found at least as well (0–100) in path or text.
+#: Where no line holds every typed word, each must be found at least as well (0–100).
 _LEAST = 70
 
 
@@ -62,18 +62,24 @@ def _read(memory: Memory, path: str) -> Sequence[tuple[int, str]]:
 
 
 def matching(typed: str, lines: Sequence[MemoryLine]) -> list[MemoryLine]:
-    """The lines that hold all typed words, nearly or exactly, best first; the first of all when nothing is
-    typed."""
+    """The lines that hold every typed word; where there is none, those that nearly do, best first. The first
+    of all when nothing is typed."""
     words = typed.lower().split()
-    if not words:
-        return list(lines[:_SHOWN])
-    from rapidfuzz import fuzz, process  # only picking pays for loading it
+    found = [line for line in lines if all(word in line.key for word in words)]
+    return found[:_SHOWN] if found else _near(words, lines)
 
-    keys = [line.key for line in lines]
-    scores = process.cdist(words, keys, scorer=fuzz.partial_ratio, score_cutoff=_LEAST)
-    worst, total = scores.min(axis=0), scores.sum(axis=0)
-    found = sorted((at for at in range(len(keys)) if worst[at]), key=lambda at: (-total[at], at))
-    return [lines[at] for at in found[:_SHOWN]]
+
+def _near(words: Sequence[str], lines: Sequence[MemoryLine]) -> list[MemoryLine]:
+    from rapidfuzz import fuzz, process  # only a slip of the finger pays for loading it
+
+    left, total = list(lines), [0.0] * len(lines)
+    for word in sorted(words, key=len, reverse=True):  # the long ones leave the fewest
+        keys = [line.key for line in left]
+        (scores,) = process.cdist([word], keys, scorer=fuzz.partial_ratio, score_cutoff=_LEAST)
+        kept = [at for at, score in enumerate(scores) if score]
+        left, total = [left[at] for at in kept], [total[at] + float(scores[at]) for at in kept]
+    best = sorted(range(len(left)), key=lambda at: (-total[at], at))
+    return [left[at] for at in best[:_SHOWN]]
 
 
 def picker(lines: Sequence[MemoryLine]) -> tuple[PickScreen, Callable[[str], Expected]]:
