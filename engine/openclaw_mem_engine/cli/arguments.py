@@ -69,6 +69,20 @@ _FAULT = _option(
     "embeddings-429, embeddings-timeout, embeddings-garbage, zero-vector, wrong-dimension, no-sqlite-vec, "
     "no-fts5; may be repeated",
 )
+#: How to rank, and from which index.
+_RANKING = (
+    _option("--profile", metavar="P", help="ranking: documented, openclaw-2026.2, workbench"),
+    _option("--max-results", metavar="N", help="how many passages (default 6)"),
+    _option("--min-score", metavar="X", help="cut below this score (default 0.35)"),
+    _option(
+        "--set",
+        metavar="KNOB=VALUE",
+        action="append",
+        default=[],
+        help="change one ranking knob; may be repeated",
+    ),
+    _flag("--no-sync", "answer from the index as it is, without looking for changes"),
+)
 #: In the order of the help.
 _COMMANDS = (
     _Command(
@@ -105,24 +119,28 @@ _COMMANDS = (
         options=(
             _option("words", nargs="*", metavar="QUERY", help="what to look for"),
             _option("--query", metavar="Q", help="the same as an option; it wins over the positional form"),
-            _option("--profile", metavar="P", help="ranking: documented, openclaw-2026.2, workbench"),
-            _option("--max-results", metavar="N", help="how many passages (default 6)"),
-            _option("--min-score", metavar="X", help="cut below this score (default 0.35)"),
+            *_RANKING,
             _flag("--explain", "also every stage, operand, and what was left out"),
-            _option(
-                "--set",
-                metavar="KNOB=VALUE",
-                action="append",
-                default=[],
-                help="change one ranking knob; may be repeated",
-            ),
-            _flag("--no-sync", "answer from the index as it is, without looking for changes"),
             _option(
                 "--format",
                 choices=("table", "json", "csv", "md", "files"),
                 help="table (default), json, csv, md, or files: paths alone",
             ),
         ),
+    ),
+    _Command(
+        "why-not",
+        "why a search does not return a passage, and what would bring it in",
+        'why-not "vpn certificate" memory/2026-02-20.md:12\n'
+        '  openclaw-mem why-not "vpn certificate" MEMORY.md --profile workbench --json',
+        " It\nwalks from the file on disk to the snippet, and stops at the first no. Every change of a\n"
+        "knob that it names was tried: with the next smaller one the passage is not returned.",
+        (
+            _option("query", metavar="QUERY", help="what is searched"),
+            _option("location", metavar="PATH[:LINE]", help="as search prints it, for example MEMORY.md:3"),
+            *_RANKING,
+        ),
+        runner="why_not:run",
     ),
     _Command(
         "get",

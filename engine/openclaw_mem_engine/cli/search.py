@@ -51,23 +51,10 @@ def run(arguments: Namespace) -> int:
     query = query_of(arguments)
     settings = settings_of(arguments)
     say_warnings(settings)
-    took: float | None = None
     # A failure from here on leaves the search without an answer, and is logged as such.
     with open_memory(settings) as memory, memory.searching(), stoppable() as token:
         knobs = knobs_of(memory, arguments)
-        # A provider for this call alone must not reshape an index that others use: BM25 only then.
-        syncs = (
-            settings.sync.on_search
-            and not arguments.no_sync
-            and memory.capabilities.sync
-            and not memory.needs_rebuild(arguments.provider)
-        )
-        if syncs:
-            began = time.perf_counter()
-            failure = bring_up_to_date(memory, token)
-            took = time.perf_counter() - began
-        else:
-            failure = look_only(memory)
+        failure, took = brought_up_to_date(memory, arguments, token)
         # An explanation shows every vector space, also those that are not counted and take a request.
         found = memory.search(query, knobs, token, compare=arguments.explain)
     answer = dataclasses.replace(found, sync_seconds=took)
@@ -108,6 +95,24 @@ def knobs_of(memory: Memory, arguments: Namespace) -> Knobs:
     if arguments.min_score is not None:
         changes["min_score"] = arguments.min_score
     return memory.knobs.set(changes)
+
+
+def brought_up_to_date(
+    memory: Memory, arguments: Namespace, token: threading.Event
+) -> tuple[OpenClawMemError | None, float | None]:
+    """Sync where settings and options want it, else look only: what failed, and the seconds it took (None:
+    no sync). Raises when there is nothing to answer from."""
+    # A provider for this call alone must not reshape an index that others use: BM25 only then.
+    syncs = (
+        memory.settings.sync.on_search
+        and not arguments.no_sync
+        and memory.capabilities.sync
+        and not memory.needs_rebuild(arguments.provider)
+    )
+    if not syncs:
+        return look_only(memory), None
+    began = time.perf_counter()
+    return bring_up_to_date(memory, token), time.perf_counter() - began
 
 
 def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError | None:
@@ -219,11 +224,11 @@ def run_get(arguments: Namespace) -> int:
     try:
         excerpt = _read(settings, where.path, start, lines)
     except NoteRefused as refusal:
-        if refusal.kind in ("not-memory", "not-markdown") and (near := _near(settings, where.path)):
+        if refusal.kind in ("not-memory", "not-markdown") and (near := near_names(settings, where.path)):
             say(near)
         raise
     if not excerpt.found:
-        say(f"no such memory file: {where.path}. {_near(settings, where.path)}".rstrip())
+        say(f"no such memory file: {where.path}. {near_names(settings, where.path)}".rstrip())
     elif not excerpt.text and start is not None and start > excerpt.total_lines:
         say(f"{excerpt.path} has {excerpt.total_lines} lines.")
     if arguments.json:
@@ -252,7 +257,7 @@ def _read(settings: Settings, path: str, start: int | None, lines: int | None) -
     return excerpts[0]
 
 
-def _near(settings: Settings, wrong: str) -> str:
+def near_names(settings: Settings, wrong: str) -> str:
     """A question that names files of similar names; empty when there are none."""
     from openclaw_mem_engine.workspace.listing import list_memory
     from openclaw_mem_engine.workspace.reading import suggest_paths

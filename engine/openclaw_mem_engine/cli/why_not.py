@@ -1,0 +1,74 @@
+"""``openclaw-mem why-not``: why a search does not return a passage, and what would bring it in."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.search import brought_up_to_date, knobs_of, near_names, query_of
+from openclaw_mem_engine.cli.terminal import one_line, say, setting_text, show, stoppable, strong, width
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.why_not import Change, WhyNot
+
+#: Other passages that a change costs, named; the rest is counted.
+_LOST_NAMED = 3
+_NAME_WIDTH = 11
+
+
+def run(arguments: Namespace) -> int:
+    """Bring the index up to date as a search does, walk, print."""
+    from openclaw_mem_engine.workspace.opening import NoteRefused
+    from openclaw_mem_engine.workspace.reading import parse_location
+
+    query, where = query_of(arguments), parse_location(arguments.location)
+    settings = settings_of(arguments)
+    say_warnings(settings)
+    with open_memory(settings) as memory, stoppable() as token:
+        knobs = knobs_of(memory, arguments)
+        brought_up_to_date(memory, arguments, token)
+        try:
+            answer = memory.why_not(query, where.path, where.start_line, knobs, token)
+        except NoteRefused as refusal:
+            if refusal.kind != "outside" and (near := near_names(settings, where.path)):
+                say(near)
+            raise
+    show(answer.to_dict(), _lines(answer, min(width(), 100)), as_json=arguments.json)
+    return 0
+
+
+def _lines(answer: WhyNot, columns: int) -> Iterator[str]:
+    yield from map(strong, wrap(one_line(answer.verdict), columns))
+    yield ""
+    for step in answer.steps:
+        yield from _entry(f"{'ok' if step.ok else 'no':3} {step.name:{_NAME_WIDTH}}", step.text, columns)
+    if answer.changes:
+        yield from ("", strong("each of these brings it in"))
+        for change in answer.changes:
+            settings = " ".join(f"{name}={setting_text(value)}" for name, value in change.set.items())
+            yield from _entry(f"  {settings}:", _effect(change), columns)
+    if answer.text_changes:
+        yield from ("", strong("in the notes"))
+        for text_change in answer.text_changes:
+            yield from _entry(" ", text_change.text, columns)
+    if answer.notes:
+        yield ""
+    for note in answer.notes:
+        yield from _entry(f"{note.level}:", note.text, columns)
+
+
+def _effect(change: Change) -> str:
+    if not change.lost:
+        return f"result {change.rank}, no other passage is lost"
+    named = ", ".join(change.lost[:_LOST_NAMED])
+    more = len(change.lost) - _LOST_NAMED
+    return f"result {change.rank}, instead of {named}{f' and {more} more' if more > 0 else ''}"
+
+
+def _entry(name: str, text: str, columns: int) -> list[str]:
+    """A name and its text, which goes on below itself."""
+    indent = " " * (len(name) + 1 if len(name) < columns // 3 else 4)
+    return wrap(f"{name} {one_line(text)}", columns, subsequent_indent=indent, drop_whitespace=True)
