@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.inspection.file_chunks import Piece as Piece
     from openclaw_mem_engine.memory import Memory as Memory
     from openclaw_mem_engine.model import Excerpt as Excerpt
+    from openclaw_mem_engine.model import Expected as Expected
     from openclaw_mem_engine.model import Fallback as Fallback
     from openclaw_mem_engine.model import Freshness as Freshness
     from openclaw_mem_engine.model import Note as Note
@@ -71,7 +72,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sanitize import visible as visible
     from openclaw_mem_engine.state.events import Event as Event
     from openclaw_mem_engine.state.events import EventKind as EventKind
-    from openclaw_mem_engine.state.expected import Expected as Expected
     from openclaw_mem_engine.stores.base import CacheSize as CacheSize
     from openclaw_mem_engine.stores.base import Fingerprint as Fingerprint
     from openclaw_mem_engine.stores.findings import INDEX as INDEX

@@ -105,7 +105,7 @@ async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Pat
         await press(pilot, "p", "j", "j")  # mode, vector space, …
         search.tune(search.search.view.knobs.set({"max_results": 1}))
         await press(pilot, "escape")
-        assert "✗ memory/2025-09-05.md:3 rank 2, the first 1 are returned out" in search.verdict.text
+        assert "✗ memory/2025-09-05.md:3 out rank 2, the first 1 are returned" in search.verdict.text
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
         assert search.search.view.expected == (Expected("memory/2025-09-05.md", 3),)
         assert "✓ memory/2025-09-05.md:3 rank 2" in search.verdict.text

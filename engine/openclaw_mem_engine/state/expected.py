@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.model import Expected
 from openclaw_mem_engine.state.database import Schema, StateDatabase
 
 if TYPE_CHECKING:
@@ -22,17 +23,6 @@ CREATE TABLE expected(
 ) STRICT, WITHOUT ROWID;
 """
 SCHEMA = Schema((_TABLE,), "expected-passages", "info", "expected passages", "which passages are expected")
-
-
-class Expected(NamedTuple):
-    """A line (1-based) of a file of the memory, by its path in the index."""
-
-    path: str
-    line: int
-
-    @property
-    def location(self) -> str:
-        return f"{self.path}:{self.line}"
 
 
 class ExpectedPassages:

@@ -7,7 +7,6 @@ from typing import TypeAlias
 from openclaw_mem_engine.api import Change, Knobs, Step, TextChange, WhyNot
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, wrapped
-from openclaw_mem_tui.widgets.lists import Rows
 
 #: One item of the list of changes.
 AnyChange: TypeAlias = Change | TextChange
@@ -45,8 +44,8 @@ def changes(answer: WhyNot) -> tuple[AnyChange, ...]:
     return (*answer.changes, *answer.text_changes)
 
 
-def change_rows(answer: WhyNot, knobs: Knobs, cells: int, cursor: int) -> Rows:
-    """Every change with the rank that it gives and what it costs; above them the notes."""
+def change_rows(answer: WhyNot, knobs: Knobs, cells: int, cursor: int) -> tuple[list[Line], list[list[Line]]]:
+    """The notes, and every change with the rank that it gives and what it costs."""
     head: list[Line] = []
     for note in answer.notes:
         head += wrapped(line((f"· {sentence(note.text)}", "dim")), cells - 1, 2)
@@ -54,7 +53,7 @@ def change_rows(answer: WhyNot, knobs: Knobs, cells: int, cursor: int) -> Rows:
     if not items and not head:
         none = "nothing to change: it is returned" if answer.returned else "no change is known"
         head = [line((none, "dim"))]
-    return Rows(head, items)
+    return head, items
 
 
 def _item(change: AnyChange, knobs: Knobs, cells: int, selected: bool) -> list[Line]:

@@ -108,7 +108,9 @@ class WhyNotScreen(WorkbenchScreen):
             self._drawn = answer
             steps.show(lambda cells: render.walk(answer.steps, cells))
             self.call_after_refresh(steps.scroll_end, animate=False)  # to the first no
-            self.changes.show(partial(render.change_rows, answer, self._knobs))
+            self.changes.show(
+                lambda cells, cursor: Rows(*render.change_rows(answer, self._knobs, cells, cursor))
+            )
 
     def idle_keys(self) -> frozenset[str]:
         return frozenset() if self._change() is not None else frozenset({"apply_change", "export_change"})

@@ -35,8 +35,8 @@ def _expected(view: View, trace: Trace, cells: int) -> Line:
             ("  ", ""),
             ("✓ " if now.shown else "✗ ", "good" if now.shown else "bad"),
             (fmt.inert(_name(passage, cells)), "strong"),
-            (f" {fmt.numbers(fmt.inert(short))}", "dim"),
             (f" {moved}" if moved else "", role),
+            (f" {fmt.numbers(fmt.inert(short))}", "dim"),
         )
     return fit(parts, cells - 1)
 
