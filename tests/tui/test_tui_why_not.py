@@ -6,7 +6,7 @@ from pathlib import Path
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab
+from lab_world import LARGE, SMALL, lab, settled
 from test_tui_lab import DRILL, press, running
 from textual.pilot import Pilot
 
@@ -162,3 +162,23 @@ def test_the_lines_are_those_of_all_readable_notes(tmp_path: Path) -> None:
         )
         assert {line.passage.path for line in lines} >= set(memory.paths())
         assert all(any(c.isalnum() for c in line.text) for line in lines)
+
+
+async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) -> None:
+    async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
+        search.tune(search.search.view.knobs.set({"snippet_chars": 60}))
+        await press(pilot, "W", *"restore-drill.md:17", "enter")
+        screen = opened(pilot)
+        assert screen.answer is not None and screen.answer.stage == "snippet"
+        assert pane(screen, "asked").splitlines()[1].startswith(" ✗")
+        assert "is cut off" in search.verdict.text
+
+
+async def test_a_lesson_leaves_the_sentence_one_line_where_lines_are_few(tmp_path: Path) -> None:
+    async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, search):
+        assert len(search.verdict.drawn) == 1 and "…" not in search.verdict.text
+        await pilot.resize_terminal(*SMALL)
+        await settled(pilot)
+        assert len(search.verdict.drawn) == 1 and search.verdict.text.endswith("…")
+        await press(pilot, "full_stop", "w", "w")  # opens and closes
+        assert pilot.app.screen is search and len(search.verdict.drawn) == 2

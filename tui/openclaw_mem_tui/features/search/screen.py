@@ -198,8 +198,7 @@ class SearchScreen(WorkbenchScreen):
             self.draw_hint()
         self.label_hits()
         self._draw_lesson()
-        most = 1 if self.has_class("-lesson") and not self.has_class("-tall") else 2
-        self.verdict.show(lambda cells: above.above(view, cells, most))
+        self.verdict.show(lambda cells: above.above(view, cells, 1 if self._short_of_lines else 2))
         self.show_row()
         self.draw()
 
@@ -263,6 +262,10 @@ class SearchScreen(WorkbenchScreen):
                 styles.height = lines
         elif fitted:
             styles.height = None
+
+    @property
+    def _short_of_lines(self) -> bool:
+        return self.size.height < 30 and self.has_class("-lesson")
 
     @property
     def knobs_open(self) -> bool:

@@ -23,7 +23,7 @@ def heading(query: str, answer: WhyNot | None, location: str, cells: int) -> lis
     parts = line(" ", (fmt.inert(at), "strong"), ("  for  ", "dim"), fmt.inert(query, 300))
     made = wrapped(parts, cells, 1)
     if answer is not None:
-        sign = (" ✓ ", "good") if answer.returned else (" ✗ ", "bad")
+        sign = (" ✓ ", "good") if all(step.ok for step in answer.steps) else (" ✗ ", "bad")
         made += wrapped(line(sign, (sentence(answer.verdict), "strong")), cells - 1, 3)
     return made
 
