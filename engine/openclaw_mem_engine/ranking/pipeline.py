@@ -35,9 +35,14 @@ def rank(pool: Pool, knobs: Knobs, stages: Iterable[StageFunction] | None = None
     return ranked(pool, knobs, stages).trace()
 
 
-def ranked(pool: Pool, knobs: Knobs, stages: Iterable[StageFunction] | None = None) -> RankingState:
-    """The same without the trace: what is returned, for those who try many knobs."""
+def ranked(
+    pool: Pool, knobs: Knobs, stages: Iterable[StageFunction] | None = None, *, wanted: str | None = None
+) -> RankingState:
+    """The same without the trace, to try many knobs. No snippet is made when the chunk ``wanted`` is dropped
+    before."""
     state = RankingState(pool, knobs)
     for stage in stages or [STAGES[name] for name in PROFILES[knobs.profile].stages]:
+        if wanted and stage is snippets.cut_snippets and all(i.chunk_id != wanted for i in state.ranked):
+            break
         state.run(stage)
     return state

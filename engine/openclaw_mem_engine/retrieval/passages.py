@@ -69,8 +69,9 @@ class PassageLookup:
         self._notes += trace.notes
         changes, texts = [], []
         if walked.stage != RETURNED:
-            pool_of = partial(self._pool_or_none, chunk.chunk_id)
-            search = Search(pool, knobs, chunk.chunk_id, self._line, pool_of, self._stop)
+            holds = partial(self._holds, chunk.chunk_id)
+            at = (chunk.chunk_id, self._line, walked.stage)
+            search = Search(state, *at, holds, self._pool, partial(stop_if_cancelled, self._cancel))
             changes = search.singles() or search.pairs()
             texts = list(text_changes(search, pool, trace, walked.stage, lists, chunk.chunk_id))
             if not changes:
@@ -231,18 +232,14 @@ class PassageLookup:
             *words,
         )
 
-    def _stop(self) -> None:
-        stop_if_cancelled(self._cancel)
-
-    def _pool_or_none(self, chunk_id: str, knobs: Knobs) -> Pool | None:
-        """The pool of other knobs; None when no list that they fuse has the chunk in its first rows."""
-        inside = any(
+    def _holds(self, chunk_id: str, knobs: Knobs) -> bool:
+        """Whether the pool of these knobs has the chunk: a list that they fuse has it in its first rows."""
+        return any(
             row.chunk_id == chunk_id
             for lst in self._found(knobs).lists
             if knobs.takes(lst.kind) and lst.space_number in (None, knobs.space_number)
             for row in lst.rows[: knobs.candidates]
         )
-        return self._pool(knobs) if inside else None
 
     def _pool(self, knobs: Knobs) -> Pool:
         """The pool that these knobs need."""

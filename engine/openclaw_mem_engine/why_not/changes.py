@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
+from itertools import product
 from math import ceil
 
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobSpec, KnobValue
@@ -21,44 +21,57 @@ from openclaw_mem_engine.why_not import Change, TextChange
 from openclaw_mem_engine.why_not.walk import Fate, ListFact, fate_of
 
 #: Pairs that are named when no single knob helps.
-_PAIRS = 3
+_PAIRS = 2
 #: The text weight is the complement of the vector weight, which is tried.
 _MIRRORED = "text_weight"
-#: Steps between the present value and the first that helps which are all tried; of more, so many of them.
-_CHECKED = 12
+#: Values before the first that helps, which are tried to see that none of them does.
+_CHECKED = 5
+#: Knobs that decide which chunks enter the pool: no other brings in what is outside.
+_POOL = ("max_results", "candidate_multiplier", "pool_results", "mode")
+_LISTS = ("vector_space", "lexical_form", "lexical_index")
+#: Knobs that decide what is shown of a chunk, and what they matter for otherwise: nothing.
+_SIZES = ("snippet_chars", "snippet_budget")
+#: Knobs that move a chunk most, for pairs.
+_LEVERS = ("min_score", "max_results", "mode", "fusion", "keyword_rescue", "vector_weight", "decay", "mmr")
 
 
 class Search:
-    """Looks for changes that bring one passage in. ``retrieve`` gives the pool that knobs need, the same one
-    for the same ``retrieval_key``; None for knobs whose pool cannot hold the passage. ``stop`` is called
-    before each try, and may raise."""
+    """Looks for changes that bring in one passage, which the step ``stage`` of the walk keeps out. ``holds``
+    says whether the pool of knobs has the passage, ``pool_of`` gives that pool, the same one for the same
+    ``retrieval_key``. ``stop`` is called before each try, and may raise."""
 
     def __init__(
         self,
-        pool: Pool,
-        knobs: Knobs,
+        state: RankingState,
         chunk_id: str,
         line: int | None,
-        retrieve: Callable[[Knobs], Pool | None],
+        stage: str,
+        holds: Callable[[Knobs], bool],
+        pool_of: Callable[[Knobs], Pool],
         stop: Callable[[], None],
     ) -> None:
-        self._knobs = knobs
+        self._knobs = state.knobs
         self._chunk_id = chunk_id
         self._line = line
-        self._retrieve = retrieve
+        self._stage = stage
+        self._outside = stage in ("retrievers", "scope", "pool")
+        self._holds = holds
+        self._pool_of = pool_of
         self._stop = stop
-        self._tried: dict[Knobs, bool] = {}
-        self._before = _returned(pool, ranked(pool, knobs))
+        self._tried: dict[tuple[tuple[str, KnobValue], ...], bool] = {}
+        self._before = _returned(state)
 
     def singles(self) -> list[Change]:
         """For every knob alone the smallest change that helps, in the order of the knobs."""
-        return [change for name in self._names(self._knobs) if (change := self._smallest(name))]
+        return [change for name in self._names() if (change := self._smallest(name))]
 
     def pairs(self) -> list[Change]:
         """Pairs of knobs that help together, for when none does alone; the first found."""
         found: list[Change] = []
-        levers = [(name, value) for name in self._names(self._knobs) for value in self._far(name)]
-        for (name, value), (other, far) in combinations(levers, 2):
+        names = [name for name in _LEVERS if not self._knobs.missing_need(name)]
+        levers = [(name, value) for name in names for value in self._far(name)]
+        firsts = self._entrances() if self._outside else levers
+        for (name, value), (other, far) in product(firsts, levers):
             if len(found) == _PAIRS:
                 break
             known = any(change.set.keys() == {name, other} for change in found)
@@ -82,22 +95,44 @@ class Search:
         """How many settings were tried."""
         return len(self._tried)
 
-    @staticmethod
-    def _names(knobs: Knobs) -> Iterator[str]:
-        """The knobs that have an effect."""
-        return (name for name in KNOBS if name != _MIRRORED and not knobs.missing_need(name))
+    def _names(self) -> Iterator[str]:
+        """The knobs that can have an effect."""
+        if self._outside:
+            names: Sequence[str] = (*_POOL, *_LISTS)
+        elif self._stage == "snippet" and self._knobs.snippet != "packed":
+            names = ("snippet", *_SIZES)
+        else:
+            names = [name for name in KNOBS if self._stage == "snippet" or name not in _SIZES]
+        return (name for name in names if name != _MIRRORED and not self._knobs.missing_need(name))
 
     def _fate(self, pool: Pool, knobs: Knobs) -> Fate:
-        return fate_of(ranked(pool, knobs), self._chunk_id, self._line)
+        return fate_of(ranked(pool, knobs, wanted=self._chunk_id), self._chunk_id, self._line)
 
     def _helps(self, settings: Mapping[str, KnobValue]) -> bool:
-        knobs = self._knobs.set(settings)
-        known = self._tried.get(knobs)
-        if known is None:
+        key = tuple(sorted(settings.items()))
+        if key not in self._tried:
             self._stop()
-            pool = self._retrieve(knobs)
-            known = self._tried[knobs] = pool is not None and self._fate(pool, knobs).shown
-        return known
+            knobs = self._knobs.set(settings)
+            self._tried[key] = self._holds(knobs) and self._fate(self._pool_of(knobs), knobs).shown
+        return self._tried[key]
+
+    def _entrances(self) -> list[tuple[str, KnobValue]]:
+        """The smallest changes that bring the passage into the pool."""
+        found: list[tuple[str, KnobValue]] = []
+        for name in _POOL:
+            if KNOBS[name].kind == "choice":
+                values: Sequence[KnobValue] = self._far(name)
+            else:
+                values = self._steps(name, 1)
+            tries = partial(self._holds_at, values, name)
+            at = next(filter(tries, range(len(values))), None)
+            found += [(name, values[at])] if at is not None else []
+        # To enter may not be enough: the most results besides, where the pool of these has it.
+        most = [("max_results", value) for value in self._far("max_results")]
+        return found + [(name, value) for name, value in most if self._holds(self._knobs.set({name: value}))]
+
+    def _holds_at(self, values: Sequence[KnobValue], name: str, at: int) -> bool:
+        return self._holds(self._knobs.set({name: values[at]}))
 
     def _smallest(self, name: str) -> Change | None:
         value = self._nearest(name, {})
@@ -146,22 +181,17 @@ class Search:
 
     def _change(self, settings: Mapping[str, KnobValue]) -> Change:
         knobs = self._knobs.set(settings)
-        pool = self._retrieve(knobs)
-        if pool is None:
-            raise ValueError("a change that was not tried")
-        now = _returned(pool, after := ranked(pool, knobs))
+        now = _returned(after := ranked(self._pool_of(knobs), knobs))
         lost = (text for chunk_id, text in self._before.items() if chunk_id not in now)
-        gained = (text for chunk_id, text in now.items() if chunk_id not in self._before)
+        known = {self._chunk_id, *self._before}
+        gained = (text for chunk_id, text in now.items() if chunk_id not in known)
         rank_now = fate_of(after, self._chunk_id, self._line).rank or 0
-        mine = {now[self._chunk_id]}
-        return Change(
-            dict(settings), rank_now, tuple(lost), tuple(text for text in gained if text not in mine)
-        )
+        return Change(dict(settings), rank_now, tuple(lost), tuple(gained))
 
 
-def _returned(pool: Pool, state: RankingState) -> dict[str, str]:
+def _returned(state: RankingState) -> dict[str, str]:
     """Where the returned passages are (``path:line``), by chunk id."""
-    chunks = (pool.candidates[item.chunk_id] for item in state.ranked)
+    chunks = (state.pool.candidates[item.chunk_id] for item in state.ranked)
     return {chunk.chunk_id: f"{chunk.path}:{chunk.start_line}" for chunk in chunks}
 
 
@@ -182,9 +212,9 @@ class _Grid(Sequence[KnobValue]):
 
 
 def _first(count: int, helps: Callable[[int], bool]) -> int | None:
-    """The first of ``count`` steps that helps: steps 1, 2, 4 … away and the last, then bisection. What helps
-    need not go on helping: some of the steps before are tried too, all when there are few."""
-    probes = sorted({*((1 << n) - 1 for n in range(count.bit_length())), count - 1} - {-1})
+    """The first of ``count`` steps that helps: steps 1, 4, 16 … away and the last, then bisection. What helps
+    need not go on helping: some of the steps before are tried too."""
+    probes: list[int] = sorted({0, 3, 15, 63, 255, count - 1} & {*range(count)})
     best = next((at for at in probes if helps(at)), None)
     while best is not None:
         low, high = max((at for at in probes if at < best), default=-1), best
