@@ -46,7 +46,9 @@ def _name(passage: Expected, cells: int) -> str:
 
 
 def _moved(before: Fate, now: Fate) -> str:
-    """``▲2``, ``▼1``, ``=``; ``new`` and ``out`` when the agent received it in one of the two only."""
+    """``▲2``, ``▼1``; ``new`` and ``out`` when the agent received it in one of the two only."""
     if before.shown != now.shown:
         return "new" if now.shown else "out"
-    return fmt.arrow(before.rank, now.rank) if before.rank is not None and now.rank is not None else ""
+    if before.rank == now.rank:
+        return ""
+    return fmt.arrow(before.rank, now.rank) if None not in (before.rank, now.rank) else ""
