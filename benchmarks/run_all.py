@@ -25,6 +25,7 @@ QUICK = {
     "rescan": ["--rounds", "3"],
     "vector_query": ["--rounds", "5"],
     "ranking": ["--rounds", "5"],
+    "why_not": ["--files", "300", "--questions", "10"],
     "quality": [],
     "workbench": ["--rounds", "3"],
     "chunking": ["--megabytes", "1", "--rounds", "2"],

@@ -203,7 +203,7 @@ class BuiltinBackend:
     def retrieve(
         self, query: str, knobs: Knobs, cancel: CancelToken | None = None, *, compare: bool = False
     ) -> Pool:
-        with self._searching_until(cancel) as stop:
+        with self._searching_until(cancel) as stop, self.journal.searching():
             return self.pool_of(self.search(query, knobs, stop, compare=compare), knobs, stop)
 
     def why_not(
@@ -220,8 +220,7 @@ class BuiltinBackend:
         thread, stop = threading.get_ident(), LinkedToken(cancel)
         self._searching[thread] = stop
         try:
-            with self.journal.searching():
-                yield stop
+            yield stop
         finally:
             del self._searching[thread]
 

@@ -6,6 +6,7 @@ smaller one it is not.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -70,7 +71,7 @@ class Search:
         found: list[Change] = []
         names = [name for name in _LEVERS if not self._knobs.missing_need(name)]
         levers = [(name, value) for name in names for value in self._far(name)]
-        firsts = self._entrances() if self._outside else levers
+        firsts = list(self._entrances()) if self._outside else levers
         for (name, value), (other, far) in product(firsts, levers):
             if len(found) == _PAIRS:
                 break
@@ -116,20 +117,17 @@ class Search:
             self._tried[key] = self._holds(knobs) and self._fate(self._pool_of(knobs), knobs).shown
         return self._tried[key]
 
-    def _entrances(self) -> list[tuple[str, KnobValue]]:
-        """The smallest changes that bring the passage into the pool."""
-        found: list[tuple[str, KnobValue]] = []
-        for name in _POOL:
-            if KNOBS[name].kind == "choice":
-                values: Sequence[KnobValue] = self._far(name)
-            else:
-                values = self._steps(name, 1)
-            tries = partial(self._holds_at, values, name)
-            at = next(filter(tries, range(len(values))), None)
-            found += [(name, values[at])] if at is not None else []
-        # To enter may not be enough: the most results besides, where the pool of these has it.
-        most = [("max_results", value) for value in self._far("max_results")]
-        return found + [(name, value) for name, value in most if self._holds(self._knobs.set({name: value}))]
+    def _entrances(self) -> Iterator[tuple[str, KnobValue]]:
+        """Changes that bring the passage into the pool: as many results as there can be, another mode, and
+        the smallest larger pool."""
+        far = [(name, value) for name in ("max_results", "mode") for value in self._far(name)]
+        yield from (lever for lever in far if self._holds(self._knobs.set(dict([lever]))))
+        for name in ("candidate_multiplier", "pool_results"):  # of the same effect
+            steps = self._steps(name, 1)
+            at = bisect_left(range(len(steps)), True, key=partial(self._holds_at, steps, name))
+            if at < len(steps):
+                yield name, steps[at]
+                return
 
     def _holds_at(self, values: Sequence[KnobValue], name: str, at: int) -> bool:
         return self._holds(self._knobs.set({name: values[at]}))

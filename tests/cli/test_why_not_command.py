@@ -1,0 +1,44 @@
+"""``why-not``: words that fit a terminal, JSON, suggestions, exit codes."""
+
+from __future__ import annotations
+
+from support.commands import Call, World
+
+
+def test_the_verdict_comes_first_and_lines_fit(call: Call, world: World) -> None:
+    for number in range(40):
+        world.write(
+            f"memory/n{number}.md", f"# Note {number}\n\nThe router {'hums ' * number}in the cellar.\n"
+        )
+    said = call("why-not", "router VLAN", "memory/n39.md:3")
+    assert said.code == 0
+    first, *rest = said.out.splitlines()
+    assert first.startswith("memory/n39.md:1-4 is not returned: ")
+    assert any(line.startswith("ok  retrievers") for line in rest)
+    assert sum(line.startswith("no  ") for line in rest) == 1
+    assert max(map(len, said.out.splitlines())) <= 100
+
+
+def test_json_is_the_documented_answer(call: Call) -> None:
+    said = call("why-not", "router VLAN", "memory/2026-02-20.md:4", "--json")
+    assert said.code == 0
+    assert said.json["passage"] == {"path": "memory/2026-02-20.md", "startLine": 1, "endLine": 6}
+    assert (said.json["returned"], said.json["stage"], said.json["rank"]) == (True, "returned", 1)
+
+
+def test_the_options_of_a_search_count(call: Call) -> None:
+    options = ("--set", "mode=bm25", "--max-results", "1")
+    said = call("why-not", "router VLAN", "memory/2026-02-25.md", *options, "--json")
+    assert said.json["stage"] == "max_results"
+    assert {"max_results": 2} in [change["set"] for change in said.json["changes"]]
+
+
+def test_a_note_that_is_not_there_is_refused_with_suggestions(call: Call) -> None:
+    said = call("why-not", "router", "memory/projects/grenhouse.md")
+    assert said.code == 4 and not said.out
+    assert "Did you mean memory/projects/greenhouse.md?" in said.err
+
+
+def test_a_line_beyond_the_end_is_wrong_usage(call: Call) -> None:
+    said = call("why-not", "router", "MEMORY.md:99")
+    assert said.code == 2 and "MEMORY.md has" in said.err

@@ -1,0 +1,299 @@
+"""Why-not: the named step is the true one, every change brings the passage in and a smaller one does not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openclaw_mem_engine.demo.workspace import write_demo
+from openclaw_mem_engine.errors import PathRefused, UsageError
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.ranking.knobs import KNOBS, PROFILES, Knobs, KnobValue, profile
+from openclaw_mem_engine.ranking.trace import Row, Trace
+from openclaw_mem_engine.why_not import RETURNED, STEPS, WhyNot
+from support.memories import backend_of, open_memory, write_notes
+
+WORDS = "router greenhouse invoice spool lantern ferry cheese alarm vpn restore kettle harbour".split()
+#: 2026-11-01, the day after the youngest generated note.
+NOW = 1_793_491_200.0
+EVERYWHERE = "pump"
+
+
+def generated(root: Path, notes: int = 260) -> Path:
+    """More notes than a list fetches hold one word; some are long, a third is dated."""
+    draw = random.Random(11)
+    made = {"MEMORY.md": f"# Facts\n\nThe {EVERYWHERE} is red.\n"}
+    for number in range(notes):
+        day = f"2026-{1 + number % 10:02}-{1 + number % 28:02}"
+        path = f"memory/{day}.md" if number % 3 == 0 else f"memory/notes/n{number:03}.md"
+        lines = [" ".join(draw.choices(WORDS, k=draw.randint(3, 14))) for _ in range(draw.choice((3, 6, 40)))]
+        lines[draw.randrange(len(lines))] += f" {EVERYWHERE}" * draw.randint(1, 3)
+        made[path] = f"# Note {number}\n\n" + "\n".join(lines) + "\n"
+    return write_notes(root, made)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    root = tmp_path_factory.mktemp("large")
+    with open_memory(
+        generated(root / "workspace"), root / "home", clock=lambda: NOW, resident=True
+    ) as memory:
+        memory.sync()
+        yield memory
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    root = tmp_path_factory.mktemp("demo")
+    workspace = write_demo(root / "demo", date(2026, 11, 20))
+    with open_memory(workspace, root / "home", resident=True) as memory:
+        memory.sync()
+        yield memory
+
+
+# -- by brute force -----------------------------------------------------------------------------------------
+
+
+def shows(trace: Trace, chunk_id: str, line: int | None) -> bool:
+    row = trace.row(chunk_id)
+    if row is None or not row.returned:
+        return False
+    if line is None:
+        return not row.shown.truncated
+    cut = line == row.shown.best_line and row.shown.truncated
+    return not cut and any(a <= line <= b for a, b in row.shown.lines)
+
+
+def exact_ranks(memory: Memory, query: str, knobs: Knobs, chunk_id: str) -> dict[str, int]:
+    """The rank of a chunk in each list, all of it counted."""
+    backend = backend_of(memory)
+    found: dict[str, int] = {}
+    lexical = backend._lexical_query(query, knobs, [], vectors=True)
+    assert backend.embedders.primary is not None
+    vector = backend.embedders.primary.embed_query(query)
+    lists: dict[str, Any] = {}
+    if lexical is not None:
+        lists["lexical"] = backend.store.lexical(lexical, 10**6)
+    if vector is not None:
+        lists["vector"] = backend.store.vector(vector, 10**6)
+    for kind, rows in lists.items():
+        order = [row.chunk_id for row in rows]
+        if chunk_id in order:
+            found[kind] = order.index(chunk_id) + 1
+    return found
+
+
+def true_stage(memory: Memory, asked: WhyNot, line: int | None, knobs: Knobs) -> str:
+    trace = memory.search(asked.query, knobs).trace
+    chunk_id = asked.passage.chunk_id
+    assert chunk_id is not None
+    ranks = exact_ranks(memory, asked.query, knobs, chunk_id)
+    fused = [rank for kind, rank in ranks.items() if knobs.takes(kind)]  # type: ignore[arg-type]
+    if not ranks:
+        return "retrievers"
+    if not fused:
+        return "scope"
+    if min(fused) > knobs.candidates:
+        return "pool"
+    row = trace.row(chunk_id)
+    assert row is not None
+    if not row.returned:
+        return str(row.outcome.stage)
+    return RETURNED if shows(trace, chunk_id, line) else "snippet"
+
+
+def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str, KnobValue]]:
+    """The same change with one number a step nearer to what it is."""
+    for name, value in change.items():
+        spec = KNOBS[name]
+        if spec.kind not in ("int", "float"):
+            continue
+        now = float(knobs.budget if name == "snippet_budget" else getattr(knobs, name))
+        steps = round(abs(float(value) - now) / spec.step + 0.499)
+        near = now + (1 if float(value) > now else -1) * (steps - 1) * spec.step
+        yield {**change, name: int(near) if spec.kind == "int" else round(near, 6)}
+
+
+def locations(rows: tuple[Row, ...], without: str) -> dict[str, str]:
+    return {row.chunk_id: f"{row.path}:{row.start_line}" for row in rows if row.chunk_id != without}
+
+
+def drawn(memory: Memory, seed: int) -> tuple[str, str, int | None, Knobs]:
+    """A question about any passage under any profile and a few knobs."""
+    draw = random.Random(seed)
+    path = draw.choice(memory.paths())
+    text = memory.get(draw.choice((path, draw.choice(memory.paths())))).text
+    words = [word for word in text.split() if word.isalpha()]
+    query = " ".join(draw.sample(words, min(len(words), draw.randint(1, 4))))
+    lines = memory.get(path).text.split("\n")
+    says = [number for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    knobs = profile(draw.choice(list(PROFILES)))
+    more: dict[str, Any] = {
+        "mode": draw.choice(("hybrid", "hybrid", "bm25", "vector")),
+        "decay": draw.random() < 0.4,
+        "mmr": draw.random() < 0.4,
+        "min_score": draw.choice((0.0, 0.2, 0.35)),
+        "snippet_chars": draw.choice((100, 700)),
+    }
+    return query, path, draw.choice((None, *draw.sample(says, 1))), knobs.set(more)
+
+
+def check(memory: Memory, seed: int) -> WhyNot:
+    query, path, line, knobs = drawn(memory, seed)
+    found = memory.why_not(query, path, line, knobs)
+    chunk_id = found.passage.chunk_id
+    assert chunk_id is not None and found.verdict.endswith(".")
+    assert found.stage == true_stage(memory, found, line, knobs)
+    assert all(step.ok for step in found.steps[:-1]) and {step.name for step in found.steps} <= {*STEPS}
+    assert found.steps[-1].ok == (found.stage == RETURNED)
+    before = locations(memory.search(query, knobs).trace.returned, chunk_id)
+    told = next(step for step in found.steps if step.name == "retrievers").facts["lists"]
+    ranks = {"lexical" if fact["list"] == "bm25" else "vector": fact["rank"] for fact in told}
+    exact = exact_ranks(memory, query, knobs, chunk_id)
+    assert {kind: rank for kind, rank in ranks.items() if rank is not None} == exact
+    for change in found.changes:
+        answer = memory.search(query, knobs.set(change.set))
+        assert shows(answer.trace, chunk_id, line), change
+        at = next(n for n, result in enumerate(answer.trace.results, 1) if chunk_id in result.chunk_ids)
+        after = locations(answer.trace.returned, chunk_id)
+        assert at == change.rank
+        assert change.lost == tuple(text for key, text in before.items() if key not in after)
+        assert change.gained == tuple(text for key, text in after.items() if key not in before)
+        for less in smaller(knobs, change.set):
+            assert not shows(memory.search(query, knobs.set(less)).trace, chunk_id, line), (change, less)
+    return found
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 10**6))
+def test_any_passage_of_the_demo(demo: Memory, seed: int) -> None:
+    check(demo, seed)
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 10**6))
+def test_any_passage_where_more_match_than_a_list_fetches(large: Memory, seed: int) -> None:
+    check(large, seed)
+
+
+def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:
+    trace = large.search(EVERYWHERE).trace
+    known = {row.path for row in trace.rows}
+    path = next(path for path in large.paths() if path not in known)
+    found = large.why_not(EVERYWHERE, path)
+    assert found.stage == "pool" and not found.returned and found.rank is None
+    bm25 = next(f for f in found.steps[-3].facts["lists"] if f["list"] == "bm25")
+    assert bm25["rank"] > 200 and bm25["matched"] > 200
+    assert f"rank {bm25['rank']} of {bm25['matched']} keyword matches" in found.steps[-3].text
+    assert not found.changes and any(note.code == "no-change" for note in found.notes)
+
+
+# -- before the ranking -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Memory]:
+    notes = {
+        "MEMORY.md": "# Facts\n\nThe gateway is grey.\n",
+        "memory/2026-02-20.md": "# Network\n\nThe router moved to VLAN 40.\n",
+        "memory/.hidden/a.md": "The router is hidden.\n",
+        "notes/b.md": "The router is elsewhere.\n",
+    }
+    with open_memory(
+        write_notes(tmp_path / "workspace", notes), tmp_path / "home", clock=lambda: NOW
+    ) as memory:
+        memory.sync()
+        yield memory
+
+
+def test_what_is_excluded_names_the_rule(small: Memory) -> None:
+    hidden = small.why_not("router", "memory/.hidden/a.md")
+    assert hidden.stage == "listed" and "hidden folder" in hidden.verdict
+    elsewhere = small.why_not("router", "notes/b.md", 1)
+    assert elsewhere.stage == "listed" and "files below memory/" in elsewhere.verdict
+    assert elsewhere.to_dict()["passage"] == {"path": "notes/b.md", "startLine": 1, "endLine": 1}
+
+
+def test_a_new_and_a_modified_note_are_not_up_to_date(small: Memory) -> None:
+    write_notes(small.settings.workspace, {"memory/new.md": "A router.\n"})
+    new = small.why_not("router", "memory/new.md")
+    assert (new.stage, [c.kind for c in new.text_changes]) == ("indexed", ["index"])
+    write_notes(small.settings.workspace, {"memory/2026-02-20.md": "# Network\n\nAll is new: a switch.\n"})
+    assert small.why_not("router", "memory/2026-02-20.md", 3).stage == "indexed"
+    small.sync()
+    assert small.why_not("switch", "memory/2026-02-20.md", 3).stage == RETURNED
+
+
+def test_a_deleted_note_that_is_still_indexed_is_said_to_be(small: Memory) -> None:
+    (small.settings.workspace / "memory/2026-02-20.md").unlink()
+    found = small.why_not("router", "memory/2026-02-20.md")
+    assert found.stage == RETURNED and "is deleted" in found.steps[0].text
+    small.sync()
+    with pytest.raises(PathRefused):
+        small.why_not("router", "memory/2026-02-20.md")
+
+
+@pytest.mark.parametrize("path", ["memory/none.md", "/etc/hosts", "../x.md"])
+def test_a_path_that_is_no_memory_is_refused(small: Memory, path: str) -> None:
+    with pytest.raises(PathRefused):
+        small.why_not("router", path)
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "line"), [("", "MEMORY.md", 1), ("x", " ", 1), ("x", "MEMORY.md", 9)]
+)
+def test_wrong_questions(small: Memory, query: str, path: str, line: int) -> None:
+    with pytest.raises(UsageError):
+        small.why_not(query, path, line)
+
+
+def test_an_absolute_path_is_the_same_note(small: Memory) -> None:
+    path = str(small.settings.workspace / "memory" / "2026-02-20.md")
+    assert small.why_not("router", path).passage.path == "memory/2026-02-20.md"
+
+
+# -- changes ------------------------------------------------------------------------------------------------
+
+
+def test_decay_that_alone_keeps_a_note_out_is_named(small: Memory) -> None:
+    knobs = small.knobs.set({"decay": True, "half_life_days": 1, "keyword_rescue": "off"})
+    found = small.why_not("router VLAN", "memory/2026-02-20.md", None, knobs)
+    assert found.stage == "min_score"
+    assert {"decay": False} in [dict(change.set) for change in found.changes]
+    assert "undated" in [change.kind for change in found.text_changes]
+
+
+def test_words_that_the_passage_lacks_are_named(small: Memory) -> None:
+    found = small.why_not("router gateway", "MEMORY.md", None, small.knobs.set({"max_results": 1}))
+    lexical = next(f for f in found.steps[4].facts["lists"] if f["list"] == "bm25")
+    assert (lexical["words"], lexical["missing"]) == (["gateway"], ["router"])
+
+
+def test_mmr_names_what_displaced_a_passage(tmp_path: Path) -> None:
+    same = "The router of the house stands in the cellar on the left.\n"
+    other = "Guests have a router of their own, bought in Lisbon last year.\n"
+    notes = {f"memory/{name}.md": same + name for name in "abc"} | {"memory/d.md": other}
+    with open_memory(write_notes(tmp_path / "workspace", notes), tmp_path / "home") as memory:
+        memory.sync()
+        knobs = memory.knobs.set({"mmr": True, "mmr_lambda": 0.1, "max_results": 2, "min_score": 0.0})
+        rows = memory.search("router house cellar", knobs).trace.rows
+        out = next(row for row in rows if row.outcome.stage == "mmr")
+        found = memory.why_not("router house cellar", out.path, None, knobs)
+        assert found.stage == "mmr" and out.diversity is not None
+        assert f"too close to {out.diversity.nearest}" in found.verdict
+        assert {"mmr": False} in [dict(change.set) for change in found.changes]
+
+
+def test_json_has_the_documented_keys(small: Memory) -> None:
+    data = small.why_not("router", "memory/2026-02-20.md", 3).to_dict()
+    keys = ["query", "passage", "returned", "rank", "stage", "verdict", "steps", "changes", "textChanges"]
+    assert list(data) == [*keys, "notes"]
+    assert (data["returned"], data["rank"], data["stage"]) == (True, 1, RETURNED)
+    assert set(data["steps"][0]) == {"name", "ok", "text"}
