@@ -74,10 +74,11 @@ class Scene:
     snapshot: bool = False
 
 
+DRILL = "how long did the last restore drill take"
 VLAN = "VLAN numbers of studio and guest network"
 
 SCENES: tuple[Scene, ...] = (
-    Scene("lab", LARGE, ("down",), query="how long did the last restore drill take", snapshot=True),
+    Scene("lab", LARGE, ("down",), query=DRILL, snapshot=True),
     Scene("demo", LARGE, demo=True, snapshot=True),
     Scene("demo-small", SMALL, demo=True, snapshot=True),
     Scene("diversity", LARGE, ("right_square_bracket",) * 2 + ("v",), demo=True),
@@ -110,6 +111,9 @@ SCENES: tuple[Scene, ...] = (
     Scene("chunks-small", SMALL, ("3", "enter", "down"), query=VLAN, snapshot=True),
     Scene("rebuild", LARGE, ("3", "Y"), query=VLAN),
     Scene("index-help", LARGE, ("3", "question_mark"), query=VLAN),
+    Scene("why-not", LARGE, ("down", "down", "full_stop", "w"), query=DRILL, snapshot=True),
+    Scene("why-not-small", SMALL, ("down", "down", "full_stop", "w"), query=DRILL, snapshot=True),
+    Scene("expected", LARGE, ("down", "full_stop", "p", "right"), query=DRILL, snapshot=True),
     Scene("help", LARGE, ("question_mark",), query="router vlan", snapshot=True),
     Scene("light", LARGE, ("right_square_bracket",) * 9, demo=True, theme="claw-light"),
     Scene("contrast", LARGE, ("right_square_bracket",) * 9, demo=True, theme="claw-contrast"),

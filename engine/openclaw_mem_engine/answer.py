@@ -16,6 +16,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs, profile
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.trace import Lines, Trace
 from openclaw_mem_engine.sanitize import CJK
+from openclaw_mem_engine.verdict import verdict
 
 
 def configured_knobs(settings: Settings) -> Knobs:
@@ -121,6 +122,11 @@ class Answer:
         return any(not hit.weak for hit in self.hits)
 
     @property
+    def verdict(self) -> str:
+        """What was found, how sure, and what is wrong with it, in one sentence."""
+        return verdict(self.pool, self.trace)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What makes this answer less than it could be."""
         return tuple(note.text for note in self.trace.notes if note.level == "warning")
@@ -136,6 +142,7 @@ class Answer:
             "model": pool.model,
             "fallback": pool.fallback.to_dict() if pool.fallback else None,
             "freshness": pool.freshness.to_dict() if pool.freshness else None,
+            "verdict": self.verdict,
             "results": [hit.to_dict() | hit.explained() for hit in self.hits],
             "notes": [note.to_dict() for note in self.trace.notes],
             "syncSeconds": None if self.sync_seconds is None else round(self.sync_seconds, 3),

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.inspection.file_chunks import Piece as Piece
     from openclaw_mem_engine.memory import Memory as Memory
     from openclaw_mem_engine.model import Excerpt as Excerpt
+    from openclaw_mem_engine.model import Expected as Expected
     from openclaw_mem_engine.model import Fallback as Fallback
     from openclaw_mem_engine.model import Freshness as Freshness
     from openclaw_mem_engine.model import Note as Note
@@ -92,6 +93,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.tools import memory_search as memory_search
     from openclaw_mem_engine.tools import present_snippet as present_snippet
     from openclaw_mem_engine.tools import shows_citation as shows_citation
+    from openclaw_mem_engine.verdict import Fate as Fate
+    from openclaw_mem_engine.verdict import fate as fate
     from openclaw_mem_engine.why_not import Change as Change
     from openclaw_mem_engine.why_not import Passage as Passage
     from openclaw_mem_engine.why_not import Step as Step

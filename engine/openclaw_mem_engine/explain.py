@@ -162,6 +162,7 @@ def _document(answer: Answer) -> Iterator[str]:
     yield f"- backend: {pool.backend}"
     if pool.freshness is not None:
         yield f"- index: {pool.freshness.state}, generation {pool.freshness.generation}"
+    yield f"- answer: {plain(answer.verdict)}"
     for note in trace.notes:
         yield f"- {note.level}: {plain(note.text)}"
     yield from ("", "## Stages", "")

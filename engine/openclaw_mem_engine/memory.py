@@ -26,6 +26,7 @@ from openclaw_mem_engine.retrieval import (
     IndexStatus,
     open_backend,
 )
+from openclaw_mem_engine.state.expected import ExpectedPassages
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 
@@ -59,6 +60,8 @@ class Memory:
         self.settings = backend.settings
         #: The configured ranking: a profile with the configuration's own values over it.
         self.knobs = knobs
+        #: Passages that the user expects in answers.
+        self.expected = ExpectedPassages(self.settings.data_dir, self.settings.agent, self.settings.workspace)
 
     @classmethod
     def open(
@@ -312,6 +315,7 @@ class Memory:
         self._backend.close()
         self._lineup.close()
         self._journal.close()
+        self.expected.close()
 
 
 def _fallback_of(links: tuple[ProviderState, ...]) -> Fallback | None:

@@ -68,6 +68,17 @@ class SkippedFile:
         return as_json(self, by_rule="", transient="")
 
 
+class Expected(NamedTuple):
+    """A line (1-based) of a file of the memory, by its path in the index."""
+
+    path: str
+    line: int
+
+    @property
+    def location(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
 @dataclass(frozen=True, slots=True)
 class Excerpt:
     """Lines of one file as ``memory_get`` returns them; a missing file has ``found`` False and no text."""

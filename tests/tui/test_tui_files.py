@@ -12,6 +12,7 @@ import lab_world as world
 import pytest
 from lab_world import failing
 
+from openclaw_mem_engine.api import Expected
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_themes import BUILT_IN, ThemeError, load_theme
@@ -22,6 +23,7 @@ from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.search import export
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
+from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.themes import textual_theme
 
@@ -138,6 +140,7 @@ def test_every_action_has_its_method_and_no_key_is_taken_twice() -> None:
     for entry in SCREENS[1:]:
         screens[entry.name] = entry.load()(app.search, app.search_screen)  # type: ignore[call-arg]
     screens["chunks"] = ChunksScreen(app.search, "MEMORY.md")
+    screens["why_not"] = WhyNotScreen(app.search, Expected("MEMORY.md", 1), app.search_screen.tune)
     owners = {where: (screen,) for where, screen in screens.items()} | {"everywhere": tuple(screens.values())}
     for action in ACTIONS:
         if action.command.startswith("app."):
@@ -175,12 +178,13 @@ def test_the_key_table_of_the_readme_is_fresh() -> None:
 
 def test_pure_modules_do_not_import_textual() -> None:
     search = ["state", "lessons", "export", "comparison", "presenter", "render.hits", "render.waterfall"]
-    search += ["render.funnel", "render.preview", "render.knobs"]
+    search += ["render.funnel", "render.preview", "render.knobs", "render.above"]
     index = ("presenter", "render.files", "render.doctor", "render.chunks", "render.summary")
     modules = ["editor", "presenter", "service", "memory_thread", "sync_controller", "features"]
     modules += [f"render.{name}" for name in ("format", "spans", "status", "terms")]
     modules += [f"features.search.{name}" for name in search]
     modules += [f"features.index.{name}" for name in index]
+    modules += ["features.why_not.render"]
     modules += [f"features.providers.{name}" for name in ("presenter", "render")]
     code = "import sys\n" + "".join(f"import openclaw_mem_tui.{name}\n" for name in modules)
     code += "print([m for m in ('textual', 'apsw', 'numpy') if m in sys.modules])"

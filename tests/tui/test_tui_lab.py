@@ -264,7 +264,7 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         assert "lessons" in screen.query_one(KeyBar).text
         await press(pilot, "right_square_bracket")
         assert "lesson 2 of 13" in screen.lesson.text
-        assert "Nothing passes" in screen.hits.text
+        assert "Nothing passes" in screen.verdict.text
         await press(pilot, "left_square_bracket", "left_square_bracket")
         assert "lesson 13 of 13" in screen.lesson.text
 
@@ -297,7 +297,7 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
             view = screen.search.view
             assert view.answers and view.trace is not None
             assert view.compares, view.query
-            assert view.trace.returned or "Nothing" in screen.hits.text
+            assert view.trace.returned or "Nothing" in screen.verdict.text
 
 
 async def test_the_snippet_opens_on_its_best_line(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from openclaw_mem_engine.ranking.pool import Signal
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_tui.features.search import state
 from openclaw_mem_tui.features.search.preview import agent_text
-from openclaw_mem_tui.features.search.render import funnel, hits, knobs, preview
+from openclaw_mem_tui.features.search.render import above, funnel, hits, knobs, preview
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import Citations
 from openclaw_mem_tui.render import spans, status
@@ -202,7 +202,8 @@ def test_strip_marks_what_differs() -> None:
 
 def test_nothing_passes_is_explained() -> None:
     view = world.view(Knobs().set({"min_score": 0.95, "keyword_rescue": "off"}), Knobs())
-    assert "0 of 3, the best scored .667" in texts(funnel.nothing(view))
+    assert "Nothing passes: best was .67 at memory/note-" in texts(above.above(view, 120))
+    assert "lower min, or set keyword rescue" in texts(funnel.nothing(view))
 
 
 def test_nothing_found_is_explained() -> None:

@@ -13,7 +13,7 @@ from textual.screen import Screen
 
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
 from openclaw_mem_tui.bindings import NOT_IN_PALETTE, offered
-from openclaw_mem_tui.features import SCREENS
+from openclaw_mem_tui.features import FOLDERS, SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.screen import SearchScreen
@@ -26,7 +26,7 @@ class Workbench(App[int]):
     """Terminal workbench of openclaw-mem; ``run`` blocks until the user quits, and returns the exit code."""
 
     TITLE = "openclaw-mem"
-    CSS_PATH = ["base.tcss", *(f"features/{entry.name}/styles.tcss" for entry in SCREENS)]  # noqa: RUF012
+    CSS_PATH = ["base.tcss", *(f"features/{name}/styles.tcss" for name in FOLDERS)]  # noqa: RUF012
     BINDINGS = [  # noqa: RUF012
         Binding("ctrl+q", "quit", show=False, priority=True),
         Binding("f1", "screen.help", show=False),

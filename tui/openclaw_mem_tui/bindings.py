@@ -38,14 +38,18 @@ class Action(NamedTuple):
 #: Actions that several screens share, or that differ by an argument; every key has an id of its own, by which
 #: users rebind it.
 _SHARED = {
-    **dict.fromkeys(("pane_down", "detail_down", "text_down"), "scroll_pane(3)"),
-    **dict.fromkeys(("pane_up", "detail_up", "text_up"), "scroll_pane(-3)"),
+    **dict.fromkeys(("pane_down", "detail_down", "text_down", "walk_down"), "scroll_pane(3)"),
+    **dict.fromkeys(("pane_up", "detail_up", "text_up", "walk_up"), "scroll_pane(-3)"),
     "verify": "sync_index(True)",
     "examine_deep": "examine(True)",
     "next_of_index": "next_list(1)",
     "previous_of_index": "next_list(-1)",
     "leave_chunks": "leave",
+    "leave_why_not": "leave",
 }
+_WHY_NOT = "why not this passage? what would bring it in"
+_EXPECT = "expect this passage, or no longer: its rank stands above the hits"
+_EXPORT_CHANGE = "write the selected change as configuration"
 _MUCH = "a large step (H and L too)"
 _NEXT_LESSON = "next lesson of the demo"
 _EDIT_CHUNK = "open the file in your editor, at the chunk"
@@ -70,10 +74,21 @@ ACTIONS: tuple[Action, ...] = (
     Action("last", "G,shift+g,end", "G", "last hit", "Hits"),
     Action("page_down", "ctrl+d,pagedown", "ctrl+d", "half a page down", "Hits"),
     Action("page_up", "ctrl+u,pageup", "ctrl+u", "half a page up", "Hits"),
-    Action("columns", "v", "v", "columns: scores, ranks, contributions", "Hits", footer="columns", rank=4),
+    Action("columns", "v", "v", "columns: scores, ranks, contributions", "Hits", footer="columns", rank=7),
     Action("dropped", "d", "d", "show or hide what was not returned", "Hits", footer="dropped", rank=10),
     Action("baseline", "b", "b", "pin this run as the baseline", "Hits", footer="baseline", rank=9),
     Action("clear_baseline", "B", "B", "back to the configured baseline", "Hits"),
+    Action("why_not", "w", "w", _WHY_NOT, "Why not", footer="why not", rank=3),
+    Action("why_not_any", "W", "W", "the same for any line of the memory, found by path or text", "Why not"),
+    Action("expect", "full_stop", ".", _EXPECT, "Why not", footer="expect", rank=11),
+    Action("apply_change", "enter", "enter", "set the selected change", "Why not", "why_not", "apply", 1),
+    Action("export_change", "x", "x", _EXPORT_CHANGE, "Why not", "why_not", "export", 2),
+    Action("pick_passage", "slash", "/", "another line of the memory", "Why not", "why_not", "other line", 4),
+    Action("expect_asked", "full_stop", ".", _EXPECT, "Why not", "why_not", "expect", 6),
+    Action("edit_passage", "e", "e", "open the note at the line", "Why not", "why_not", "edit", 7),
+    Action("walk_down", "J", "J", "scroll the walk down", "Why not", "why_not"),
+    Action("walk_up", "K", "K", "scroll the walk up", "Why not", "why_not"),
+    Action("leave_why_not", "escape,w", "esc", "back to the search lab", "Why not", "why_not", "back", 3),
     Action("get", "enter", "enter", "the lines around the chunk (memory_get)", "Note", footer="note", rank=3),
     Action("render", "m", "m", "render the Markdown of the chunk", "Note", footer="render", rank=12),
     Action("edit", "e", "e", "open the note in your editor, at the line", "Note", footer="edit", rank=9),

@@ -20,7 +20,7 @@ from openclaw_mem_engine.api import Cancelled, Knobs, Pool, Progress, Settings, 
 from openclaw_mem_tui.memory_thread import LongCalls, MemoryThread, call_detached
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import FollowEvent, Memory, SyncTrigger
+    from openclaw_mem_engine.api import Expected, FollowEvent, Memory, SyncTrigger, WhyNot
 
 T = TypeVar("T")
 
@@ -51,6 +51,7 @@ class Service:
         self._closed = False
         self._syncs = LongCalls("openclaw-mem-sync")
         self._examinations = LongCalls("openclaw-mem-doctor")
+        self._walks = LongCalls("openclaw-mem-why")
         self._following = LongCalls("openclaw-mem-follow")
         self._probes: dict[tuple[str, frozenset[str]], asyncio.Future[float]] = {}
 
@@ -83,7 +84,7 @@ class Service:
             probe.cancel()
         async with self._switching:
             faulted, self._faulted = self._faulted, None
-        for calls in (self._following, self._syncs, self._examinations):
+        for calls in (self._following, self._syncs, self._examinations, self._walks):
             await calls.close()
         if faulted is not None:
             await faulted.close()
@@ -137,6 +138,14 @@ class Service:
         """A call that may take seconds, in the doctor's thread. Cancelling the coroutine stops it."""
         memory = self._healthy.opened
         return await self._examinations.run(lambda token: work(memory, token))
+
+    async def why_not(self, query: str, passage: Expected, knobs: Knobs) -> WhyNot:
+        """Why the memory that answers does or does not return a passage. Cancelling the coroutine stops
+        it."""
+        memory = self._answering.opened
+        return await self._walks.run(
+            lambda token: memory.why_not(query, passage.path, passage.line, knobs, token)
+        )
 
     async def probe(self, name: str) -> float:
         """Send one request to a provider; milliseconds. It may take seconds and has a thread of its own,

@@ -199,7 +199,7 @@ def show_answer(answer: Answer, kind: str, *, explain: bool) -> None:
     else:
         out(tables.csv_text(answer) if kind == "csv" else tables.files_text(answer), end="")
     if not answer.hits:
-        say(tables.nothing_found(answer))
+        say(tables.verdict_line(answer))
     if answer.pool.fallback is not None and kind != "md":
         say(f"{fallback_words(answer.pool.fallback, answer.pool.now)}.")
     for warning in answer.warnings:

@@ -86,10 +86,7 @@ def answer_lines(answer: Answer, columns: int, *, explain: bool = False) -> Iter
             if beside := other_vectors(row, answer.trace):
                 yield _INDENT + dim(one_line(beside))
         yield ""
-    if not answer.hits:
-        yield nothing_found(answer)
     if explain:
-        yield from [] if answer.hits else [""]
         yield from _dropped_lines(answer)
     yield from closing(answer)
 
@@ -112,7 +109,7 @@ def hit_lines(answer: Answer, columns: int, limit: int) -> Iterator[str]:
         line = (best_lines(matches, hit.snippet, 2) or [""])[-1]
         yield _INDENT + dim(crop(one_line(line), columns - len(_INDENT)))
     if not answer.hits:
-        yield nothing_found(answer)
+        yield verdict_line(answer)
 
 
 def _dropped_lines(answer: Answer) -> Iterator[str]:
@@ -131,22 +128,13 @@ def _dropped_lines(answer: Answer) -> Iterator[str]:
     yield ""
 
 
-def nothing_found(answer: Answer) -> str:
-    """Why the answer is empty, with what would have been best and how to see it."""
-    trace = answer.trace
-    best = next((row for row in trace.dropped if row.final is not None), None)
-    if best is not None and best.final is not None and best.outcome.stage == "min_score":
-        location = _location(best)
-        limit = f"below min_score {trace.knobs.min_score:g}"
-        reason = f"Nothing passes: best was {best.final:.2f} at {location}, {limit}"
-        lower = max(0.0, math.floor(best.final * 20) / 20)
-        return f"{reason}; try --set min_score={lower:g}" if best.final >= 0 else f"{reason}."
-    fresh = answer.pool.freshness
-    if (fresh is not None and fresh.state == "empty") or not answer.pool.lists:
-        return "Nothing found: nothing could be searched."
-    if not trace.rows:
-        return "Nothing found: no passage matches."
-    return f"Nothing found: {one_line(trace.rows[0].outcome.reason or 'no passage matches')}."
+def verdict_line(answer: Answer) -> str:
+    """What was found, in one sentence; where nothing passes the score cut, which one the best would pass."""
+    text, trace = one_line(answer.verdict), answer.trace
+    best = next((row.final for row in trace.dropped if row.final is not None), -1.0)
+    if trace.results or best < 0 or trace.dropped[0].outcome.stage != "min_score":
+        return f"{text}."
+    return f"{text}; try --set min_score={math.floor(best * 20) / 20:g}"
 
 
 def closing(answer: Answer) -> Iterator[str]:
@@ -163,6 +151,7 @@ def closing(answer: Answer) -> Iterator[str]:
         f"{spent:.1f} ms",
         f"after {duration(waited)} of bringing the index up to date" if waited >= _WAITED_S else "",
     ]
+    yield verdict_line(answer)
     yield dim(one_line(" · ".join(part for part in parts if part)))
     if pool.fallback is not None:
         yield f"{marked('fallback')}: {fallback_words(pool.fallback, pool.now)}"

@@ -19,6 +19,7 @@ from openclaw_mem_engine.providers.records import SCHEMA as RECORDS
 from openclaw_mem_engine.state.database import Schema, Trouble, TroubleKind, rows_of
 from openclaw_mem_engine.state.events import EVENTS_FILE
 from openclaw_mem_engine.state.events import SCHEMA as EVENTS
+from openclaw_mem_engine.state.expected import EXPECTED_FILE
 from openclaw_mem_engine.stores.findings import FIX, UPGRADE, Outcome, counted, counted_are
 from openclaw_mem_engine.stores.sqlite import files
 from openclaw_mem_engine.stores.sqlite.database import Database
@@ -41,7 +42,8 @@ def _folders(settings: Settings) -> list[Path]:
 
 
 def _files(settings: Settings) -> Iterator[Path]:
-    for file in (settings.index_path, settings.data_dir / RECORDS_FILE, settings.data_dir / EVENTS_FILE):
+    kept = (settings.data_dir / name for name in (RECORDS_FILE, EVENTS_FILE, EXPECTED_FILE))
+    for file in (settings.index_path, *kept):
         for ending in ("", "-wal", "-shm", ".lock"):
             path = file.with_name(file.name + ending)
             if path.is_file():

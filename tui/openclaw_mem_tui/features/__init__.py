@@ -34,3 +34,6 @@ SCREENS: tuple[ScreenEntry, ...] = (
     ScreenEntry("providers", "2", "ProvidersScreen", "providers, fallback and faults", "providers", 7),
     ScreenEntry("index", "3", "IndexScreen", "index health: files, doctor, events", "index", 8),
 )
+
+#: Folders with style sheets: those of the screens above, and of what opens from one of them alone.
+FOLDERS: tuple[str, ...] = (*(entry.name for entry in SCREENS), "why_not")

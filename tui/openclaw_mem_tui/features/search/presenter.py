@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Cancelled, Knobs, OpenClawMemError, UsageError
+from openclaw_mem_engine.api import Cancelled, Expected, Knobs, OpenClawMemError, UsageError
 from openclaw_mem_tui.features.search import state
 from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, with_lesson
 from openclaw_mem_tui.features.search.state import History, View
@@ -17,6 +18,9 @@ from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.service import NO_FAULTS, Service
 from openclaw_mem_tui.sync_controller import SyncController
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Memory, Note
 
 #: Quiet time after a key press before a search begins, in seconds.
 DEBOUNCE = 0.06
@@ -72,7 +76,8 @@ class SearchPresenter(Presenter[View]):
         settings = self.service.settings
         self.sync.header = replace(self.sync.header, agent=settings.agent, workspace=str(settings.workspace))
         self.sync.update(phase="ready")
-        self._show(state.opened(self.view, self.service.knobs))
+        expected = await self.service.read(lambda memory: memory.expected.read())
+        self._show(replace(state.opened(self.view, self.service.knobs), expected=expected))
         await self.sync.read_status()
         return True
 
@@ -116,6 +121,21 @@ class SearchPresenter(Presenter[View]):
         self._show(state.unpinned(self.view))
         self.say("the configured defaults are the baseline")
         return state.needs_baseline_pool(self.view)
+
+    async def toggle_expected(self, passage: Expected) -> None:
+        """Expect a passage in every answer from now on, or no longer."""
+
+        def toggle(memory: Memory) -> tuple[bool, tuple[Expected, ...], Note | None]:
+            return memory.expected.toggle(passage), memory.expected.read(), memory.expected.note
+
+        try:
+            now, expected, note = await self.service.read(toggle)
+        except OpenClawMemError as error:
+            self.trouble(str(error))
+            return
+        self._show(replace(self.view, expected=expected))
+        change = f"{passage.location} is {'expected now' if now else 'no longer expected'}"
+        self.say(change if note is None else f"{change}. {note.text}")
 
     async def refresh(self) -> None:
         """Ask the same again, after the index has changed."""

@@ -20,10 +20,11 @@ from openclaw_mem_tui.features.search.lessons import lesson_lines
 from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
 from openclaw_mem_tui.features.search.preview import Preview
 from openclaw_mem_tui.features.search.query_line import QueryLine
-from openclaw_mem_tui.features.search.render import funnel, hits
+from openclaw_mem_tui.features.search.render import above, funnel, hits
 from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
+from openclaw_mem_tui.features.why_not.screen import WhyNotActions
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.sync_controller import Job
@@ -54,8 +55,10 @@ class SearchScreen(WorkbenchScreen):
         self.knob_panel = KnobPanel(id="knobs")
         self.hint = Pane(id="hint")
         self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
+        self.verdict = Pane(id="verdict")
         self.notes, self.status_line = Pane(id="notes"), Pane(id="status")
         self.add_actions(QueryActions(self), HitActions(self), NoteActions(self), MoreActions(self))
+        self.add_actions(WhyNotActions(self))
         self._initial_query = initial_query
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
@@ -72,6 +75,7 @@ class SearchScreen(WorkbenchScreen):
         yield self.lesson
         yield self.strip
         yield self.funnel
+        yield self.verdict
         with Container(id="body"):
             yield self.hits
             with Vertical(id="side"):
@@ -194,6 +198,7 @@ class SearchScreen(WorkbenchScreen):
             self.draw_hint()
         self.label_hits()
         self._draw_lesson()
+        self.verdict.show(lambda cells: above.above(view, cells, 1 if self._short_of_lines else 2))
         self.show_row()
         self.draw()
 
@@ -257,6 +262,10 @@ class SearchScreen(WorkbenchScreen):
                 styles.height = lines
         elif fitted:
             styles.height = None
+
+    @property
+    def _short_of_lines(self) -> bool:
+        return self.size.height < 30 and self.has_class("-lesson")
 
     @property
     def knobs_open(self) -> bool:

@@ -15,6 +15,7 @@ from openclaw_mem_engine.api import (
     KNOBS,
     PROFILES,
     Candidate,
+    Expected,
     Knobs,
     KnobValue,
     Pool,
@@ -65,6 +66,7 @@ class View:
     baseline (for a lesson). ``faults`` are switched on, ``pool_faults`` are those under which the shown rows
     were found: then the baseline is what the same knobs make of ``other_pool``, that of the memory without
     faults; else ``other_pool`` is that of the baseline's knobs, where they need one of their own.
+    ``expected`` passages are reported in every answer; ``earlier`` is the answer to the same query before.
     """
 
     defaults: Knobs
@@ -81,6 +83,8 @@ class View:
     faults: frozenset[str] = frozenset()
     pool_faults: frozenset[str] = frozenset()
     other_pool: Pool | None = None
+    expected: tuple[Expected, ...] = ()
+    earlier: Trace | None = None
 
     @property
     def shown_faults(self) -> frozenset[str]:
@@ -136,7 +140,7 @@ class View:
 
 
 #: What the rows and the panes around them are drawn from.
-_ROWS = attrgetter("trace", "baseline", "knobs", "defaults")
+_ROWS = attrgetter("trace", "baseline", "knobs", "defaults", "expected")
 
 
 def same_rows(before: View, view: View) -> bool:
@@ -153,7 +157,8 @@ def opened(view: View, defaults: Knobs) -> View:
 def asked(view: View, query: str) -> View:
     """A new query: the old rows stay, marked as not the answer. A blank query has no rows."""
     if not query.strip():
-        return View(view.defaults, view.knobs, query, against=view.against, pin=view.pin, faults=view.faults)
+        bare = View(view.defaults, view.knobs, query, expected=view.expected)
+        return replace(bare, against=view.against, pin=view.pin, faults=view.faults)
     return replace(view, query=query, pending=True, error="")
 
 
@@ -161,6 +166,8 @@ def answered(view: View, pool: Pool, baseline_pool: Pool | None = None) -> View:
     """A pool has arrived, found under the faults that are on: rank it. ``baseline_pool`` is given when the
     baseline needs another one: its knobs do, or it is the run without faults."""
     key, trace = view.knobs.retrieval_key, rank(pool, view.knobs)
+    if view.trace is not None:
+        view = replace(view, earlier=view.trace if view.trace.query == pool.query else None)
     view = replace(view, pool=pool, pool_key=key, pool_faults=view.faults, other_pool=baseline_pool)
     return _with_baseline(replace(view, trace=trace, pending=False, error=""), baseline_pool)
 

@@ -119,25 +119,20 @@ def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
 
 
 def nothing(view: View) -> list[Line]:
-    """Why no row was returned, and which key would change that. Empty when there are rows."""
+    """What the sentence above the hits does not say of an empty answer: which key would change that."""
     trace = view.trace
     if trace is None or trace.returned:
         return []
     if not trace.rows:
         return [line(("Nothing matches.", "strong")), line((_unmatched(trace), "dim"))]
     cut, total = trace.cut, _in_pool(trace)
-    best = max((row.final for row in trace.rows if row.final is not None), default=0.0)
     if not total:
         return [
             line(("Nothing is returned: ", "strong"), f"the list of mode {trace.knobs.mode} is empty."),
             line(("s", "key"), (" changes the mode; below is what the other list holds.", "dim")),
         ]
     if cut is not None and cut.left == 0:
-        limit = f"{cut.label} {fmt.setting(cut.limit or 0.0)}"
-        return [
-            line(("Nothing passes ", "strong"), f"{limit}: 0 of {total}, the best scored {fmt.score(best)}."),
-            line(("p", "key"), (" opens the knobs: lower min, or set keyword rescue.", "dim")),
-        ]
+        return [line(("p", "key"), (" opens the knobs: lower min, or set keyword rescue.", "dim"))]
     return [line(("Nothing is returned.", "strong"))]
 
 

@@ -1,0 +1,55 @@
+"""Passages that the user expects in answers: paths and lines, kept for each agent and workspace. The text of
+a note is not stored: a line that moves is another passage."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.model import Expected
+from openclaw_mem_engine.state.database import Schema, StateDatabase
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.model import Note
+
+#: The name of the file in the data folder.
+EXPECTED_FILE = "expected.sqlite"
+
+_TABLE = """
+CREATE TABLE expected(
+  agent TEXT NOT NULL, workspace TEXT NOT NULL, path TEXT NOT NULL, line INTEGER NOT NULL,
+  PRIMARY KEY(agent, workspace, path, line)
+) STRICT, WITHOUT ROWID;
+"""
+SCHEMA = Schema((_TABLE,), "expected-passages", "info", "expected passages", "which passages are expected")
+
+
+class ExpectedPassages:
+    """Those of one agent and workspace, in ``folder``. Thread-safe. No method raises because of the file."""
+
+    def __init__(self, folder: Path, agent: str, workspace: Path) -> None:
+        self._file = StateDatabase(folder / EXPECTED_FILE, SCHEMA, time.time)
+        self._of = (agent, str(workspace))
+
+    @property
+    def note(self) -> Note | None:
+        """Why the file cannot be used and what to do; None as long as it can."""
+        return self._file.note
+
+    def read(self) -> tuple[Expected, ...]:
+        """All, sorted by path and line. Makes no file."""
+        sql = "SELECT path, line FROM expected WHERE agent = ? AND workspace = ? ORDER BY path, line"
+        return tuple(self._file.read(sql, self._of, lambda row: Expected(str(row[0]), int(row[1]))))
+
+    def toggle(self, passage: Expected) -> bool:
+        """Expect a passage from now on, or no longer; whether it is expected now."""
+        if passage in self.read():
+            sql = "DELETE FROM expected WHERE agent = ? AND workspace = ? AND path = ? AND line = ?"
+        else:
+            sql = "INSERT INTO expected VALUES(?, ?, ?, ?)"
+        self._file.write(sql, (*self._of, *passage))
+        return passage in self.read()
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,119 @@
+"""An answer in one sentence: what was found, how sure, and what is wrong with it. And what became of one
+passage in it. Both are made from facts that pool and trace hold, so they are true or absent."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.trace import Trace
+
+
+class Fate(NamedTuple):
+    """What became of a line of the memory in one run: its ``rank`` among the results, or among all that were
+    ranked (None: it was not ranked), whether the agent receives it, and both in words."""
+
+    rank: int | None
+    shown: bool
+    text: str
+
+
+def verdict(pool: Pool, trace: Trace) -> str:
+    """One sentence, without its full stop: how many results and why none, whether the first one hides its
+    best line, and how many keyword matches the score cut costs. Paths in it are as in the index."""
+    count = len(trace.results)
+    absent = _absent_words(pool, trace.knobs)
+    head = _counted(count, "result") if count else _nothing(pool, trace)
+    if absent:
+        head += f"{' by vectors alone: ' if count else '; '}{absent}"
+    elif count and all(row.outcome.rescued for row in trace.returned):
+        head += f", kept by keyword rescue: no score reaches {trace.knobs.min_score:g}"
+    first = _truncated(trace) or (_first(trace) if count and not absent else "")
+    return "; ".join(part for part in (head, first, _cut_matches(trace)) if part)
+
+
+def fate(trace: Trace, path: str, line: int) -> Fate:
+    """What became of the line ``line`` (1-based) of the file ``path``."""
+    rows = [row for row in trace.rows if row.path == path and row.start_line <= line <= row.end_line]
+    if not rows:
+        return Fate(None, False, "in no candidate list")
+    shown = next((row for row in rows if any(a <= line <= b for a, b in row.shown.lines)), None)
+    row = shown or rows[0]  # rows begin with those nearest to being returned
+    if row.returned:
+        at = next(n for n, result in enumerate(trace.results, 1) if row.chunk_id in result.chunk_ids)
+        return Fate(at, shown is not None, f"rank {at}{'' if shown else f', but line {line} is not shown'}")
+    rank, reason = row.ranks.get("final"), row.outcome.reason or ""
+    known = rank is None or reason.startswith("rank ")
+    return Fate(rank, False, reason if known else f"rank {rank}: {reason}")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _first(trace: Trace) -> str:
+    """How the lists rank the first result."""
+    row = next(row for row in trace.rows if row.chunk_id == trace.results[0].chunk_ids[0])
+    ranks = [
+        f"keyword rank {row.ranks[lst.key]}" if lst.kind.by_words else f"cosine {row.scores[lst.key]:.2f}"
+        for lst in trace.lists
+        if lst.key in row.ranks
+    ]
+    return f"the first: {', '.join(ranks)}" if ranks else ""
+
+
+def _nothing(pool: Pool, trace: Trace) -> str:
+    """Why there is no result."""
+    best = next((row for row in trace.dropped if row.final is not None), None)
+    if best is not None and best.final is not None and best.outcome.stage == "min_score":
+        limit = f"below min_score {trace.knobs.min_score:g}"
+        return f"Nothing passes: best was {best.final:.2f} at {best.location}, {limit}"
+    fresh = pool.freshness
+    if (fresh is not None and fresh.state == "empty") or not pool.lists:
+        return "Nothing found: nothing could be searched"
+    reason = trace.rows[0].outcome.reason if trace.rows else ""
+    return f"Nothing found: {reason or 'no passage matches'}"
+
+
+def _absent_words(pool: Pool, knobs: Knobs) -> str:
+    """That the keyword lists found nothing, with the best cosine; empty where one did, or none was made."""
+    lexical = [lst for lst in pool.lists if lst.kind == "lexical"]
+    vector = pool.first("vector", knobs.space_number)
+    if not lexical or any(lst.rows for lst in lexical) or vector is None or not vector.rows:
+        return ""
+    every = knobs.lexical_form == "and" and len(lexical[0].words) > 1
+    text = "no passage holds every searched word" if every else "no searched word occurs in the index"
+    return f"{text}, best cosine {vector.rows[0].raw:.2f}"
+
+
+def _truncated(trace: Trace) -> str:
+    """How many results hide the best line of a chunk; which line it is for the first one."""
+    rows = {row.chunk_id: row for row in trace.returned}
+    hiding = [result for result in trace.results if any(rows[i].shown.truncated for i in result.chunk_ids)]
+    if not hiding:
+        return ""
+    first = rows[trace.results[0].chunk_ids[0]].shown
+    if first.truncated:
+        more = f", as in {len(hiding) - 1} more" if hiding[1:] else ""
+        return f"the best passage ranks 1, but its best line, {first.best_line}, is cut off{more}"
+    return f"the best line is cut off in {len(hiding)} of them"
+
+
+def _cut_matches(trace: Trace) -> str:
+    """Keyword matches that the score cut drops though results are free for them."""
+    knobs = trace.knobs
+    if trace.cut is None or knobs.keyword_rescue == "fill":
+        return ""
+    terms = {lst.term for lst in trace.lists if lst.kind.by_words}
+    # An operand without inputs is an absence.
+    cut = sum(
+        row.outcome.stage == "min_score" and any(o.label in terms and o.inputs for o in row.operands)
+        for row in trace.dropped
+    )
+    filled = min(cut, knobs.max_results - len(trace.returned))
+    if filled <= 0:
+        return ""
+    them = ("it" if cut == 1 else "them") if filled == cut else str(filled)
+    matches = "1 keyword match is" if cut == 1 else f"{cut} keyword matches are"
+    return f"{matches} cut by min_score; OpenClaw since mid-2026 returns {them} (keyword_rescue=fill)"

@@ -1,0 +1,152 @@
+"""The sentence above an answer, and the fate of one passage: each claim is recomputed another way."""
+
+from __future__ import annotations
+
+import atexit
+import datetime
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from openclaw_mem_engine.answer import stem
+from openclaw_mem_engine.demo import ANCHOR, write_demo
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.model import Expected
+from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs, profile
+from openclaw_mem_engine.ranking.pipeline import rank
+from openclaw_mem_engine.state.expected import EXPECTED_FILE
+from openclaw_mem_engine.verdict import fate, verdict
+from support.memories import copy_indexed, open_memory
+
+NOON = datetime.datetime.combine(ANCHOR, datetime.time(12), datetime.UTC).timestamp()
+QUERIES = (
+    "how long did the last restore drill take",
+    "xyzzy plugh",
+    "router vlan",
+    "where is the backup of the firmware signing key",
+    "how do I cook pasta carbonara",
+    "der Drucker im Studio",
+    "4471",
+)
+SETTINGS = [
+    *({"profile": name} for name in PROFILES),
+    {"keyword_rescue": "off"},
+    {"mode": "vector", "min_score": 0.0},
+    {"mode": "bm25", "max_results": 2},
+    {"snippet_chars": 60},
+    {"profile": "workbench", "snippet_budget": 300},
+    {"decay": "on", "mmr": "on", "min_score": 0.1},
+]
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Memory]:
+    copy_indexed(indexed_demo(), tmp_path, "demo", "home/data")
+    with open_memory(tmp_path / "demo", tmp_path / "home", clock=lambda: NOON) as memory:
+        yield memory
+
+
+@cache
+def indexed_demo() -> Path:
+    root = Path(tempfile.mkdtemp(prefix="openclaw-mem-verdict-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    with open_memory(write_demo(root / "demo", ANCHOR), root / "home", clock=lambda: NOON) as memory:
+        memory.sync()
+    return root
+
+
+@pytest.mark.parametrize("changes", SETTINGS, ids=str)
+def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, str]) -> None:
+    knobs = Knobs().set(changes)
+    texts = [demo.get(path).text for path in demo.paths()]
+    words = {stem(word) for text in texts for word in re.findall(r"\w+", text)}
+    for query in QUERIES:
+        pool = demo.retrieve(query, knobs)
+        trace = rank(pool, knobs)
+        said = verdict(pool, trace)
+        counted = re.match(r"(\d+) results?\b", said)
+        assert int(counted[1]) == len(trace.results) if counted else not trace.results
+        if "no searched word occurs" in said:
+            assert not words & {stem(w) for w in re.findall(r"\w+", query) if len(w) > 3}
+        if best := re.search(r"best cosine (\d\.\d\d)", said):
+            vector = next(lst for lst in pool.lists if lst.kind == "vector")
+            assert float(best[1]) == pytest.approx(max(row.raw for row in vector.rows), abs=0.006)
+        filled = rank(pool, knobs.set({"keyword_rescue": "fill"}))
+        more = len(filled.returned) - len(trace.returned)
+        claimed = re.search(r"(\d+) keyword match.* returns (\d+|it|them)", said)
+        assert bool(claimed) == (more > 0), (query, said)
+        if claimed:
+            assert int(claimed[2] if claimed[2].isdigit() else claimed[1]) == more
+        hidden = any(
+            any(row.shown.truncated for row in trace.rows if row.chunk_id in result.chunk_ids)
+            for result in trace.results
+        )
+        assert hidden == bool("is cut off" in said), (query, said)
+        if "kept by keyword rescue" in said:
+            assert all(result.score < knobs.min_score for result in trace.results)
+
+
+def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
+    answer = demo.search(QUERIES[0])
+    assert (
+        "2 results" in answer.verdict
+        and "22 keyword matches are cut by min_score; OpenClaw since mid-2026 returns 4 (" in answer.verdict
+    )
+    assert "keyword_rescue=fill" in answer.verdict and answer.to_dict()["verdict"] == answer.verdict
+    assert "mid-2026" not in demo.search(QUERIES[0], Knobs().set({"keyword_rescue": "fill"})).verdict
+
+
+def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
+    none = demo.search("xyzzy plugh")
+    assert none.verdict.startswith("Nothing passes: best was 0.")
+    assert "no searched word occurs in the index, best cosine 0.13" in none.verdict
+    weak = demo.search("xyzzy plugh", profile("workbench"))
+    assert weak.verdict.startswith("6 results by vectors alone: no searched word occurs in the index")
+    bare = replace(none.pool, lists=(), candidates={}, signals={})
+    assert verdict(bare, rank(bare, Knobs())) == "Nothing found: nothing could be searched"
+
+
+def test_a_best_line_that_is_cut_off_is_said(demo: Memory) -> None:
+    knobs = Knobs().set({"snippet_chars": 60})
+    found = demo.search(QUERIES[0], knobs)
+    line = found.trace.returned[0].shown.best_line
+    assert f"the best passage ranks 1, but its best line, {line}, is cut off" in found.verdict
+    cut_off = fate(found.trace, found.hits[0].path, line or 0)
+    assert cut_off == (1, False, f"rank 1, but line {line} is not shown")
+    whole = demo.search(QUERIES[0])
+    assert fate(whole.trace, whole.hits[0].path, line or 0) == (1, True, "rank 1")
+
+
+def test_the_fate_of_a_passage_is_that_of_its_row(demo: Memory) -> None:
+    for name in PROFILES:
+        trace = demo.search(QUERIES[0], profile(name)).trace
+        for row in trace.dropped:
+            found = fate(trace, row.path, row.end_line)
+            if (
+                not found.shown and (row.outcome.reason or "") in found.text
+            ):  # no better chunk holds that line
+                assert found.rank == row.ranks.get("final")
+        for number, result in enumerate(trace.results, 1):
+            assert fate(trace, result.path, result.shown[0][0]) == (number, True, f"rank {number}")
+    assert fate(trace, "memory/none.md", 1) == (None, False, "in no candidate list")
+
+
+def test_expected_passages_are_kept_by_workspace(demo: Memory, tmp_path: Path) -> None:
+    file = demo.settings.data_dir / EXPECTED_FILE
+    assert demo.expected.read() == () and not file.exists()
+    passage = Expected("memory/2025-09-05.md", 6)
+    assert demo.expected.toggle(passage)
+    assert demo.expected.toggle(Expected("MEMORY.md", 3))
+    assert file.stat().st_mode & 0o777 == 0o600
+    with Memory.open(demo.settings) as again:
+        assert again.expected.read() == (Expected("MEMORY.md", 3), passage)
+        assert not again.expected.toggle(Expected("MEMORY.md", 3))
+    with Memory.open(replace(demo.settings, agent="other")) as other:
+        assert other.expected.read() == ()
+    assert demo.expected.read() == (passage,)

@@ -1,0 +1,184 @@
+"""Why not this passage: the keys, the screen, the picker, and the expected passages above the hits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lab_world as world
+import pytest
+from lab_world import LARGE, SMALL, lab, settled
+from test_tui_lab import DRILL, press, running
+from textual.pilot import Pilot
+
+from openclaw_mem_engine.api import Change, Expected
+from openclaw_mem_tui.features.why_not.picker import MemoryLine, lines_of, matching
+from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
+from openclaw_mem_tui.widgets.dialogs import HelpScreen, PickScreen
+from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.line_view import Pane
+
+
+def opened(pilot: Pilot[int]) -> WhyNotScreen:
+    screen = pilot.app.screen
+    assert isinstance(screen, WhyNotScreen)
+    return screen
+
+
+def pane(screen: WhyNotScreen, name: str) -> str:
+    return screen.query_one(f"#{name}", Pane).text
+
+
+async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, search):
+        await press(pilot, "j", "j")
+        row = search.hits.selected
+        assert row is not None and not row.returned
+        await press(pilot, "w")
+        screen = opened(pilot)
+        answer = screen.answer
+        assert answer is not None and screen.trouble == ""
+        assert answer.passage.path == row.path and not answer.returned
+        walk = pane(screen, "walk").splitlines()
+        assert [line[0] for line in walk if not line.startswith(" ")] == ["✓"] * (len(answer.steps) - 1) + [
+            "✗"
+        ]
+        assert answer.passage.location in pane(screen, "asked")
+        at = next(i for i, change in enumerate(answer.changes) if set(change.set) == {"min_score"})
+        await press(pilot, *["j"] * at)
+        assert "▌ min score .35 → " in screen.changes.text.splitlines()[screen.changes._spans[at][0]]
+        assert "apply" in screen.query_one(KeyBar).text
+        change = answer.changes[at]
+        await press(pilot, "enter")
+        assert pilot.app.screen is search
+        assert search.search.view.knobs.min_score == change.set["min_score"]
+        assert search.search.view.trace is not None
+        now = next(r for r in search.search.view.trace.returned if r.chunk_id == row.chunk_id)
+        assert now.outcome.rank == change.rank
+        assert "U sets all knobs back" in search.status_line.text
+
+
+async def test_a_returned_row_needs_no_change(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, _):
+        await press(pilot, "w")
+        screen = opened(pilot)
+        assert screen.answer is not None and screen.answer.returned
+        assert "✗" not in pane(screen, "walk") and "✓" in pane(screen, "asked")
+        before = screen.search.view.knobs
+        await press(pilot, "enter", "x")
+        assert opened(pilot) is screen and screen.search.view.knobs == before
+        assert not list((tmp_path / "data").glob("exports/*"))
+        await press(pilot, "escape")
+        assert pilot.app.screen is lab(pilot.app)  # type: ignore[arg-type]
+
+
+async def test_x_writes_the_change_as_configuration(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, _):
+        await press(pilot, "j", "j", "w", "x")
+        screen = opened(pilot)
+        change = screen.answer.changes[0] if screen.answer is not None else None
+        assert isinstance(change, Change)
+        (written,) = (tmp_path / "data").glob("exports/*.json5")
+        assert str(next(iter(change.set.values()))) in written.read_text()
+        assert str(written)[-30:] in pane(screen, "status")
+
+
+async def test_any_line_is_found_by_path_or_text(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, search):
+        await press(pilot, "W")
+        assert isinstance(pilot.app.screen, PickScreen)
+        await press(pilot, *"quokka", "enter")  # nothing like it: enter closes with nothing
+        assert pilot.app.screen is search
+        await press(pilot, "W", *"2025-09-05", "space", *"magpie", "space", *"minutes", "enter")
+        screen = opened(pilot)
+        assert screen.passage == Expected("memory/2025-09-05.md", 6)
+        await press(pilot, "slash", *"MEMORY.md:1", "enter")
+        assert screen.passage.path == "MEMORY.md" and screen.answer is not None
+        await press(pilot, "question_mark")
+        assert isinstance(pilot.app.screen, HelpScreen)
+
+
+async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, search):
+        await press(pilot, "j", "full_stop")
+        assert "expected  ✓ memory/2025-09-05.md:3 rank 2" in search.verdict.text
+        assert "2 results; the first: cosine .40, keyword rank 1" in search.verdict.text
+        await press(pilot, "p", "j", "j")  # mode, vector space, …
+        search.tune(search.search.view.knobs.set({"max_results": 1}))
+        await press(pilot, "escape")
+        assert "✗ memory/2025-09-05.md:3 out rank 2, the first 1 are returned" in search.verdict.text
+    async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
+        assert search.search.view.expected == (Expected("memory/2025-09-05.md", 3),)
+        assert "✓ memory/2025-09-05.md:3 rank 2" in search.verdict.text
+        await press(pilot, "j", "full_stop")
+        assert "expected" not in search.verdict.text and search.search.view.expected == ()
+
+
+async def test_without_a_query_there_is_nothing_to_ask(tmp_path: Path) -> None:
+    async with running(tmp_path) as (pilot, search):
+        await press(pilot, "escape", "w")
+        assert "search for something first" in search.status_line.text
+        await press(pilot, "full_stop")
+        assert "no passage is selected" in search.status_line.text
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL, (60, 16), (40, 10)])
+async def test_every_size_shows_the_first_no(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with running(tmp_path, size, initial_query=DRILL) as (pilot, _):
+        await press(pilot, "j", "j", "w")
+        screen = opened(pilot)
+        asked = screen.query_one("#asked", Pane)
+        assert any("✗" in asked.render_line(y).text for y in range(asked.size.height))
+        steps = screen.query_one("#walk", Pane)
+        assert any("✗" in steps.render_line(y).text for y in range(steps.size.height))
+        assert screen.changes.region.height > 3
+
+
+def test_every_typed_word_must_be_in_the_line() -> None:
+    lines = [
+        MemoryLine(Expected(path, number), text, f"{path}:{number} {text}".lower())
+        for path, number, text in (
+            ("memory/a.md", 1, "the router has VLAN 20"),
+            ("memory/b.md", 1, "a rooter of the garden"),
+            ("memory/router.md", 7, "nothing else"),
+        )
+    ]
+    assert [line.passage.path for line in matching("router", lines)] == ["memory/a.md", "memory/router.md"]
+    slips = [line.passage.path for line in matching("roouter", lines)]
+    assert {"memory/a.md", "memory/router.md"} <= set(slips)
+    assert [line.passage.path for line in matching("rotuer vlna", lines)] == ["memory/a.md"]
+    assert [line.passage.path for line in matching("vlan ROUTER", lines)] == ["memory/a.md"]
+    assert matching("xyzzy", lines) == [] and matching("  ", lines) == lines
+
+
+def test_the_lines_are_those_of_all_readable_notes(tmp_path: Path) -> None:
+    factory = world.demo_memory(tmp_path)
+    with factory(frozenset()) as memory:
+        note = tmp_path / "demo" / "workspace" / "memory" / "new.md"
+        note.write_text("# New\n\nnot indexed yet\n")
+        lines = lines_of(memory)
+        assert (
+            MemoryLine(Expected("memory/new.md", 3), "not indexed yet", "memory/new.md:3 not indexed yet")
+            in lines
+        )
+        assert {line.passage.path for line in lines} >= set(memory.paths())
+        assert all(any(c.isalnum() for c in line.text) for line in lines)
+
+
+async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) -> None:
+    async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
+        search.tune(search.search.view.knobs.set({"snippet_chars": 60}))
+        await press(pilot, "W", *"restore-drill.md:12", "enter")
+        screen = opened(pilot)
+        assert screen.answer is not None and screen.answer.stage == "snippet"
+        assert "\n ✗ memory/runbooks/restore-drill.md" in pane(screen, "asked")
+        assert "is cut off" in search.verdict.text
+
+
+async def test_a_lesson_leaves_the_sentence_one_line_where_lines_are_few(tmp_path: Path) -> None:
+    async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, search):
+        assert len(search.verdict.drawn) == 1 and "…" not in search.verdict.text
+        await pilot.resize_terminal(*SMALL)
+        await settled(pilot)
+        assert len(search.verdict.drawn) == 1 and search.verdict.text.endswith("…")
+        await press(pilot, "full_stop", "w", "w")  # opens and closes
+        assert pilot.app.screen is search and len(search.verdict.drawn) == 2

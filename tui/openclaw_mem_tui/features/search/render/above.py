@@ -1,0 +1,54 @@
+"""The lines above the hits: the answer in one sentence, and what became of the expected passages."""
+
+from __future__ import annotations
+
+from openclaw_mem_engine.api import Answer, Expected, Fate, Trace, fate
+from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
+
+
+def above(view: View, cells: int, most: int = 2) -> list[Line]:
+    """The sentence takes ``most`` lines; nothing before there is an answer."""
+    if view.pool is None or view.trace is None:
+        return []
+    text = fmt.numbers(fmt.inert(Answer(view.pool, view.trace).verdict, 1_000))
+    made = wrapped(line(" ", (text, "" if view.trace.results else "warn")), cells - 1, 1)
+    if len(made) > most:
+        made[most - 1 :] = [fit((*made[most - 1], Span(" …", "dim")), cells - 1)]
+    return [*made, *([_expected(view, view.trace, cells)] if view.expected else [])]
+
+
+def _expected(view: View, trace: Trace, cells: int) -> Line:
+    """Every expected passage with its rank, what became of it, and how that differs from the baseline, or
+    from the answer to the same query before."""
+    before = view.baseline.trace if view.compares and view.baseline is not None else view.earlier
+    alone = len(view.expected) == 1
+    parts = [Span(" expected", "dim")]
+    for passage in view.expected:
+        now = fate(trace, *passage)
+        moved = _moved(fate(before, *passage), now) if before is not None else ""
+        role = {"▲": "good", "n": "good", "▼": "bad", "o": "bad"}.get(moved[:1], "faint")
+        hidden = "" if now.shown else ", not shown"
+        short = now.text if alone or now.rank is None else f"rank {now.rank}{hidden}"
+        parts += line(
+            ("  ", ""),
+            ("✓ " if now.shown else "✗ ", "good" if now.shown else "bad"),
+            (fmt.inert(_name(passage, cells)), "strong"),
+            (f" {moved}" if moved else "", role),
+            (f" {fmt.numbers(fmt.inert(short))}", "dim"),
+        )
+    return fit(parts, cells - 1)
+
+
+def _name(passage: Expected, cells: int) -> str:
+    return fmt.crop_left(passage.location, max(16, cells // 3))
+
+
+def _moved(before: Fate, now: Fate) -> str:
+    """``▲2``, ``▼1``; ``new`` and ``out`` when the agent received it in one of the two only."""
+    if before.shown != now.shown:
+        return "new" if now.shown else "out"
+    if before.rank == now.rank:
+        return ""
+    return fmt.arrow(before.rank, now.rank) if None not in (before.rank, now.rank) else ""

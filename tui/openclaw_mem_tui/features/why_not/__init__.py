@@ -1,0 +1,1 @@
+"""Why a passage is not in the answer."""

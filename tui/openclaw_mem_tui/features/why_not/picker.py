@@ -1,0 +1,97 @@
+"""Which passage is asked about: the selected row of the search lab, or any line of the memory, found by its
+path or text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from openclaw_mem_engine.api import Expected, Matches, OpenClawMemError, Row
+from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Memory
+
+#: Rows of the picker; a longer list is narrowed by typing.
+_SHOWN = 200
+#: Where no line holds every typed word, each must be found at least as well (0–100).
+_LEAST = 70
+
+
+class MemoryLine(NamedTuple):
+    """A line that holds a word. ``key`` is what is typed at, in lower case."""
+
+    passage: Expected
+    text: str
+    key: str
+
+
+def passage_of(view: View, row: Row) -> Expected:
+    """The line of a row that says most about the query: its best line, else the one with most words of the
+    query."""
+    number, candidate = row.shown.best_line, view.candidate(row.chunk_id)
+    if number is None and candidate is not None and view.pool is not None:
+        matches, lines = Matches.of(view.pool), candidate.text.split("\n")
+        best = max(range(len(lines)), key=lambda at: (matches.distinct(lines[at]), -at))
+        number = min(row.start_line + best, row.end_line)
+    return Expected(row.path, number or row.start_line)
+
+
+def lines_of(memory: Memory) -> list[MemoryLine]:
+    """Every line of every file that is memory, indexed or not, that can be read. Blocks on the disk."""
+    paths = set(memory.paths())
+    if memory.capabilities.files:
+        paths.update(file.path for file in memory.overview().files)
+    return [
+        MemoryLine(Expected(path, number), text.strip(), f"{path}:{number} {text}".lower())
+        for path in sorted(paths)
+        for number, text in _read(memory, path)
+        if any(char.isalnum() for char in text)
+    ]
+
+
+def _read(memory: Memory, path: str) -> Sequence[tuple[int, str]]:
+    try:
+        if memory.capabilities.chunks and path.startswith("sessions/"):  # the messages, not the file
+            return memory.anatomy(path).lines
+        return list(enumerate(memory.get(path).text.split("\n"), 1))
+    except OpenClawMemError:
+        return ()  # excluded, or deleted meanwhile
+
+
+def matching(typed: str, lines: Sequence[MemoryLine]) -> list[MemoryLine]:
+    """The lines that hold every typed word; where there is none, those that nearly do, best first. The first
+    of all when nothing is typed."""
+    words = typed.lower().split()
+    found = [line for line in lines if all(word in line.key for word in words)]
+    return found[:_SHOWN] if found else _near(words, lines)
+
+
+def _near(words: Sequence[str], lines: Sequence[MemoryLine]) -> list[MemoryLine]:
+    from rapidfuzz import fuzz, process  # only a slip of the finger pays for loading it
+
+    left, total = list(lines), [0.0] * len(lines)
+    for word in sorted(words, key=len, reverse=True):  # the long ones leave the fewest
+        keys = [line.key for line in left]
+        (scores,) = process.cdist([word], keys, scorer=fuzz.partial_ratio, score_cutoff=_LEAST)
+        kept = [at for at, score in enumerate(scores) if score]
+        left, total = [left[at] for at in kept], [total[at] + float(scores[at]) for at in kept]
+    best = sorted(range(len(left)), key=lambda at: (-total[at], at))
+    return [left[at] for at in best[:_SHOWN]]
+
+
+def picker(lines: Sequence[MemoryLine]) -> tuple[PickScreen, Callable[[str], Expected]]:
+    """The dialog, and the passage of a key that it returns."""
+    found: list[MemoryLine] = []
+
+    def find(typed: str) -> list[Choice]:
+        found[:] = matching(typed, lines)
+        return [
+            Choice(str(at), fmt.inert(line.passage.location, 300), fmt.inert(line.text, 300))
+            for at, line in enumerate(found)
+        ]
+
+    screen = PickScreen("a line of the memory", find, filtered=True, empty="no line like that")
+    return screen, lambda key: found[int(key)].passage

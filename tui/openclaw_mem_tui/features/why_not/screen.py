@@ -1,0 +1,214 @@
+"""Why a passage is not in the answer of the present query: its walk to the first no, and what would bring it
+in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.app import ComposeResult
+
+from openclaw_mem_engine.api import Change, Expected, Knobs, OpenClawMemError, WhyNot, fragment
+from openclaw_mem_tui.bindings import bindings
+from openclaw_mem_tui.editor import edit
+from openclaw_mem_tui.features.search.export import file_name, write
+from openclaw_mem_tui.features.search.presenter import SearchPresenter
+from openclaw_mem_tui.features.why_not import render
+from openclaw_mem_tui.features.why_not.picker import lines_of, passage_of, picker
+from openclaw_mem_tui.render import status
+from openclaw_mem_tui.render.spans import line, wrapped
+from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.sync_controller import Job
+from openclaw_mem_tui.widgets.dialogs import Reading
+from openclaw_mem_tui.widgets.line_view import Pane
+from openclaw_mem_tui.widgets.lists import CursorList, Rows
+
+if TYPE_CHECKING:
+    from openclaw_mem_tui.features.search.screen import SearchScreen
+
+READING: Reading = (
+    "Reading the walk",
+    (
+        ("✓ ✗", "a step that the passage passed; the one that said no"),
+        ("rank", "of the passage, with that change alone"),
+        ("loses", "results that the change costs"),
+        ("also brings", "other passages that it brings in too"),
+        ("note", "a change of the text, not of a knob"),
+    ),
+)
+
+
+class WhyNotScreen(WorkbenchScreen):
+    """Walks again when query, knobs or index have changed."""
+
+    WHERE, READING = "why_not", READING
+    TITLES = "why not", "why not this passage?"
+    BINDINGS = bindings("why_not")  # type: ignore[assignment]
+    HELP = "The way of one passage through the search, from the file on disk to the snippet of the agent."
+
+    def __init__(self, search: SearchPresenter, passage: Expected, tune: Callable[[Knobs], None]) -> None:
+        """``tune`` gives other knobs to the search lab."""
+        super().__init__(search)
+        self.passage, self._tune = passage, tune
+        self.changes = CursorList(
+            "The smallest change of each knob that brings the passage in.", id="changes", classes="listed"
+        )
+        self.answer: WhyNot | None = None
+        self._drawn: WhyNot | None = None
+        self._knobs = search.view.knobs  # those of the answer
+        self.trouble = ""
+
+    def body(self) -> ComposeResult:
+        yield Pane(id="asked")
+        yield Pane(id="walk", classes="pane")
+        yield self.changes
+        yield Pane(id="status")
+
+    def on_mount(self) -> None:
+        self.changes.focus()
+        self.search_changed()
+
+    def read_again(self) -> None:
+        view, fresh = self.search.view, self.search.activity.freshness
+        if self.search.service.is_open:
+            generation = fresh.generation if fresh is not None else -1
+            self.read_for((self.passage, view.query, view.knobs, view.faults, generation), self._walk)
+
+    async def _walk(self) -> None:
+        view = self.search.view
+        try:
+            self.answer = await self.search.service.why_not(view.query, self.passage, view.knobs)
+            self._knobs, self.trouble = view.knobs, ""
+        except OpenClawMemError as error:
+            self.answer, self.trouble = None, str(error)
+        self.changes.cursor = 0
+        self.draw()
+
+    @on(CursorList.Moved)
+    def draw_keys(self) -> None:
+        super().draw_keys()
+
+    def draw_body(self) -> None:
+        answer, view, activity = self.answer, self.search.view, self.search.activity
+        asked, steps = self.query_one("#asked", Pane), self.query_one("#walk", Pane)
+        asked.show(lambda cells: render.heading(view.query, answer, self.passage.location, cells))
+        steps.border_title, self.changes.border_title = "walk", "what would bring it in"
+        self.query_one("#status", Pane).show(lambda cells: [status.status(view, activity, cells)])
+        if answer is None:
+            self._drawn = None
+            mark, text = ("✗ ", self.trouble) if self.trouble else ("◐ ", "The search is walked through.")
+            steps.show(lambda cells: wrapped(line((mark, "bad"), render.sentence(text)), cells, 2))
+            self.changes.show(lambda cells, cursor: Rows())  # noqa: ARG005
+            return
+        if answer is not self._drawn:  # else it stays scrolled as it is
+            self._drawn = answer
+            steps.show(lambda cells: render.walk(answer.steps, cells))
+            self.call_after_refresh(steps.scroll_end, animate=False)  # to the first no
+            self.changes.show(
+                lambda cells, cursor: Rows(*render.change_rows(answer, self._knobs, cells, cursor))
+            )
+
+    def idle_keys(self) -> frozenset[str]:
+        return frozenset() if self._change() is not None else frozenset({"apply_change", "export_change"})
+
+    def _change(self) -> Change | None:
+        """The change of knobs under the cursor."""
+        chosen = render.changes(self.answer) if self.answer is not None else ()
+        at = self.changes.cursor
+        return found if at < len(chosen) and isinstance(found := chosen[at], Change) else None
+
+    # -- actions ------------------------------------------------------------------------------------------
+
+    @on(CursorList.Chosen)
+    def action_apply_change(self) -> None:
+        if (change := self._change()) is None:
+            self.search.say("a change of the text is made in the note: e opens it")
+            return
+        knobs = self._knobs
+        self.app.pop_screen()
+        self._tune(knobs.set(change.set))
+        self.search.say(f"{render.setting(change, knobs)}; U sets all knobs back")
+
+    def action_export_change(self) -> None:
+        if (change := self._change()) is None:
+            self.search.say("a change of the text has no configuration")
+            return
+        view, settings = self.search.view, self.search.service.settings
+        text = fragment(self._knobs.set(change.set).changes_from(view.defaults))
+        name = file_name(view.query, time.strftime("%Y%m%d-%H%M%S"), "config")
+        try:
+            path = write(Path(settings.data_dir) / "exports", name, text)
+        except OSError as error:
+            self.search.say(f"nothing was written: {error}")
+        else:
+            self.search.say(f"wrote {path}")
+
+    def action_expect_asked(self) -> None:
+        self.run_in(partial(self.search.toggle_expected, self.passage), "expect")
+
+    def action_pick_passage(self) -> None:
+        self.run_in(partial(pick, self, self._ask), "pick")
+
+    def _ask(self, passage: Expected) -> None:
+        self.passage, self.answer = passage, None
+        self.search_changed()
+
+    def action_edit_passage(self) -> None:
+        settings = self.search.service.settings
+        said, ran = edit(self.app, settings, self.passage.path, self.passage.line)
+        self.search.say(said)
+        if ran and not settings.sync.watch:
+            self.run_in(partial(self.search.sync.sync, Job()), "sync", exclusive=False)
+
+
+async def pick(screen: WorkbenchScreen, then: Callable[[Expected], None]) -> None:
+    """Let the user pick any line of the memory."""
+    try:
+        lines = await screen.search.service.read(lines_of)
+    except OpenClawMemError as error:
+        screen.search.say(str(error))
+        return
+    dialog, passage = picker(lines)
+    screen.app.push_screen(dialog, lambda key: None if key is None else then(passage(key)))
+
+
+class WhyNotActions:
+    """Keys of the search lab."""
+
+    def __init__(self, screen: SearchScreen) -> None:
+        self._screen = screen
+
+    def action_why_not(self) -> None:
+        """For the selected row; without one, for a line that is picked."""
+        if (passage := self._selected()) is None:
+            self.action_why_not_any()
+        else:
+            self._open(passage)
+
+    def action_why_not_any(self) -> None:
+        if not self._screen.search.view.query.strip():
+            self._screen.search.say("search for something first: why not is about a query")
+        else:
+            self._screen.run_in(partial(pick, self._screen, self._open), "pick")
+
+    def action_expect(self) -> None:
+        search = self._screen.search
+        row, passage = self._screen.hits.selected, self._selected()
+        if row is None or passage is None:
+            search.say("no passage is selected: W finds any line")
+            return
+        lines = range(row.start_line, row.end_line + 1)
+        held = (e for e in search.view.expected if e.path == row.path and e.line in lines)
+        self._screen.run_in(partial(search.toggle_expected, next(held, passage)), "expect")
+
+    def _selected(self) -> Expected | None:
+        row = self._screen.hits.selected
+        return None if row is None else passage_of(self._screen.search.view, row)
+
+    def _open(self, passage: Expected) -> None:
+        screen = self._screen
+        screen.app.push_screen(WhyNotScreen(screen.search, passage, screen.tune))
