@@ -6,8 +6,8 @@ from pathlib import Path
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, settled
-from test_tui_lab import DRILL, press, running
+from lab_world import LARGE, SMALL, lab, press, settled
+from test_tui_lab import DRILL, running
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.api import Change, Expected
