@@ -182,18 +182,18 @@ def test_a_list_is_sorted_and_counts_all_that_matched(store: IndexStore) -> None
 def test_the_rank_of_a_chunk_is_that_of_the_unlimited_list(store: IndexStore) -> None:
     query, vector = query_of("pump gateway"), unit([1, 2, 3, 3])
     for number, row in enumerate(store.lexical(query, 50), 1):
-        assert store.lexical_rank(query, row.chunk_id) == number
+        assert store.lexical_ranks(query, [row.chunk_id]) == {row.chunk_id: number}
     for number, row in enumerate(store.vector(vector, 50), 1):
-        assert store.vector_rank(vector, row.chunk_id) == number
+        assert store.vector_ranks(vector, [row.chunk_id]) == {row.chunk_id: number}
     ids = [row.chunk_id for row in store.lexical(query, 50)]
     assert store.lexical_ranks(query, [*ids[1:4], "unknown"]) == dict(zip(ids[1:4], (2, 3, 4), strict=True))
     keywords = build_keyword_query("pump gateway")
     assert keywords is not None
     ids = [row.chunk_id for row in store.lexical(keywords, 50)]
     assert store.lexical_ranks(keywords, ids) == {chunk_id: at for at, chunk_id in enumerate(ids, 1)}
-    assert store.lexical_rank(query, "unknown") is None
-    assert store.vector_rank(vector, "unknown") is None
-    assert store.vector_rank(vector, row.chunk_id, Space("no", "such", "space")) is None
+    assert store.lexical_ranks(query, ["unknown"]) == {}
+    assert store.vector_ranks(vector, ["unknown"]) == {}
+    assert store.vector_ranks(vector, [row.chunk_id], Space("no", "such", "space")) == {}
 
 
 def test_equally_near_chunks_come_by_id(make: Make) -> None:

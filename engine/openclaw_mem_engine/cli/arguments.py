@@ -45,6 +45,10 @@ def _option(*names: str, **how: Any) -> _Option:
     return names, how
 
 
+def _many(name: str, metavar: str, text: str) -> _Option:
+    return _option(name, metavar=metavar, action="append", default=[], help=f"{text}; may be repeated")
+
+
 def _flag(name: str, text: str) -> _Option:
     return _option(name, action="store_true", help=text)
 
@@ -58,37 +62,23 @@ _COMMON = (
         metavar="NAME",
         help="embeddings: static (built in), local, openai, gemini, voyage, mistral, ollama, none, auto",
     ),
-    _option(
-        "--include",
-        metavar="GLOB",
-        action="append",
-        default=[],
-        help="further notes of the workspace, for example '**/*.md'; may be repeated",
-    ),
+    _many("--include", "GLOB", "further notes of the workspace, for example '**/*.md'"),
     _flag("--json", "the answer as JSON on stdout"),
 )
 #: The names are those of ``providers.faults``, which would cost time to load for a help text.
-_FAULT = _option(
+_FAULT = _many(
     "--fault",
-    metavar="NAME",
-    action="append",
-    default=[],
-    help="break something on purpose, to see what follows (on a copy of the index): embeddings-401, "
+    "NAME",
+    "break something on purpose, to see what follows (on a copy of the index): embeddings-401, "
     "embeddings-429, embeddings-timeout, embeddings-garbage, zero-vector, wrong-dimension, no-sqlite-vec, "
-    "no-fts5; may be repeated",
+    "no-fts5",
 )
 #: How to rank, and from which index.
 _RANKING = (
     _option("--profile", metavar="P", help="ranking: documented, openclaw-2026.2, workbench"),
     _option("--max-results", metavar="N", help="how many passages (default 6)"),
     _option("--min-score", metavar="X", help="cut below this score (default 0.35)"),
-    _option(
-        "--set",
-        metavar="KNOB=VALUE",
-        action="append",
-        default=[],
-        help="change one ranking knob; may be repeated",
-    ),
+    _many("--set", "KNOB=VALUE", "change one ranking knob"),
     _flag("--no-sync", "answer from the index as it is, without looking for changes"),
 )
 #: In the order of the help.
@@ -239,13 +229,10 @@ _COMMANDS = (
         " The newest\nevent comes last. Queries and the text of notes are not in it.",
         (
             _option("--limit", metavar="N", help="the last N events (default 50)"),
-            _option(
+            _many(
                 "--kind",
-                metavar="K",
-                action="append",
-                default=[],
-                help="only these, with commas: sync, rebuild, fallback, recovered, search-failed, doctor, "
-                "watch",
+                "K",
+                "only these, with commas: sync, rebuild, fallback, recovered, search-failed, doctor, watch",
             ),
             _option("--since", metavar="WHEN", help="30m, 12h, 2d, 1w ago, or a date: 2026-02-20"),
             _flag("--all", "of every agent and workspace"),

@@ -199,9 +199,11 @@ class ListBuilder:
         if rank is not None or len(found.rows) == found.matched:
             return rank
         if found.space_number is None:
-            return None if self._lexical is None else self._store.lexical_rank(self._lexical, chunk_id)
+            if self._lexical is None:
+                return None
+            return self._store.lexical_ranks(self._lexical, (chunk_id,)).get(chunk_id)
         asked = self._searched[found.space_number]
-        return self._store.vector_rank(asked.vector, chunk_id, asked.space)
+        return self._store.vector_ranks(asked.vector, (chunk_id,), asked.space).get(chunk_id)
 
     def words_of(self, chunk_id: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The terms of the query that a chunk holds, as the index tells words apart, and those it lacks."""

@@ -197,14 +197,6 @@ class SearchStore(Protocol):
         """The same in an unlimited ``vector`` list; those without a vector in that space are absent."""
         return self.vector(vector, UNLIMITED, space=space).ranks_of(ids)
 
-    def lexical_rank(self, query: LexicalQuery, chunk_id: str) -> int | None:
-        """The same of one chunk; None when it does not match."""
-        return self.lexical_ranks(query, (chunk_id,)).get(chunk_id)
-
-    def vector_rank(self, vector: Vector, chunk_id: str, space: Space | None = None) -> int | None:
-        """The same of one chunk; None when it has no vector in that space."""
-        return self.vector_ranks(vector, (chunk_id,), space).get(chunk_id)
-
     def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
         """Chunks with the time of their file, by chunk id; unknown ids are absent."""
 

@@ -12,10 +12,11 @@ from openclaw_mem_engine.chunking.line_chunker import is_blank
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import MemoryFile, SkippedFile, text_hash
 from openclaw_mem_engine.stores.base import FileState, IndexStore
-from openclaw_mem_engine.workspace.listing import UNLISTED, Listing, list_memory, list_transcripts
+from openclaw_mem_engine.workspace.listing import UNLISTED, Listing, list_memory
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable
 from openclaw_mem_engine.workspace.reading import read_note
 from openclaw_mem_engine.workspace.rules import source_of
+from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 from openclaw_mem_engine.workspace.transcripts import (
     Growth,
     cut_at,

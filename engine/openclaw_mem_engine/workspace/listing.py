@@ -1,4 +1,4 @@
-"""Which files of a workspace are memory, which of a sessions folder are transcripts, and what is excluded.
+"""Which files of a workspace are memory, and what is excluded.
 
 Nothing that looks like a note disappears silently: links, oversized, unreadable and special files, other
 spellings of ``.md``, duplicates and ignored folders are all in ``Listing.skipped`` with a reason.
@@ -33,12 +33,9 @@ from openclaw_mem_engine.workspace.opening import (
 from openclaw_mem_engine.workspace.rules import (
     AGENT_FILES,
     MAX_NOTE_BYTES,
-    MAX_TRANSCRIPT_BYTES,
     MEMORY_FOLDER,
     NOTE_SUFFIX,
     ROOT_FILES,
-    TRANSCRIPT_FOLDER,
-    TRANSCRIPT_SUFFIX,
     ExtraPath,
     Workspace,
     glob_pattern,
@@ -48,14 +45,13 @@ from openclaw_mem_engine.workspace.rules import (
     resolve_extras,
 )
 
-_SUFFIX_CASE = 'ends in another spelling of "{}"; only lower case counts'
+SUFFIX_CASE = 'ends in another spelling of "{}"; only lower case counts'
 _FOLDER_LINK = "is a link to a folder; links are not followed"
 _EXCLUDED = "excluded by the setting exclude"
 #: The path under which notes are named that lie in a workspace without ``memory/``; how many entries of its
 #: folders are looked at.
 UNLISTED, _MOST_SEEN = "**/*.md", 20_000
 _NAME = "its name is not UTF-8 text; rename it"
-_ARCHIVES = (".jsonl.reset.", ".jsonl.deleted.")
 #: How the system gives bytes of a name that are not UTF-8.
 _NOT_UTF8 = re.compile("[\ud800-\udfff]")
 _EFFECTIVE_USER = getattr(os, "geteuid", lambda: None)
@@ -88,7 +84,7 @@ def list_memory(
     missing or cannot be read.
     """
     workspace = open_workspace(root)
-    walk = _Walk("memory", max_bytes)
+    walk = Walk("memory", max_bytes)
     if exclude:
         walk.excluded = re.compile("|".join(map(glob_pattern, exclude)), re.DOTALL)
     try:
@@ -108,44 +104,8 @@ def list_memory(
     return walk.listing()
 
 
-def list_transcripts(folder: Path, max_bytes: int = MAX_TRANSCRIPT_BYTES) -> Listing:
-    """The transcripts right in ``folder``, with the paths ``sessions/<name>.jsonl``.
-
-    Never raises: a folder that is missing, is a link or may not be read gives no files and says why. Archives
-    of ended sessions (``.jsonl.reset.*``, ``.jsonl.deleted.*``) are counted, other files are not ours.
-    """
-    walk = _Walk("sessions", max_bytes)
-    shown = printable(str(folder))
-    try:
-        status = os.lstat(folder)
-        if not stat.S_ISDIR(status.st_mode):
-            reason = LINK if stat.S_ISLNK(status.st_mode) else "is not a folder"
-            walk.skip(TRANSCRIPT_FOLDER, f"{shown} {reason}")
-            return walk.listing()
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries]
-    except FileNotFoundError:
-        walk.skip(TRANSCRIPT_FOLDER, f"there are no transcripts: {shown} does not exist", by_rule=True)
-        return walk.listing()
-    except (OSError, ValueError) as error:
-        walk.skip_for(error, TRANSCRIPT_FOLDER, "folder ")
-        return walk.listing()
-    for name in names:
-        path = f"{TRANSCRIPT_FOLDER}/{name}"
-        if name.endswith(TRANSCRIPT_SUFFIX):
-            walk.take(path, os.path.join(folder, name))
-        elif name.lower().endswith(TRANSCRIPT_SUFFIX):
-            walk.skip(path, _SUFFIX_CASE.format(TRANSCRIPT_SUFFIX))
-    for mark in _ARCHIVES:
-        if ended := sum(mark in name for name in names):
-            reason = f"{ended:,} archived; the transcripts of ended sessions are not indexed"
-            walk.skip(f"{TRANSCRIPT_FOLDER}/*{mark}*", reason, by_rule=True)
-    walk.close_group()
-    return walk.listing()
-
-
 @dataclass(slots=True)
-class _Walk:
+class Walk:
     """What was found so far; ``group`` holds the files of one root until they are deduplicated by path."""
 
     source: Source
@@ -217,7 +177,7 @@ class _Walk:
         self.group.clear()
 
 
-def _take_root_files(walk: _Walk, real: str) -> None:
+def _take_root_files(walk: Walk, real: str) -> None:
     preferred = ROOT_FILES[0]
     names = os.listdir(real)
     for name in names:
@@ -233,7 +193,7 @@ def _take_root_files(walk: _Walk, real: str) -> None:
     walk.close_group()
 
 
-def _take_memory_folder(walk: _Walk, absolute: str) -> None:
+def _take_memory_folder(walk: Walk, absolute: str) -> None:
     try:
         mode = os.lstat(absolute).st_mode
     except FileNotFoundError:
@@ -247,7 +207,7 @@ def _take_memory_folder(walk: _Walk, absolute: str) -> None:
         walk.skip(MEMORY_FOLDER, _link_reason(absolute) if stat.S_ISLNK(mode) else "is not a folder")
 
 
-def _take_extra(walk: _Walk, workspace: Workspace, extra: ExtraPath) -> None:
+def _take_extra(walk: Walk, workspace: Workspace, extra: ExtraPath) -> None:
     if extra.refusal:
         walk.skip(extra.configured, f"extra path: {extra.refusal}")
         return
@@ -284,9 +244,9 @@ def _take_extra(walk: _Walk, workspace: Workspace, extra: ExtraPath) -> None:
         walk.close_group()
 
 
-def _count_outside(walk: _Walk, real: str) -> None:
+def _count_outside(walk: Walk, real: str) -> None:
     """Say how many notes lie in a workspace without ``memory/`` and are not taken."""
-    elsewhere, seen = _Walk("memory", walk.max_bytes, excluded=walk.excluded), 0
+    elsewhere, seen = Walk("memory", walk.max_bytes, excluded=walk.excluded), 0
     pending = [("", real)]
     while pending and seen < _MOST_SEEN:
         path, absolute = pending.pop()
@@ -302,7 +262,7 @@ def _count_outside(walk: _Walk, real: str) -> None:
         walk.skip(UNLISTED, f"{count} here and no folder {MEMORY_FOLDER}: not indexed; {how}")
 
 
-def _take_folder(walk: _Walk, path: str, absolute: str) -> None:
+def _take_folder(walk: Walk, path: str, absolute: str) -> None:
     """Take a folder with all below it; ``path`` is its relative form ("" for the workspace itself)."""
     pending = [(path, absolute)]
     while pending:
@@ -324,7 +284,7 @@ def _take_folder(walk: _Walk, path: str, absolute: str) -> None:
     walk.close_group()
 
 
-def _take_entry(walk: _Walk, path: str, entry: os.DirEntry[str], pending: list[tuple[str, str]]) -> None:
+def _take_entry(walk: Walk, path: str, entry: os.DirEntry[str], pending: list[tuple[str, str]]) -> None:
     """Take or report what a folder holds; silent about files of other kinds. Raises OSError."""
     name = entry.name
     if entry.is_dir(follow_symlinks=False):
@@ -348,7 +308,7 @@ def _take_entry(walk: _Walk, path: str, entry: os.DirEntry[str], pending: list[t
     elif name.endswith(NOTE_SUFFIX):
         walk.offer(path, entry.path, entry.stat(follow_symlinks=False))
     elif is_note_name(name):
-        walk.skip(path, _SUFFIX_CASE.format(NOTE_SUFFIX))
+        walk.skip(path, SUFFIX_CASE.format(NOTE_SUFFIX))
 
 
 def _is_utf8(path: str) -> bool:
