@@ -59,6 +59,8 @@ def _term(operand: Operand, knobs: Knobs, digits: int) -> str:
         return f"{operand.label} 0 ({operand.note})" if operand.note else f"{operand.label} 0"
     made = _made_of(operand.inputs, knobs)
     text = f"{operand.label} {operand.value:.{digits}f}" + (f" [{made}]" if made else "")
+    if operand.note:
+        text += f" ({operand.note})"
     if operand.weight != 1:
         text += f" × {operand.weight:.2f} = {operand.product:.{digits}f}"
     return text

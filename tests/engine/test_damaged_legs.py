@@ -76,8 +76,16 @@ DAMAGE = {
     "vec0 rows without their blocks": ("DELETE FROM chunks_vec_chunks", "vectors-damaged", "lexical"),
     "vec0 without a shadow table": ("DROP TABLE chunks_vec_vector_chunks00", "vectors-damaged", "lexical"),
     "dimensions that are none": ("UPDATE embedding_cache SET dims = 'x'", "vectors-damaged", "lexical"),
-    "full text without its blocks": ("DROP TABLE chunks_fts_stemmed_data", "words-damaged", "vector"),
-    "no full-text table": ("DROP TABLE chunks_fts_stemmed", "words-damaged", "vector"),
+    "full text without its blocks": (
+        "DROP TABLE chunks_fts_stemmed_data; DROP TABLE chunks_fts_named_data",
+        "words-damaged",
+        "vector",
+    ),
+    "no full-text table": (
+        "DROP TABLE chunks_fts_stemmed; DROP TABLE chunks_fts_named",
+        "words-damaged",
+        "vector",
+    ),
 }
 
 
@@ -95,7 +103,7 @@ def test_the_other_leg_answers(settings: Settings, statement: str, code: str, le
 
 def test_without_any_leg_the_damage_is_told(settings: Settings) -> None:
     zero_first_vector(settings)
-    alter(settings, "DROP TABLE chunks_fts_stemmed_data")
+    alter(settings, "DROP TABLE chunks_fts_named_data")
     with Memory.open(settings) as memory:
         with pytest.raises(IndexDamaged):
             memory.search("heron pond")
@@ -224,6 +232,7 @@ MISSING = {
     "no vec0 table": ("DROP TABLE chunks_vec", "vectors-missing"),
     "no rows in it": ("DELETE FROM chunks_vec", "vectors-missing"),
     "no words": ("DELETE FROM chunks_fts_stemmed", "full-text-missing"),
+    "no words with names": ("DELETE FROM chunks_fts_named", "full-text-missing"),
     "no plain words": ("DELETE FROM chunks_fts", "full-text-missing"),
 }
 

@@ -142,7 +142,7 @@ def test_damage_that_only_a_rebuild_mends(kind: str, settings: Settings) -> None
 def test_a_newer_schema_is_told_and_left_alone(more: str, settings: Settings) -> None:
     alter(
         settings,
-        f"""UPDATE meta SET value = replace(value, '"schema": 1', '"schema": 99{more}')
+        f"""UPDATE meta SET value = replace(value, '"schema": 2', '"schema": 99{more}')
         WHERE key = 'fingerprint'""",
     )
     before = settings.index_path.read_bytes()
@@ -242,6 +242,10 @@ MENDED: dict[str, tuple[str, Callable[[Settings], None]]] = {
     "chunks without full-text rows": (
         "full-text-missing",
         statements("DELETE FROM chunks_fts WHERE rowid < 3"),
+    ),
+    "chunks without rows with names": (
+        "full-text-missing",
+        statements("DELETE FROM chunks_fts_named WHERE rowid < 3"),
     ),
     "chunks without stemmed rows": (
         "full-text-missing",
@@ -361,7 +365,7 @@ def test_deep_finds_rows_with_exchanged_words(tmp_path: Path) -> None:
     report = looked(settings, deep=True)
     assert codes(report) == {"full-text-differs"}
     (detail,) = [check.detail for check in report.checks if check.name == "full text"]
-    assert detail.endswith("every word and its position compared in plain and stemmed")
+    assert detail.endswith("every word and its position compared in plain, stemmed and named")
     fix(settings, report)
     assert looked(settings, deep=True).findings == ()
 
@@ -370,7 +374,7 @@ def test_only_what_was_compared_is_told_as_compared(settings: Settings) -> None:
     alter(settings, "DELETE FROM chunks_fts WHERE rowid = 1")
     report = looked(settings, deep=True)
     (detail,) = [check.detail for check in report.checks if check.name == "full text"]
-    assert detail.endswith("every word and its position compared in stemmed")
+    assert detail.endswith("every word and its position compared in stemmed and named")
 
 
 def looked_up(settings: Settings, sql: str) -> list[tuple[Any, ...]]:

@@ -104,6 +104,8 @@ _WORDS = st.sampled_from(
         "池",
         "温室",
         "ガ",
+        "zh",
+        "memory",
         "board",
         "no",
     ]
@@ -115,6 +117,7 @@ _WORDS = st.sampled_from(
     st.lists(_WORDS, min_size=1, max_size=4).map(" ".join),
     st.sampled_from(["or", "and", "keywords"]),
     st.sampled_from(["stemmed", "plain"]),
+    st.sampled_from([0.0, 2.0]),
     st.sampled_from([None, ["memory"], ["sessions"]]),
     st.sampled_from([1, 3, 50]),
 )
@@ -123,11 +126,12 @@ def test_full_text_search_is_that_of_fts5(
     text: str,
     form: Any,
     index: Any,
+    name_weight: float,
     sources: list[Source] | None,
     limit: int,
 ) -> None:
     sqlite, memory = pair
-    query = build_keyword_query(text) if form == "keywords" else build_query(text, form, index)
+    query = build_keyword_query(text) if form == "keywords" else build_query(text, form, index, name_weight)
     if query is None:
         return
     wanted, found = sqlite.lexical(query, 50, sources), memory.lexical(query, 50, sources)

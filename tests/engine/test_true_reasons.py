@@ -21,6 +21,7 @@ from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Pool
 from openclaw_mem_engine.ranking.stages.packing import WEAK_SHARE
 from openclaw_mem_engine.ranking.trace import Row, Trace
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES
 from support.memories import backend_of, open_memory, write_notes
 
 NOTES = 420
@@ -58,11 +59,13 @@ class Oracle:
         self.pool, self.knobs = pool, knobs
         backend = backend_of(memory)
         connection = apsw.Connection(str(backend.store.path), flags=apsw.SQLITE_OPEN_READONLY)
-        table = "chunks_fts" if knobs.lexical_index == "plain" else "chunks_fts_stemmed"
+        form = "named" if knobs.name_weight else knobs.lexical_index
+        table = FULL_TEXT_TABLES[form]
+        score = f"bm25({table}, 1, {knobs.name_weight})" if knobs.name_weight else f"bm25({table})"
         lexical, vector = pool.first("lexical"), pool.first("vector")
         assert lexical is not None and vector is not None
         self.words = lexical.query.replace('"', "").split(f" {knobs.lexical_form.upper()} ")
-        sql = f"""SELECT c.id, -bm25({table}) FROM {table} f JOIN chunks c ON c.seq = f.rowid
+        sql = f"""SELECT c.id, -{score} FROM {table} f JOIN chunks c ON c.seq = f.rowid
             WHERE {table} MATCH ?"""
         found: list[Any] = connection.execute(sql, (lexical.query,)).fetchall() if words else []
         embedder = backend.embedders.primary
@@ -170,7 +173,16 @@ SENTENCES: dict[str, Check] = {
         and not all(oracle.holds(row.chunk_id, word) for word in oracle.words)
     ),
     r"the file name, which this profile does not search, contains: (.+)": lambda oracle, row, found: (
-        set(found[1].split(", ")) == set(oracle.words) & set(re.findall("[a-z0-9]+", row.path.split("/")[-1]))
+        oracle.knobs.name_weight == 0
+        and set(found[1].split(", "))
+        == set(oracle.words) & set(re.findall("[a-z0-9]+", row.path.split("/")[-1]))
+    ),
+    r"matches only with words of its path": lambda oracle, row, _: (
+        oracle.knobs.name_weight > 0
+        and any(word in re.findall("[a-z0-9]+", row.path) for word in oracle.words)
+        and not (all if oracle.knobs.lexical_form == "and" else any)(
+            oracle.holds(row.chunk_id, word) for word in oracle.words
+        )
     ),
     r"has no vector": lambda oracle, row, _: row.chunk_id not in oracle.scores["vector"],
     r"([-\d.]+) is below [\d.]+, short by ([\d.]+)": _is_below,
@@ -317,3 +329,16 @@ def test_words_of_the_file_name_alone_are_named(memory: Memory) -> None:
         "does not contain all of: valve, snow, garden; "
         "the file name, which this profile does not search, contains: valve, garden"
     )
+
+
+def test_a_note_found_by_its_path_alone_is_a_result_and_says_so(memory: Memory) -> None:
+    """No line of it holds a word of the query; profiles that do not search paths have no keyword match."""
+    answer = memory.search("valve garden", WORKBENCH.set({"mode": "bm25", "max_results": 200}))
+    row = next(row for row in answer.trace.rows if row.path == "memory/garden-valve.md")
+    assert [operand.note for operand in row.operands] == ["matches only with words of its path"]
+    others = [o.note for r in answer.trace.rows if "valve" not in r.path for o in r.operands]
+    assert others and not any(others)
+    steps = " ".join(step.text for step in memory.why_not("valve garden", row.path, knobs=WORKBENCH).steps)
+    assert "; its path holds “valve”, “garden”" in steps and "; it holds" not in steps
+    unsearched = memory.search("valve garden", WORKBENCH.set({"mode": "bm25", "name_weight": 0}))
+    assert all(r.path != row.path for r in unsearched.trace.rows if "bm25" in r.ranks)

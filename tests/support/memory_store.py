@@ -26,7 +26,7 @@ from openclaw_mem_engine.stores.base import (
     SpaceSize,
     StoredChunk,
 )
-from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
+from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, name_of, segment
 from openclaw_mem_engine.stores.scoring import (
     ResidentVectors,
     Stemmer,
@@ -192,14 +192,17 @@ class MemoryIndex(IndexStore):
         """BM25 of every chunk that matches: all terms of ``and``, any of the others."""
         if not self.caps.full_text:
             return {}
-        texts = {i: _tokens(query.index, chunk.text) for i, chunk in list(self._held.chunks.items())}
+        chunks, weight = list(self._held.chunks.items()), query.name_weight
+        texts = {i: _tokens(query.index, chunk.text) for i, chunk in chunks}
+        names = {i: _tokens(query.index, name_of(chunk.path)) if weight else () for i, chunk in chunks}
         counters = [_counter(query.index, term) for term in terms]
-        counts = {chunk_id: [count(tokens) for count in counters] for chunk_id, tokens in texts.items()}
+        counts = {i: [count(texts[i]) + weight * count(names[i]) for count in counters] for i in texts}
+        sizes = {i: len(texts[i]) + len(names[i]) for i in texts}
         columns = zip(*counts.values(), strict=True)
         weights = [idf(len(texts), sum(1 for number in column if number)) for column in columns]
-        mean = sum(map(len, texts.values())) / max(1, len(texts))
+        mean = sum(sizes.values()) / max(1, len(sizes))
         needed = all if query.operator == "and" else any
-        return {i: bm25(weights, row, len(texts[i]), mean) for i, row in counts.items() if needed(row)}
+        return {i: bm25(weights, row, sizes[i], mean) for i, row in counts.items() if needed(row)}
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from openclaw_mem_engine.model import Source, chunk_id_of, text_hash
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore, StoredChunk
 from openclaw_mem_engine.stores.query import build_query
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 
 Vector = npt.NDArray[np.float32]
@@ -83,10 +84,11 @@ def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:
             "cache": "SELECT provider, model, provider_key, hash, embedding FROM embedding_cache",
             "plain": "SELECT term, doc, cnt FROM plain_terms",
             "stemmed": "SELECT term, doc, cnt FROM stemmed_terms",
-            "rows": "SELECT (SELECT count(*) FROM chunks_fts), (SELECT count(*) FROM chunks_fts_stemmed)",
+            "named": "SELECT term, doc, cnt FROM named_terms",
+            "rows": "SELECT (SELECT count(*) FROM chunks_fts), (SELECT count(*) FROM chunks_fts_named)",
             "fingerprint": "SELECT value FROM meta WHERE key = 'fingerprint'",
         }
-        for table, short in (("chunks_fts", "plain"), ("chunks_fts_stemmed", "stemmed")):
+        for short, table in FULL_TEXT_TABLES.items():
             connection.execute(f"CREATE VIRTUAL TABLE temp.{short}_terms USING fts5vocab(main, {table}, row)")
         if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'chunks_vec'").fetchall():
             queries["vectors"] = (

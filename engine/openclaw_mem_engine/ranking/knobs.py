@@ -150,6 +150,9 @@ class Knobs:
     lexical_index: Literal["stemmed", "plain"] = knob(
         "stemmed", "stemmed words and CJK bigrams, or plain words", free=False
     )
+    name_weight: float = knob(
+        0.0, "weight of words in the path", high=10, step=0.5, needs=("lexical_index=stemmed",), free=False
+    )
     line_text: float = knob(
         0.0, "how much the best line's bm25 adds", needs=("fusion=weighted", "text_score=max"), free=False
     )
@@ -210,7 +213,7 @@ class Knobs:
     def retrieval_key(self) -> tuple[object, ...]:
         """Two knob settings with the same key can share a pool; anything else needs a new retrieval."""
         lines = 0 if self.scores_all_lines else self.snippet_chars
-        words = (self.lexical_form, self.lexical_index, self.vector_space)
+        words = (self.lexical_form, self.lexical_index, self.name_weight, self.vector_space)
         return (*words, self.fill_missing, lines, self.signal_depth)
 
     @property
@@ -234,10 +237,8 @@ class Knobs:
         """A copy with these knobs changed. Text values are parsed (``on``/``off`` for switches).
 
         ``profile`` is applied first: it resets every knob, then the rest is laid over it. When only one of
-        the two weights is given, the other becomes its complement.
-
-        Raises UsageError naming the knob, the value and the allowed range.
-        """
+        the two weights is given, the other becomes its complement. Raises UsageError naming knob,
+        value and allowed range."""
         settings = {name.replace("-", "_"): value for name, value in settings.items()}
         base = self
         if "profile" in settings:
@@ -308,6 +309,7 @@ OPENCLAW_2026_2 = Knobs(
 #: are relative to the query and never a confidence. The weights come from measured retrieval quality.
 WORKBENCH = Knobs(
     profile="workbench",
+    name_weight=2.0,
     line_text=0.25,
     line_vector=0.5,
     fill_missing=True,

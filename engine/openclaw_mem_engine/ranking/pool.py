@@ -73,7 +73,8 @@ class CandidateList:
     kind's. ``floor`` is the raw score below which a row says nothing, None where that was not measured.
     ``suits`` is False for vectors of a model for languages of another script than the query's.
     ``space_number`` 0 is the primary's vector space (or its fallback's), None no space; ``space``
-    names it, "" for the primary's.
+    names it, "" for the primary's. ``by_name`` are the ids of rows that match only with the words of their
+    path, None where paths are not searched.
     """
 
     id: str
@@ -90,6 +91,7 @@ class CandidateList:
     label: str = ""
     floor: float | None = None
     suits: bool = True
+    by_name: frozenset[str] | None = None
 
     @property
     def found(self) -> int:

@@ -312,7 +312,7 @@ class BuiltinBackend:
         if knobs.lexical_form == "and" and self.embedders.primary is None:
             # What this profile's original does without embeddings.
             return build_keyword_query(query)
-        built = build_query(query, knobs.lexical_form, knobs.lexical_index)
+        built = build_query(query, knobs.lexical_form, knobs.lexical_index, knobs.name_weight)
         if built is None:
             notes.append(Note("no-words", "The query holds no word to look for: no keyword search."))
         return built

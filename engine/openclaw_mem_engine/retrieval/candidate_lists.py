@@ -114,7 +114,14 @@ class ListBuilder:
         rows = self._search.lexical(lexical, OVERFETCH)
         if rows is not None:
             found = self._add(BM25, "lexical", rows.query, rows, start)
-            self.lists[-1] = replace(found, words=lexical.words)
+            by_name: frozenset[str] | None = None
+            if lexical.name_weight > 0:
+                ids = [row.chunk_id for row in rows]
+                by_name = frozenset()
+                with self._search.tolerating("lexical"):
+                    alone = self._store.lexical_scores(replace(lexical, name_weight=0.0), ids)
+                    by_name = frozenset(ids).difference(alone)
+            self.lists[-1] = replace(found, words=lexical.words, by_name=by_name)
             self._lexical = lexical
             self._ranks[BM25] = lambda ids: self._search.lexical_ranks(lexical, ids)
 
@@ -205,18 +212,22 @@ class ListBuilder:
         asked = self._searched[found.space_number]
         return self._store.vector_ranks(asked.vector, (chunk_id,), asked.space).get(chunk_id)
 
-    def words_of(self, chunk_id: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The terms of the query that a chunk holds, as the index tells words apart, and those it lacks."""
-        held: list[str] = []
-        missing: list[str] = []
+    def words_of(self, chunk_id: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """The terms of the query that the text of a chunk holds, as the index tells words apart, those that
+        neither it nor a searched path holds, and those that only the path holds."""
+        held: dict[str, None] = {}
+        missing: dict[str, None] = {}
+        named: dict[str, None] = {}
         lexical = self._lexical
         if lexical is None:
-            return (), ()
+            return (), (), ()
         for term in lexical.terms:
             one = replace(lexical, terms=(term,), operator="or")
-            found = chunk_id in self._search.lexical_scores(one, [chunk_id])
-            (held if found else missing).append(" ".join(term).rstrip("*"))
-        return tuple(dict.fromkeys(held)), tuple(dict.fromkeys(missing))
+            kept = missing
+            for query, those in ((one, named), (replace(one, name_weight=0.0), held)):
+                kept = those if chunk_id in self._search.lexical_scores(query, [chunk_id]) else kept
+            kept.setdefault(" ".join(term).rstrip("*"))
+        return tuple(held), tuple(missing), tuple(named)
 
     # -- damage -----------------------------------------------------------------------------------------
 

@@ -217,7 +217,7 @@ class PassageLookup:
         shown = next((made for made in trace.shown_lists if made.source.id == lst.id), None)
         made = fused or shown
         lexical = lst.space_number is None
-        words: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+        words: tuple[tuple[str, ...], ...] = ()
         if lexical:
             words = found.builder.words_of(chunk_id)
         score = found.builder.scores_of([chunk_id], lst).get(chunk_id)
@@ -260,7 +260,7 @@ class PassageLookup:
 
 def _words_key(knobs: Knobs) -> tuple[object, ...]:
     """What the lists themselves depend on."""
-    return knobs.lexical_form, knobs.lexical_index, knobs.vector_space
+    return knobs.lexical_form, knobs.lexical_index, knobs.name_weight, knobs.vector_space
 
 
 def _nearest(chunks: Sequence[StoredChunk], trace: Trace, found: FoundLists) -> StoredChunk:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float32]
 
 #: Raised when rows or their tokenisation change shape: an index of another version is rebuilt.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 UNLIMITED = 2**62
 
 
@@ -167,9 +167,9 @@ class SearchStore(Protocol):
         self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
     ) -> CandidateRows:
         """The ``limit`` best full-text matches by BM25 (k1 1.2, b 0.75, idf = max(ln((N - n + 0.5) / (n +
-        0.5)), 1e-6) over all chunks). For ``keywords`` the union of one search per term, in order of first
-        appearance, each limited on its own. Of equal scores at the limit the smaller chunk ids are taken.
-        Empty without full-text search."""
+        0.5)), 1e-6) over all chunks; with a ``name_weight`` over texts and paths together). For ``keywords``
+        the union of one search per term, in order of first appearance, each limited on its own. Of equal
+        scores at the limit the smaller chunk ids are taken. Empty without full-text search."""
 
     def vector(
         self, vector: Vector, limit: int, sources: Sequence[Source] | None = None, space: Space | None = None

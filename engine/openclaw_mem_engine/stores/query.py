@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.sanitize import CJK
@@ -35,11 +36,13 @@ class LexicalQuery:
     """What to search for, in no store's query language. ``terms`` are alternatives (``or``), all required
     (``and``), or searched one after the other (``keywords``). Each is a tuple of neighbouring tokens (a
     phrase); one of a single token that ends in ``*`` is a prefix. ``index`` names the form of the words: as
-    they are (``plain``), or stemmed with CJK bigrams (``stemmed``)."""
+    they are (``plain``), or stemmed with CJK bigrams (``stemmed``). ``name_weight`` above 0: the paths of
+    notes are searched too, in the stemmed form, and a word there counts so many times."""
 
     terms: tuple[tuple[str, ...], ...]
     operator: Operator
     index: Literal["stemmed", "plain"]
+    name_weight: float = 0.0
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -89,6 +92,12 @@ def segment(text: str) -> str:
     return re.sub(_CJK_RUN, lambda m: f" {' '.join(bigrams(m[0]))} {m[0][-1]} ", composed(text))
 
 
+def name_of(path: str) -> str:
+    """The name by which a note is searched: its path without the suffix, segmented. Every tokeniser splits it
+    at separators."""
+    return segment(str(PurePosixPath(path).with_suffix("")))
+
+
 def composed(text: str) -> str:
     """Text with its marks joined to their letters (NFC): macOS writes names, and people paste text, with
     marks apart, which would cut a word or a kana in two."""
@@ -96,7 +105,7 @@ def composed(text: str) -> str:
 
 
 def build_query(
-    text: str, form: Literal["or", "and"], index: Literal["stemmed", "plain"]
+    text: str, form: Literal["or", "and"], index: Literal["stemmed", "plain"], name_weight: float = 0.0
 ) -> LexicalQuery | None:
     """The lexical query of a user's text, or None when it holds no word. ``or`` leaves out stop words (unless
     nothing would be left); ``and`` keeps every word, as OpenClaw does. On the stemmed index a CJK run is its
@@ -117,7 +126,8 @@ def build_query(
         else:
             terms.extend((pair,) for pair in bigrams(word))
     terms = list(dict.fromkeys(terms)) if form == "or" else terms
-    return LexicalQuery(tuple(terms), form, index) if terms else None
+    weight = name_weight if index == "stemmed" else 0.0
+    return LexicalQuery(tuple(terms), form, index, weight) if terms else None
 
 
 def build_keyword_query(text: str) -> LexicalQuery | None:

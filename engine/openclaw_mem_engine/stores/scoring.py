@@ -36,8 +36,8 @@ def idf(total: float, matching: float) -> float:
     return max(_LEAST_IDF, math.log((total - matching + 0.5) / (matching + 0.5)))
 
 
-def bm25(weights: Sequence[float], counts: Sequence[int], length: int, mean_length: float) -> float:
-    """BM25 of one text of ``length`` tokens: idf of each term and how often it occurs."""
+def bm25(weights: Sequence[float], counts: Sequence[float], length: int, mean_length: float) -> float:
+    """BM25 of one text of ``length`` tokens: idf of each term and how often it occurs (weighted)."""
     norm = _K1 * (1 - _B + _B * length / mean_length)
     return sum(w * n * (_K1 + 1) / (n + norm) for w, n in zip(weights, counts, strict=True))
 

@@ -29,7 +29,7 @@ _MIRRORED = "text_weight"
 _CHECKED = 5
 #: Knobs that decide which chunks enter the pool: no other brings in what is outside.
 _POOL = ("max_results", "candidate_multiplier", "pool_results", "mode")
-_LISTS = ("vector_space", "lexical_form", "lexical_index")
+_LISTS = ("vector_space", "lexical_form", "lexical_index", "name_weight")
 #: Knobs of the snippet alone: they bring in nothing that is dropped before it.
 _SIZES = ("snippet_chars", "snippet_budget")
 #: Knobs that move a chunk most, for pairs.

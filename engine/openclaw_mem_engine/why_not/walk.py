@@ -17,7 +17,8 @@ from openclaw_mem_engine.why_not import RETURNED, Passage, Step
 class ListFact:
     """What one candidate list says of the chunk: its exact ``rank`` among the ``matched`` chunks, also beyond
     the rows of the pool (None: it does not match), and its raw score. Of a lexical list ``words`` are the
-    terms of the query that the chunk holds, ``missing`` the others. ``fused``: the list takes part in this
+    terms of the query that the chunk's text holds, ``named`` those that only its path holds (where that is
+    searched), ``missing`` the others. ``fused``: the list takes part in this
     mode and vector space."""
 
     list: str
@@ -29,14 +30,16 @@ class ListFact:
     fused: bool
     words: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         held = f"; it holds {_quoted(self.words)}" if self.words else ""
-        lacks = f", not {_quoted(self.missing)}" if self.missing and self.words else ""
+        held += f"; its path holds {_quoted(self.named)}" if self.named else ""
+        lacks = f", not {_quoted(self.missing)}" if self.missing and held else ""
         if self.rank is None and self.lexical:
             none = f"{self.label}: no match, it contains none of {_quoted(self.missing)}"
-            return f"{self.label}: no match, every word is needed{held}{lacks}" if self.words else none
+            return f"{self.label}: no match, every word is needed{held}{lacks}" if held else none
         if self.rank is None:
             return f"{self.label}: it has no vector in the index"
         of = f" of {self.matched:,}" if self.matched is not None else ""
@@ -46,6 +49,7 @@ class ListFact:
 
     def to_dict(self) -> dict[str, Any]:
         words = {"words": list(self.words), "missing": list(self.missing)} if self.lexical else {}
+        words |= {"inPath": list(self.named)} if self.named else {}
         numbers = {"list": self.list, "rank": self.rank, "matched": self.matched, "score": self.score}
         return {**numbers, "fused": self.fused, **words}
 

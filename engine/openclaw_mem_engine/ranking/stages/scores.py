@@ -159,7 +159,9 @@ def _operand(
     lst: RankedList, candidate: Candidate, weight: float, value: Value | None, knobs: Knobs
 ) -> Operand:
     if value is not None:
-        return Operand("fusion", lst.term, "add", value.value, weight, value.inputs)
+        by_name = candidate.chunk_id in (lst.source.by_name or ())
+        named = "matches only with words of its path" if by_name else ""
+        return Operand("fusion", lst.term, "add", value.value, weight, value.inputs, named)
     note = why_absent(lst, candidate, knobs)
     return Operand("fusion", lst.term, "add", 0.0, weight, {}, note)
 

@@ -14,9 +14,8 @@ import apsw
 
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.findings import FIX, INDEX, Outcome, counted, counted_are, counted_have
-from openclaw_mem_engine.stores.query import segment
 from openclaw_mem_engine.stores.scoring import products
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_ROWS, FULL_TEXT_TABLES
 from openclaw_mem_engine.stores.sqlite.snapshot import (
     Snapshot,
     check_chunks,
@@ -63,7 +62,7 @@ def diagnose(
 
 
 def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
-    """Both full-text tables have exactly the chunks, and a chunk is found by its own words. ``deep``
+    """Each full-text table has exactly the chunks, and a chunk is found by its own words. ``deep``
     tokenises every chunk again and compares every word and its position with what the tables hold."""
     if snap.meta.get("fts_behind") == "yes":
         out.detail = "written by a process without FTS5"
@@ -90,12 +89,14 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
         if not deep or missing or orphans or lost:
             continue
         compared.append(form)
-        if not _same_words(snap, table):
+        if not _same_words(snap, form, table):
             text = f"The words in the full-text table {table} are not those of the chunks."
             out.add("full-text-differs", "error", text, (), FIX)
     out.detail = f"{counted(len(chunks), 'chunk')}; rows: {', '.join(sizes) or 'none'}"
     if compared:
-        out.detail += f"; every word and its position compared in {' and '.join(compared)}"
+        *others, last = compared
+        forms = f"{', '.join(others)} and {last}" if others else last
+        out.detail += f"; every word and its position compared in {forms}"
 
 
 def _finds(snap: Snapshot, table: str, seq: int) -> bool:
@@ -110,21 +111,22 @@ def _finds(snap: Snapshot, table: str, seq: int) -> bool:
     return bool(snap.rows(f"SELECT 1 FROM {table} WHERE {table} MATCH ? AND rowid = ?", (query, seq)))
 
 
-def _same_words(snap: Snapshot, table: str) -> bool:
+def _same_words(snap: Snapshot, form: str, table: str) -> bool:
     """Whether a table made anew from the chunks would hold the same words, each at the same positions of the
     same chunks."""
     made_with = next(statement for statement in FULL_TEXT if f"EXISTS {table} " in statement)
-    cut = segment if table == FULL_TEXT_TABLES["stemmed"] else str
+    into, values = FULL_TEXT_ROWS[form]
     with closing(apsw.Connection(":memory:")) as fresh:
         fresh.execute(made_with)
         fresh.executemany(
-            f"INSERT INTO {table}(rowid, text) VALUES(?, ?)",
-            ((seq, cut(text)) for seq, text in snap.connection.execute("SELECT seq, text FROM chunks")),
+            f"INSERT INTO {table}{into}",
+            (values(*row) for row in snap.connection.execute("SELECT seq, path, text FROM chunks")),
         )
         fresh.execute(f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab(main, {table}, instance)")
         # Words, chunks and positions come in this order. A row for each word is half the work of one for each
         # of its positions.
-        sql = f"SELECT term, group_concat(doc || ':' || offset) FROM temp.{table}_words GROUP BY term"
+        at = "group_concat(doc || ':' || col || ':' || offset)"
+        sql = f"SELECT term, {at} FROM temp.{table}_words GROUP BY term"
         return all(
             mine == theirs for mine, theirs in zip_longest(snap.connection.execute(sql), fresh.execute(sql))
         )

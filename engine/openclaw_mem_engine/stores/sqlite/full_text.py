@@ -1,4 +1,4 @@
-"""Full-text rows of the SQLite index: FTS5 expressions, two FTS5 tables, and the best line of a chunk."""
+"""Full-text rows of the SQLite index: FTS5 expressions, three FTS5 tables, and the best line of a chunk."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import apsw
 
 from openclaw_mem_engine.model import Source, utf8
-from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
+from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored
 from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25, ranks_among
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database, rows
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_TABLES, Meta
+from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_ROWS, FULL_TEXT_TABLES, Meta
 
 #: Opens every table and reads no row.
 _OPEN_ALL = f"SELECT 1 FROM {', '.join(FULL_TEXT_TABLES.values())} LIMIT 0"
@@ -30,6 +30,12 @@ def _quoted(term: tuple[str, ...]) -> str:
     if len(term) == 1 and term[0].endswith("*"):
         return f'"{term[0][:-1]}"*'
     return '"' + " ".join(term).replace('"', '""') + '"'
+
+
+def _table(query: LexicalQuery) -> tuple[str, str]:
+    """The table that a query searches, and the SQL of its score (negative, best smallest)."""
+    table = FULL_TEXT_TABLES["named" if query.name_weight > 0 else query.index]
+    return table, f"bm25({table}, 1.0, {query.name_weight!r})" if query.name_weight > 0 else f"bm25({table})"
 
 
 def tokeniser(connection: apsw.Connection, index: str) -> Callable[[str], list[str]]:
@@ -66,15 +72,15 @@ class FullTextRows:
     ) -> CandidateRows:
         whole, found, is_cut = expression_of(query), dict[str, Scored](), False
         for expression in map(_quoted, query.terms) if query.operator == "keywords" else (whole,):
-            hits = self._match(query.index, expression, limit, sources)
+            hits = self._match(query, expression, limit, sources)
             is_cut |= len(hits) >= limit
             for hit in hits:
                 found.setdefault(hit.chunk_id, hit)
-        matched = self._count(query.index, whole, sources) if is_cut else len(found)
+        matched = self._count(query, whole, sources) if is_cut else len(found)
         return CandidateRows(tuple(found.values()), max(matched, len(found)), whole)
 
-    def _count(self, index: str, expression: str, sources: Sequence[Source] | None) -> int:
-        table = FULL_TEXT_TABLES[index]
+    def _count(self, query: LexicalQuery, expression: str, sources: Sequence[Source] | None) -> int:
+        table, _ = _table(query)
         if sources is None:
             sql, bound = f"SELECT count(*) FROM {table} WHERE {table} MATCH ?", (expression,)
             return int(self._db.search(sql, bound)[0][0])
@@ -83,22 +89,22 @@ class FullTextRows:
         return int(self._db.search(sql, (expression, json.dumps(list(sources))))[0][0])
 
     def _match(
-        self, index: str, expression: str, limit: int, sources: Sequence[Source] | None
+        self, query: LexicalQuery, expression: str, limit: int, sources: Sequence[Source] | None
     ) -> list[Scored]:
         """The best rows. Ties at the limit are settled by chunk id: while the rows there have equal scores,
         more are fetched."""
-        table, wanted = FULL_TEXT_TABLES[index], max(0, limit) + 8
+        (table, score), wanted = _table(query), max(0, limit) + 8
         # ORDER BY bm25() lets SQLite keep only the best rows; ORDER BY rank would sort every match.
         if sources is None:
             sql = f"""SELECT c.id, best.score FROM (
-                SELECT rowid AS seq, bm25({table}) AS score FROM {table}
-                WHERE {table} MATCH ? ORDER BY bm25({table}) LIMIT ?) best
+                SELECT rowid AS seq, {score} AS score FROM {table}
+                WHERE {table} MATCH ? ORDER BY {score} LIMIT ?) best
                 JOIN chunks c ON c.seq = best.seq"""
             bound: Bound = (expression,)
         else:
-            sql = f"""SELECT c.id, bm25({table}) AS score FROM {table} JOIN chunks c ON c.seq = {table}.rowid
+            sql = f"""SELECT c.id, {score} AS score FROM {table} JOIN chunks c ON c.seq = {table}.rowid
                 WHERE {table} MATCH ? AND c.source IN (SELECT value FROM json_each(?))
-                ORDER BY bm25({table}) LIMIT ?"""
+                ORDER BY {score} LIMIT ?"""
             bound = (expression, json.dumps(list(sources)))
         while True:
             found = self._db.search_scores(sql, (*bound, wanted))
@@ -109,9 +115,9 @@ class FullTextRows:
             wanted *= 4
 
     def scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
-        table = FULL_TEXT_TABLES[query.index]
+        table, score = _table(query)
         found = self._db.search_scores(
-            f"""SELECT c.id, -bm25({table}) FROM {table} JOIN chunks c ON c.seq = {table}.rowid
+            f"""SELECT c.id, -{score} FROM {table} JOIN chunks c ON c.seq = {table}.rowid
                 WHERE {table} MATCH ? AND {table}.rowid IN (
                     SELECT seq FROM chunks WHERE id IN (SELECT value FROM json_each(?)))""",
             (expression_of(query), json.dumps(list(ids))),
@@ -120,8 +126,8 @@ class FullTextRows:
 
     def ranks(self, query: LexicalQuery, ids: Iterable[str]) -> dict[str, int]:
         """Without the ids of all matches, which take longer to read than their scores."""
-        table = FULL_TEXT_TABLES[query.index]
-        sql = f"SELECT rowid, -bm25({table}) FROM {table} WHERE {table} MATCH ?"
+        table, score = _table(query)
+        sql = f"SELECT rowid, -{score} FROM {table} WHERE {table} MATCH ?"
         scores: dict[int, float] = dict(self._db.search(sql, (expression_of(query),)))
         sql = "SELECT id, seq FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
         found = self._db.read(sql, (json.dumps(list(ids)),))
@@ -148,8 +154,8 @@ class FullTextRows:
         return line_bm25(terms, lines, basis, document_frequencies(counts, terms), total)
 
     def insert(self, connection: apsw.Connection, added: Sequence[Bound]) -> None:
-        """Index (seq, text) rows in both tables, over rows that outlived their chunk (damage from outside).
-        What cannot be written now is noted as behind."""
+        """Index (seq, path, text) rows in every table, over rows that outlived their chunk (damage from
+        outside). What cannot be written now is noted as behind."""
         if self._is_writable(connection):
             self._write(connection, added)
 
@@ -167,11 +173,9 @@ class FullTextRows:
 
     @staticmethod
     def _write(connection: apsw.Connection, added: Sequence[Bound]) -> None:
-        connection.executemany("INSERT OR REPLACE INTO chunks_fts(rowid, text) VALUES(?, ?)", added)
-        connection.executemany(
-            "INSERT OR REPLACE INTO chunks_fts_stemmed(rowid, text) VALUES(?, ?)",
-            [(seq, segment(text)) for seq, text in added],
-        )
+        for form, (into, values) in FULL_TEXT_ROWS.items():
+            sql = f"INSERT OR REPLACE INTO {FULL_TEXT_TABLES[form]}{into}"
+            connection.executemany(sql, [values(*row) for row in added])
 
     @classmethod
     def refill(cls, connection: apsw.Connection) -> None:
@@ -180,7 +184,7 @@ class FullTextRows:
             connection.execute(f"DROP TABLE IF EXISTS {table}")
         for statement in FULL_TEXT:
             connection.execute(statement)
-        cls._write(connection, rows(connection, "SELECT seq, text FROM chunks"))
+        cls._write(connection, rows(connection, "SELECT seq, path, text FROM chunks"))
         Meta.set_behind(connection, "fts_behind", False)
 
     @staticmethod

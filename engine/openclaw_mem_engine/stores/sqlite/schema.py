@@ -12,6 +12,7 @@ import apsw
 
 from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, Fingerprint
+from openclaw_mem_engine.stores.query import name_of, segment
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
 
 TABLES = (
@@ -43,14 +44,27 @@ FULL_TEXT = (
         text, content='', contentless_delete=1, tokenize='unicode61')""",
     """CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts_stemmed USING fts5(
         text, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2')""",
+    # A table of its own: bm25 counts the length of all columns, so a column more would change other scores.
+    """CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts_named USING fts5(
+        text, name, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2')""",
     "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_terms USING fts5vocab(chunks_fts_stemmed, row)",
     # Segments of one size are merged when there are 16, not 4: a first index rewrites far less, and a query
     # takes as long.
     "INSERT INTO chunks_fts(chunks_fts, rank) VALUES('automerge', 16)",
     "INSERT INTO chunks_fts_stemmed(chunks_fts_stemmed, rank) VALUES('automerge', 16)",
+    "INSERT INTO chunks_fts_named(chunks_fts_named, rank) VALUES('automerge', 16)",
 )
 
-FULL_TEXT_TABLES = {"plain": "chunks_fts", "stemmed": "chunks_fts_stemmed"}
+FULL_TEXT_TABLES = {"plain": "chunks_fts", "stemmed": "chunks_fts_stemmed", "named": "chunks_fts_named"}
+#: By form, what adds the row of a chunk, and the values of that row.
+FULL_TEXT_ROWS: dict[str, tuple[str, Callable[[int, str, str], tuple[int | str, ...]]]] = {
+    "plain": ("(rowid, text) VALUES(?, ?)", lambda seq, _, text: (seq, text)),
+    "stemmed": ("(rowid, text) VALUES(?, ?)", lambda seq, _, text: (seq, segment(text))),
+    "named": (
+        "(rowid, text, name) VALUES(?, ?, ?)",
+        lambda seq, path, text: (seq, segment(text), name_of(path)),
+    ),
+}
 #: Tables without which nothing of an index can be used.
 NEEDED = ("meta", "files", "chunks", "embedding_cache")
 

@@ -66,7 +66,7 @@ class SqliteIndex(SqliteReader, IndexStore):
 
     def _replace(self, connection: apsw.Connection, change: FileChange, model: str, now: float) -> None:
         self._delete_chunks(connection, change.state.path, change.state.source)
-        added: list[tuple[int, str]] = []
+        added: list[tuple[int, str, str]] = []
         vectors: list[tuple[int, str, Vector]] = []
         for chunk, vector in zip(change.chunks, change.vectors, strict=True):
             row = rows(
@@ -77,7 +77,7 @@ class SqliteIndex(SqliteReader, IndexStore):
                 (*chunk[:6], model, chunk.text, now),
             )
             if row:  # equal pieces of one over-long line share an id, and one row
-                added.append((row[0][0], chunk.text))
+                added.append((row[0][0], chunk.path, chunk.text))
                 if vector is not None:
                     vectors.append((row[0][0], chunk.source, vector))
         self._text.insert(connection, added)

@@ -66,6 +66,8 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
             if change or not note:
                 text, bar = _detail(operand, row.ranks.get(lst.key)), axis.bar(before, total, _role(label))
                 made.append(step(lst.label, text, bar, fmt.signed(change, digits)))
+                if note:
+                    made.append(line((" " * _LABEL + fmt.crop(note, cells - _LABEL), "faint")))
             else:
                 made.append(step(lst.label, note, axis.bar(0, 0, ""), "·", "faint"))
             continue
