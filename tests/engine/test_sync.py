@@ -24,9 +24,11 @@ from openclaw_mem_engine.config.settings import CacheSettings, ChunkingSettings,
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.base import Embedders
+from openclaw_mem_engine.ranking.knobs import WORKBENCH
 from openclaw_mem_engine.sync import index_update, update
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_engine.workspace import reading
+from support.damage import alter
 from support.embed_server import Server, running_server, unauthorized
 from support.memories import backend_of, settings_for, write_notes
 from support.stores import content
@@ -289,6 +291,25 @@ def test_other_chunk_sizes_rebuild_and_take_equal_texts_from_the_cache(memory: M
         assert second.status().vectors == 3
         assert not second.sync().rebuilt
         assert second.sync(SyncRequest(force=True)).rebuilt
+
+
+def test_an_index_of_the_schema_without_names_is_rebuilt_from_its_cache(memory: Memory) -> None:
+    settings = with_provider(memory.settings, "static")
+    with Memory.open(settings) as first:
+        first.sync()
+    alter(
+        settings,
+        "DROP TABLE chunks_fts_named",
+        """UPDATE meta SET value = replace(value, '"schema": 2', '"schema": 1') WHERE key = 'fingerprint'""",
+    )
+    with Memory.open(settings) as second:
+        assert second.search("router").hits, "until then the other tables answer"
+        report = second.sync()
+        assert (report.rebuilt, report.embedded, report.cache_hits) == (True, 0, 3)
+        assert [n.text for n in report.notes] == ["Settings changed (schema 1 → 2): the index was rebuilt."]
+        named = second.search("network", WORKBENCH.set({"mode": "bm25"}))
+        assert named.hits[0].path == "memory/network.md"
+        assert named.trace.rows[0].operands[0].note == "matches only with words of its path"
 
 
 def test_another_model_rebuilds_and_until_then_keywords_answer(memory: Memory, tmp_path: Path) -> None:
