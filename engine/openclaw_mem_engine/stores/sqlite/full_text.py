@@ -17,6 +17,8 @@ from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_ROWS, 
 #: Opens every table and reads no row.
 _OPEN_ALL = f"SELECT 1 FROM {', '.join(FULL_TEXT_TABLES.values())} LIMIT 0"
 
+#: Rows that are looked up one by one.
+_FEW = 8
 _TOKENISERS = {"plain": ("unicode61", []), "stemmed": ("porter", ["unicode61", "remove_diacritics", "2"])}
 
 
@@ -116,9 +118,11 @@ class FullTextRows:
 
     def scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         table, score = _table(query)
+        # FTS5 evaluates the expression anew for each rowid; "+" makes it read all matches once instead.
+        once = "+" if len(ids) > _FEW else ""
         found = self._db.search_scores(
             f"""SELECT c.id, -{score} FROM {table} JOIN chunks c ON c.seq = {table}.rowid
-                WHERE {table} MATCH ? AND {table}.rowid IN (
+                WHERE {table} MATCH ? AND {once}{table}.rowid IN (
                     SELECT seq FROM chunks WHERE id IN (SELECT value FROM json_each(?)))""",
             (expression_of(query), json.dumps(list(ids))),
         )
