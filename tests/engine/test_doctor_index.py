@@ -294,16 +294,6 @@ MENDED: dict[str, tuple[str, Callable[[Settings], None]]] = {
         "chunks-without-file",
         statements("DELETE FROM files WHERE path = 'memory/network.md'"),
     ),
-    "a file without its chunks": (
-        "file-without-chunks",
-        statements(
-            "DELETE FROM chunks_fts WHERE rowid IN (SELECT seq FROM chunks WHERE path = 'memory/network.md')",
-            "DELETE FROM chunks_fts_stemmed WHERE rowid IN "
-            "(SELECT seq FROM chunks WHERE path = 'memory/network.md')",
-            "DELETE FROM chunks_vec WHERE rowid IN (SELECT seq FROM chunks WHERE path = 'memory/network.md')",
-            "DELETE FROM chunks WHERE path = 'memory/network.md'",
-        ),
-    ),
     "a generation that is no number": (
         "generation",
         statements("UPDATE meta SET value = 'many' WHERE key = 'generation'"),
@@ -313,6 +303,18 @@ MENDED: dict[str, tuple[str, Callable[[Settings], None]]] = {
         statements("UPDATE meta SET value = 'today' WHERE key = 'synced_at'"),
     ),
 }
+
+
+def test_a_file_without_its_chunks_is_read_again_by_a_sync_that_verifies(settings: Settings) -> None:
+    whole = content(settings.index_path)
+    damage = [
+        f"DELETE FROM {table} WHERE rowid IN (SELECT seq FROM chunks WHERE path = 'memory/network.md')"
+        for table in ("chunks_fts", "chunks_fts_stemmed", "chunks_vec", "chunks")
+    ]
+    alter(settings, *damage, "DELETE FROM meta WHERE key = 'chunks'")
+    type_in(settings, named(looked(settings), "file-without-chunks").repair)
+    assert looked(settings, deep=True).findings == ()
+    assert content(settings.index_path) == whole
 
 
 @pytest.mark.parametrize("kind", MENDED)

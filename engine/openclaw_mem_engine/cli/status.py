@@ -8,7 +8,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import looking, settings_of
-from openclaw_mem_engine.cli.terminal import aligned, dim, indented, marked, one_line, show, strong
+from openclaw_mem_engine.cli.terminal import aligned, dim, indented, marked, one_line, out, show, strong
 from openclaw_mem_engine.cli.text_format import (
     byte_size,
     clock_text,
@@ -164,8 +164,9 @@ def run_chunks(arguments: Namespace) -> int:
     path = parse_location(arguments.path).path  # a line is as good as its file
     with looking(settings_of(arguments)) as memory:
         anatomy = memory.anatomy(path)
-    lines = [*_summary_lines(anatomy), *(_text_lines(anatomy) if arguments.text else [])]
-    show(anatomy.to_dict(), lines, as_json=arguments.json)
+    show(anatomy.to_dict(), _summary_lines(anatomy), as_json=arguments.json)
+    for line in _text_lines(anatomy) if arguments.text and not arguments.json else ():
+        out(line)
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.planning import announce
 from openclaw_mem_engine.cli.progress import ProgressLine
-from openclaw_mem_engine.cli.terminal import flush_out, json_text, one_line, out, stoppable
+from openclaw_mem_engine.cli.terminal import advice, flush_out, json_text, one_line, out, stoppable
 from openclaw_mem_engine.cli.text_format import count, duration, left_out_words
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def run(arguments: Namespace) -> int:
 def text_line(event: FollowEvent, settings: Settings) -> str:
     """``10:31:06  indexed memory/a.md · 1 text embedded · 1,204 files, 3,400 chunks · 0.2 s``"""
     clock = time.strftime("%H:%M:%S", time.localtime(event.time))
-    return f"{clock}  {one_line(_words(event, settings))}"
+    return f"{clock}  {one_line(advice(_words(event, settings)))}"
 
 
 def _words(event: FollowEvent, settings: Settings) -> str:

@@ -17,7 +17,6 @@ from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import MemoryFile, Progress, utf16_length
 from openclaw_mem_engine.stores.base import FileState, StoredChunk
 from openclaw_mem_engine.stores.findings import (
-    FIX,
     INDEX,
     REBUILD,
     VERIFY,
@@ -151,7 +150,7 @@ def _check_empty(disk: Disk, out: Outcome, stale: list[str]) -> None:
             continue
     if lost:
         text = f"{counted(len(lost), 'file')} counted as indexed without any chunk: nothing finds them."
-        out.add("file-without-chunks", "error", text, lost, f"{FIX} && {INDEX}")
+        out.add("file-without-chunks", "error", text, lost, VERIFY)
 
 
 def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:

@@ -148,6 +148,15 @@ class Meta:
         cls.put(connection, what, "yes" if behind else "no")
 
     @staticmethod
+    def count_chunks(connection: apsw.Connection, more: int) -> None:
+        """Keep how many chunks were written: how many are there would hide those that were lost."""
+        connection.execute(
+            """INSERT INTO meta(key, value) SELECT 'chunks', count(*) FROM chunks WHERE true
+            ON CONFLICT(key) DO UPDATE SET value = value + ?""",
+            (more,),
+        )
+
+    @staticmethod
     def bump(connection: apsw.Connection, counter: Literal["generation", "touches"] = "generation") -> None:
         """Count up; from a value that cannot be read, to one that no reader has seen."""
         found = rows(connection, "SELECT value FROM meta WHERE key = ?", (counter,))
