@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.answer import Answer, configured_knobs
+from openclaw_mem_engine.answer import Answer, Status, configured_knobs
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.errors import IndexDamaged, UsageError
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.providers.factory import ProviderSet, ProviderState
 from openclaw_mem_engine.providers.faults import check_faults
@@ -30,7 +31,8 @@ from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.health import Status
+    from pathlib import Path
+
     from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.providers.records import DayUsage
@@ -80,8 +82,12 @@ class Memory:
         context = BackendContext(
             settings, lineup.embedders, journal, clock, lambda: lineup.notes, resident, faults
         )
-        with journal.opening():
-            backend = open_backend(settings.openclaw.backend, context)
+        try:
+            with journal.opening():
+                backend = open_backend(settings.openclaw.backend, context)
+        except IndexDamaged as error:
+            error.replace = partial(set_aside, settings, error)
+            raise
         return cls(backend, lineup, journal, knobs, compare=resident)
 
     def __enter__(self) -> Memory:
@@ -184,8 +190,6 @@ class Memory:
 
     def status(self) -> Status:
         """Sizes, capabilities, freshness and everything that is not as it should be."""
-        from openclaw_mem_engine.health import Status
-
         found = self._backend.status()
         chain = self._chain(found)
         sizes = {field.name: getattr(found, field.name) for field in fields(found)}
@@ -291,6 +295,21 @@ class Memory:
         self._backend.close()
         self._lineup.close()
         self._journal.close()
+
+
+def set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
+    """Move the damaged index away, and replace it by one that holds the embeddings which can still be read:
+    its path now, and how many. The log has ``error`` as the reason. Takes a minute at most. Raises SyncBusy,
+    IndexUnavailable."""
+    from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
+    from openclaw_mem_engine.sync.lock import SyncLock
+
+    with closing(Journal(settings)) as journal:
+        lock = SyncLock(settings.index_path, "setting a damaged index aside", killed=journal.killed)
+        with lock.holding():
+            damaged, saved = replace_damaged(settings.index_path)
+            journal.set_aside(damaged.name, error)
+    return damaged, saved
 
 
 def _fallback_of(links: tuple[ProviderState, ...]) -> Fallback | None:

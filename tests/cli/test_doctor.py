@@ -227,6 +227,9 @@ def test_a_file_that_is_no_database_is_told_with_a_way_out(call: Call, world: Wo
     said = call("doctor", "--fix")
     assert said.code == 6 and "repair: openclaw-mem index --force" in said.out
     assert said.out.endswith("not repaired: damaged: run `openclaw-mem index --force`.\n")
+    plan = call("index", "--dry-run", "--force", "--json")
+    assert plan.code == 0 and plan.json["chunks"] == 4, "a plan of what repairs the index"
+    assert call("index", "--dry-run").code == 6 and index.read_bytes().startswith(b"nothing")
     assert call("index", "--force").code == 0
     assert call("doctor", "--json").json["findings"][0]["code"] == "damaged-aside"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ import apsw
 import lab_world as world
 import pytest
 from lab_world import LARGE, SMALL, first_index, lab, make, settled, until
+from support.damage import indexed, looked
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.api import FileRow
@@ -386,6 +387,30 @@ async def test_thousands_of_files_cost_what_is_seen(tmp_path: Path) -> None:
         await press(pilot, "G")
         assert table.cursor == 99_999 and len(drawn) < 500
         assert table.render_line(table.size.height - 1).text.startswith("99999")
+
+
+def damaged_at_once(index: Path) -> None:
+    index.write_bytes(b"nothing of the kind" * 500)
+
+
+def damaged_pages(index: Path) -> None:
+    data = index.read_bytes()
+    index.write_bytes(data[:8192] + b"\xa5" * (len(data) - 8192))
+
+
+@pytest.mark.parametrize("damage", [damaged_at_once, damaged_pages])
+async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], None], tmp_path: Path) -> None:
+    settings = indexed(tmp_path)
+    damage(settings.index_path)
+    app = Workbench(lambda faults: Memory.open(settings, resident=True, faults=faults))
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape", "3", "Y")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
+        await press(pilot, "enter")
+        await until(pilot, lambda: settings.index_path.with_name("main.sqlite.damaged").exists())
+        await settled(pilot)
+    assert looked(settings, deep=True).errors == 0
 
 
 async def test_an_index_that_cannot_be_opened_says_so_here_too(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from openclaw_mem_engine.stores.sqlite.files import index_is_there
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openclaw_mem_engine.health import Status
+    from openclaw_mem_engine.answer import Status
     from openclaw_mem_engine.inspection import FileRow, Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy, AnatomyState, Piece
     from openclaw_mem_engine.providers.factory import ProviderState
@@ -71,7 +71,7 @@ def _status_lines(status: Status) -> list[str]:
         ("index", f"{one_line(status.index_path)} ({size})"),
         ("state", f"{fresh.state}{since}, last brought up to date: {synced}"),
         *([("", _changes(status))] if fresh.changed_count else []),
-        ("files", f"{status.files:,}" + (f", {len(fresh.skipped):,} left out" if fresh.skipped else "")),
+        ("files", f"{status.files:,}" + (f", {len(fresh.skipped):,} excluded" if fresh.skipped else "")),
         ("chunks", f"{status.chunks:,}, {status.vectors:,} with a vector"),
         ("provider", provider),
         ("model", f"{status.model or '–'} · languages: {status.languages}"),
@@ -91,7 +91,7 @@ def _status_lines(status: Status) -> list[str]:
     lines = aligned(rows)
     lines += [f"{marked(note.level)}: {one_line(note.text)}" for note in status.notes]
     if fresh.skipped:
-        lines += ["left out:", *indented(map(left_out_words, fresh.skipped))]
+        lines += ["excluded:", *indented(map(left_out_words, fresh.skipped))]
     if fresh.state in ("empty", "stale"):
         lines.append(dim("`openclaw-mem index` brings it up to date; so does the next search."))
     return lines
@@ -186,7 +186,7 @@ def _summary_lines(anatomy: Anatomy) -> list[str]:
     ]
     state = _STATES[anatomy.state]
     if anatomy.state == "refused" and not anatomy.stored:
-        state = "left out; nothing of it is in the index"
+        state = "excluded; nothing of it is in the index"
     title = f"{one_line(anatomy.path)}: {state}"
     lines = [strong(title), *([one_line(anatomy.why)] if anatomy.why else [])]
     lines += indented(aligned(rows))

@@ -95,10 +95,11 @@ def check_files(disk: Disk, out: Outcome) -> None:
     ):
         if paths:
             out.add(code, "warning", f"{counted_are(len(paths), 'file')} {what}.", sorted(paths), INDEX)
-    left_out = [f"{file.path}: {file.reason}" for file in skipped if not file.by_rule]
-    if left_out:
-        text = f"{counted_are(len(left_out), 'file or folder', 'files or folders')} left out: never searched."
-        out.add("files-left-out", "info", text, left_out)
+    excluded = [f"{file.path}: {file.reason}" for file in skipped]
+    excluded += [f"{state.path}: {state.refusal}" for state in known.values() if state.refusal]
+    if excluded:
+        text = f"{counted_are(len(excluded), 'file or folder', 'files or folders')} excluded: never searched."
+        out.add("files-left-out", "info", text, excluded)
     partly = [f"{file.path}: {file.reason}" for file in cut_files(known.values())]
     if partly:
         text = f"Too long to be searched as a whole: {counted(len(partly), 'conversation')}."

@@ -161,7 +161,7 @@ class Palette(CommandPalette):
 
 # -- the help ---------------------------------------------------------------------------------------------
 
-_KEY = 10
+_KEY = 14
 
 #: What to read on a screen: a heading, and signs with their meaning.
 Reading = tuple[str, Sequence[tuple[str, str]]]
