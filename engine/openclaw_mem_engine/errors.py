@@ -7,7 +7,6 @@ returns; README lists the codes, so they are stable.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 
 class OpenClawMemError(Exception):
@@ -52,7 +51,7 @@ class IndexDamaged(IndexUnavailable):
     """The index file is not what it should be. It is derived data: it can be set aside and built anew.
     ``replace`` does that for an index that could not be opened (see ``memory.set_aside``)."""
 
-    replace: Callable[[], tuple[Path, int]] | None = None
+    replace: Callable[[], object] | None = None
 
 
 class IndexLocked(IndexUnavailable):

@@ -17,23 +17,11 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from openclaw_mem_engine.api import (
-    Cancelled,
-    IndexDamaged,
-    Knobs,
-    Pool,
-    Progress,
-    Settings,
-    SyncReport,
-    SyncRequest,
-    set_aside,
-)
+from openclaw_mem_engine.api import Cancelled, Knobs, Pool, Settings, SyncReport, SyncRequest, set_aside
 from openclaw_mem_tui.memory_thread import LongCalls, MemoryThread, call_detached
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from openclaw_mem_engine.api import FollowEvent, Memory, SyncTrigger
+    from openclaw_mem_engine.api import FollowEvent, IndexDamaged, Memory, Progress, SyncTrigger
 
 T = TypeVar("T")
 
@@ -151,8 +139,8 @@ class Service:
         memory = self._healthy.opened
         return await self._examinations.run(lambda token: work(memory, token))
 
-    async def set_aside(self, damage: IndexDamaged) -> tuple[Path, int]:
-        """Replace a damaged index by one that holds its embeddings (see ``memory.set_aside``)."""
+    async def set_aside(self, damage: IndexDamaged) -> object:
+        """Replace a damaged index by one that holds its embeddings: what ``memory.set_aside`` returns."""
         replace = damage.replace or partial(set_aside, self.settings, damage)
         return await self._examinations.run(lambda _: replace())
 

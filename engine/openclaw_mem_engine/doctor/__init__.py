@@ -38,9 +38,8 @@ from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 LOCK_WAIT_S = 10.0
 
 #: With one of these nothing is written to the index file but by a rebuild from the notes.
-_REBUILD_ONLY = frozenset(
-    "damaged unreadable newer-schema tables-missing no-fingerprint altered-chunks duplicate-ids".split()
-)
+_REBUILD_ONLY = """damaged unreadable newer-schema tables-missing no-fingerprint altered-chunks duplicate-ids
+    chunks-lost""".split()
 #: What a damaged page may raise while it is read: SQLite's errors, and ours over NULLs and nonsense.
 _DAMAGE = (apsw.Error, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 _STOPPED = "The examination was stopped."

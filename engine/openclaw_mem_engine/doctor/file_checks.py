@@ -134,24 +134,6 @@ def check_hashes(disk: Disk, out: Outcome) -> None:
         text = f"{counted_have(len(stale), 'file')} another text than was indexed, though size and time are "
         text += "the same: only a sync that reads every file notices."
         out.add("stale-hash", "error", text, stale, VERIFY)
-    _check_empty(disk, out, stale)
-
-
-def _check_empty(disk: Disk, out: Outcome, stale: list[str]) -> None:
-    """Files without any chunk that hold something."""
-    held = {(row[0], row[1]) for row in disk.snap.rows("SELECT DISTINCT path, source FROM chunks")}
-    lost = []
-    for file, state in disk.each("looking for text in"):
-        if (file.path, file.source) in held or not state.size or file.path in stale:
-            continue
-        try:
-            if file.size == state.size and chunks_of(disk.settings, file, None, None)[1]:
-                lost.append(file.path)
-        except NoteRefused:
-            continue
-    if lost:
-        text = f"{counted(len(lost), 'file')} counted as indexed without any chunk: nothing finds them."
-        out.add("file-without-chunks", "error", text, lost, VERIFY)
 
 
 def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:

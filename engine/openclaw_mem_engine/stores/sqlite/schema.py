@@ -148,13 +148,11 @@ class Meta:
         cls.put(connection, what, "yes" if behind else "no")
 
     @staticmethod
-    def count_chunks(connection: apsw.Connection, more: int) -> None:
-        """Keep how many chunks were written: how many are there would hide those that were lost."""
-        connection.execute(
-            """INSERT INTO meta(key, value) SELECT 'chunks', count(*) FROM chunks WHERE true
-            ON CONFLICT(key) DO UPDATE SET value = value + ?""",
-            (more,),
-        )
+    def count_chunks(connection: apsw.Connection, before: int) -> None:
+        """Keep how many chunks were written, of which there were ``before``: those lost since still count."""
+        sql = """INSERT INTO meta(key, value) SELECT 'chunks', count(*) FROM chunks WHERE true
+            ON CONFLICT(key) DO UPDATE SET value = value + excluded.value - ?"""
+        connection.execute(sql, (before,))
 
     @staticmethod
     def bump(connection: apsw.Connection, counter: Literal["generation", "touches"] = "generation") -> None:

@@ -45,13 +45,9 @@ class SqliteIndex(SqliteReader, IndexStore):
         removed chunks would be in the way of new ones."""
         with self._db.transaction() as connection:
             self._refill(connection)
-            before = self._chunks(connection)
+            before = rows(connection, "SELECT count(*) FROM chunks")[0][0]
             yield connection
-            self._meta.count_chunks(connection, self._chunks(connection) - before)
-
-    @staticmethod
-    def _chunks(connection: apsw.Connection) -> int:
-        return int(rows(connection, "SELECT count(*) FROM chunks")[0][0])
+            self._meta.count_chunks(connection, before)
 
     def begin(self, fingerprint: Fingerprint) -> None:
         with self._db.transaction() as connection:
@@ -239,14 +235,14 @@ class SqliteGeneration(SqliteIndex, Generation):
         A vector that cache and vec0 table of the old index have differently is in doubt, and made anew by the
         next sync; but where many are, the table was filled wrongly, and the cache was paid for. One that the
         vec0 table alone has goes into the cache."""
-        old, space, flags = self._old, self._primary(), self._old._meta.all()
+        old, space = self._old, self._primary()
         doubtful: list[str] = []
         only_placed: dict[str, Vector | None] = {}
         with suppress(IndexUnavailable), explained(old.path):  # a table that is not there proves nothing
             reader = old._db.reader()
             seqs = [row[0] for row in rows(reader, "SELECT seq FROM chunks")]
             doubtful = list(differing(reader, space, seqs).values())
-            if flags.get("vectors_behind") != "yes":
+            if old._meta.all().get("vectors_behind") != "yes":
                 only_placed = uncached(reader, space)
         with self._attached(old.path) as connection:
             self._vectors.cache(connection, space, only_placed, replace=False)
@@ -258,10 +254,7 @@ class SqliteGeneration(SqliteIndex, Generation):
                 """INSERT OR IGNORE INTO chunks SELECT c.* FROM other.chunks c
                 JOIN files f ON f.path = c.path AND f.source = c.source AND f.refusal = ''"""
             )
-            if (held := flags.get("chunks")) is not None:  # what was lost is still missing
-                self._meta.put(connection, "chunks", held)
-                dropped = rows(connection, "SELECT count(*) FROM other.chunks")[0][0]
-                self._meta.count_chunks(connection, self._chunks(connection) - dropped)
+            self._meta.count_chunks(connection, 0)
             self._meta.set_behind(connection, "fts_behind")
             self._meta.set_behind(connection, "vectors_behind")
         if only_placed:

@@ -25,7 +25,6 @@ from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
 from openclaw_mem_tui.render import status
-from openclaw_mem_tui.render.spans import Line
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Reading
@@ -49,7 +48,7 @@ class SearchScreen(WorkbenchScreen):
     def __init__(self, search: SearchPresenter, initial_query: str = "") -> None:
         super().__init__(search)
         self.query_line = QueryLine(id="query")
-        self.hits = HitList(self._landing, id="hits")
+        self.hits = HitList(lambda: funnel.landing(search.view, search.activity, search.guide), id="hits")
         self.waterfall = Pane(id="waterfall", classes="pane")
         self.preview = Preview(id="preview")
         self.knob_panel = KnobPanel(id="knobs")
@@ -330,11 +329,5 @@ class SearchScreen(WorkbenchScreen):
         else:
             self.tune(reset(knobs, self.search.view.defaults, event.name))
 
-    def _landing(self) -> list[Line]:
-        typing = self.focused is self.query_line
-        return funnel.landing(self.search.view, self.search.activity, self.search.guide, typing)
-
     def on_descendant_focus(self) -> None:
         self.draw_keys()
-        if self.search.view.trace is None:
-            self.hits.changed()

@@ -172,10 +172,8 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
 def rebuild_plan(plan: Plan | IndexDamaged, cells: int) -> list[Line]:
     """What a rebuild reads, embeds and costs, as far as the index can be read."""
     if isinstance(plan, IndexDamaged):
-        text = (
-            "The index is damaged. It is set aside, and a new one is built from the notes and the embeddings"
-        )
-        return wrapped(line(f"{text} that can be read; how many are to be made is unknown."), cells)
+        text = "The index is damaged: it is set aside. A new one is built of the notes and of the embeddings"
+        return wrapped(line(f"{text} that can be read; how many more are made is unknown."), cells)
     files, chunks = fmt.count(plan.files, "file"), fmt.count(plan.chunks, "chunk")
     made = wrapped(line(f"{files} are read again, and a new index is built from {chunks}."), cells)
     if plan.rebuild and plan.rebuild != "asked for":

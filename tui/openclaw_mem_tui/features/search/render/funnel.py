@@ -158,9 +158,8 @@ _KEYS = (
 )
 
 
-def landing(view: View, activity: Activity, guide: Guide | None, typing: bool = True) -> list[Line]:
-    """The hit list before there is a query: what can be searched, and how to begin. ``typing``: the query
-    line has the focus."""
+def landing(view: View, activity: Activity, guide: Guide | None) -> list[Line]:
+    """The hit list before there is a query: what can be searched, and how to begin."""
     if activity.phase == "failed":
         return [
             (),
@@ -181,7 +180,7 @@ def landing(view: View, activity: Activity, guide: Guide | None, typing: bool = 
         text = "There is no note to search yet: write MEMORY.md or memory/*.md."
     else:
         files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
-        text = f"{files}, {chunks}. {'Type' if typing else '/'} to search them."
+        text = f"{files}, {chunks} to search."
     keys = [*_KEYS, *([("g", "the lessons of the demo")] if guide is not None else [])]
     rows = [line("  ", (fmt.left(key, 3), "key"), (text, "dim")) for key, text in keys]
     return [(), line("  ", (text, "strong")), (), *rows]
