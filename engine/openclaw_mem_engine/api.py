@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.inspection.file_chunks import AnatomyState as AnatomyState
     from openclaw_mem_engine.inspection.file_chunks import Piece as Piece
     from openclaw_mem_engine.memory import Memory as Memory
-    from openclaw_mem_engine.memory import set_aside as set_aside
     from openclaw_mem_engine.model import Excerpt as Excerpt
     from openclaw_mem_engine.model import Fallback as Fallback
     from openclaw_mem_engine.model import Freshness as Freshness
@@ -80,6 +79,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.findings import Check as Check
     from openclaw_mem_engine.stores.findings import DoctorReport as DoctorReport
     from openclaw_mem_engine.stores.findings import Finding as Finding
+    from openclaw_mem_engine.sync.coordinator import set_aside as set_aside
     from openclaw_mem_engine.sync.follow import FollowEvent as FollowEvent
     from openclaw_mem_engine.sync.follow import SyncTrigger as SyncTrigger
     from openclaw_mem_engine.sync.plan import Plan as Plan

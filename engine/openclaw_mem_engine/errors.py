@@ -49,7 +49,7 @@ class IndexUnavailable(OpenClawMemError):
 
 class IndexDamaged(IndexUnavailable):
     """The index file is not what it should be. It is derived data: it can be set aside and built anew.
-    ``replace`` does that for an index that could not be opened (see ``memory.set_aside``)."""
+    ``replace`` does that for an index that could not be opened (see ``sync.coordinator.set_aside``)."""
 
     replace: Callable[[], object] | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,12 +27,11 @@ from openclaw_mem_engine.retrieval import (
     IndexStatus,
     open_backend,
 )
+from openclaw_mem_engine.sync.coordinator import set_aside
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.providers.records import DayUsage
@@ -295,21 +294,6 @@ class Memory:
         self._backend.close()
         self._lineup.close()
         self._journal.close()
-
-
-def set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
-    """Move the damaged index away, and replace it by one that holds the embeddings which can still be read:
-    its path now, and how many. The log has ``error`` as the reason. Takes a minute at most. Raises SyncBusy,
-    IndexUnavailable."""
-    from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
-    from openclaw_mem_engine.sync.lock import SyncLock
-
-    with closing(Journal(settings)) as journal:
-        lock = SyncLock(settings.index_path, "setting a damaged index aside", killed=journal.killed)
-        with lock.holding():
-            damaged, saved = replace_damaged(settings.index_path)
-            journal.set_aside(damaged.name, error)
-    return damaged, saved
 
 
 def _fallback_of(links: tuple[ProviderState, ...]) -> Fallback | None:

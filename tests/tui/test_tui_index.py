@@ -12,7 +12,6 @@ import apsw
 import lab_world as world
 import pytest
 from lab_world import LARGE, SMALL, first_index, lab, make, settled, until
-from support.damage import indexed, looked
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.api import FileRow
@@ -25,6 +24,7 @@ from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen, PickScreen
+from support.damage import indexed, looked
 
 
 def index_screen(app: Workbench) -> IndexScreen:
@@ -404,11 +404,14 @@ async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], Non
     damage(settings.index_path)
     app = Workbench(lambda faults: Memory.open(settings, resident=True, faults=faults))
     async with app.run_test(size=LARGE) as pilot:
-        await settled(pilot)
-        await press(pilot, "escape", "3", "Y")
+        await until(pilot, lambda: lab(app).search.activity.trouble != "")
+        await pilot.press("escape", "3")
+        await until(pilot, lambda: isinstance(app.screen, IndexScreen))
+        await pilot.press("Y")
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
-        await press(pilot, "enter")
+        await pilot.press("enter")
         await until(pilot, lambda: settings.index_path.with_name("main.sqlite.damaged").exists())
+        await until(pilot, lambda: lab(app).search.activity.phase == "ready")
         await settled(pilot)
     assert looked(settings, deep=True).errors == 0
 

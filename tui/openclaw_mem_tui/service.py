@@ -140,7 +140,7 @@ class Service:
         return await self._examinations.run(lambda token: work(memory, token))
 
     async def set_aside(self, damage: IndexDamaged) -> object:
-        """Replace a damaged index by one that holds its embeddings: what ``memory.set_aside`` returns."""
+        """Replace a damaged index by one that holds its embeddings: what ``set_aside`` returns."""
         replace = damage.replace or partial(set_aside, self.settings, damage)
         return await self._examinations.run(lambda _: replace())
 

@@ -32,7 +32,7 @@ def run(arguments: Namespace) -> int:
     except IndexDamaged as error:
         if not arguments.force:
             raise
-        from openclaw_mem_engine.memory import set_aside
+        from openclaw_mem_engine.sync.coordinator import set_aside
 
         damaged, saved = set_aside(settings, error)
         say(f"{error} It is now {damaged.name}; a new index is built.")
