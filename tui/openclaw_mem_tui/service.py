@@ -14,13 +14,14 @@ import concurrent.futures
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from openclaw_mem_engine.api import Cancelled, Knobs, Pool, Progress, Settings, SyncReport, SyncRequest
+from openclaw_mem_engine.api import Cancelled, Knobs, Pool, Settings, SyncReport, SyncRequest, set_aside
 from openclaw_mem_tui.memory_thread import LongCalls, MemoryThread, call_detached
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import FollowEvent, Memory, SyncTrigger
+    from openclaw_mem_engine.api import FollowEvent, IndexDamaged, Memory, Progress, SyncTrigger
 
 T = TypeVar("T")
 
@@ -137,6 +138,11 @@ class Service:
         """A call that may take seconds, in the doctor's thread. Cancelling the coroutine stops it."""
         memory = self._healthy.opened
         return await self._examinations.run(lambda token: work(memory, token))
+
+    async def set_aside(self, damage: IndexDamaged) -> object:
+        """Replace a damaged index by one that holds its embeddings: what ``set_aside`` returns."""
+        replace = damage.replace or partial(set_aside, self.settings, damage)
+        return await self._examinations.run(lambda _: replace())
 
     async def probe(self, name: str) -> float:
         """Send one request to a provider; milliseconds. It may take seconds and has a thread of its own,
