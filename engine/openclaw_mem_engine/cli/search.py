@@ -26,6 +26,7 @@ from openclaw_mem_engine.errors import (
     IndexLocked,
     IndexUnavailable,
     OpenClawMemError,
+    PathRefused,
     UsageError,
     WorkspaceError,
 )
@@ -143,7 +144,7 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
         return _answered_as_it_was(memory, error)
     if report.changed or report.refused or report.removed:
         gone = f" and {len(report.gone):,} gone" if report.gone else ""
-        left_out = f", {len(report.left_out):,} left out" if report.left_out else ""
+        left_out = f", {len(report.left_out):,} excluded" if report.left_out else ""
         changed = count(len(report.changed), "new or changed file", "new or changed files")
         say(f"indexed {changed}{gone}{left_out} in {duration(report.seconds)}.")
     for note in report.notes:
@@ -224,9 +225,8 @@ def run_get(arguments: Namespace) -> int:
     try:
         excerpt = _read(settings, where.path, start, lines)
     except NoteRefused as refusal:
-        if refusal.kind in ("not-memory", "not-markdown") and (near := near_names(settings, where.path)):
-            say(near)
-        raise
+        near = near_names(settings, where.path) if refusal.kind in ("not-memory", "not-markdown") else ""
+        raise PathRefused(f"{refusal} {near}".rstrip()) from refusal
     if not excerpt.found:
         say(f"no such memory file: {where.path}. {near_names(settings, where.path)}".rstrip())
     elif not excerpt.text and start is not None and start > excerpt.total_lines:

@@ -89,7 +89,7 @@ def update(
     if store.is_hollow():
         # Damage that took the chunks leaves rows that only a new index is rid of.
         request = replace(request, force=True)
-        text = "The index had lost all of its chunks, and was built anew."
+        text = "The index had lost chunks, and was built anew."
         report.notes.append(Note("hollow", text, "warning"))
     if request.files_s is not None and not store.counts().files:
         request = replace(request, files_s=None)  # there would be nothing to answer from
