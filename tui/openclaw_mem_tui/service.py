@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from openclaw_mem_engine.api import Cancelled, Knobs, Pool, Settings, SyncReport, SyncRequest, set_aside
+from openclaw_mem_engine.api import Cancelled, Knobs, Pool, Settings, SyncReport, SyncRequest
 from openclaw_mem_tui.memory_thread import LongCalls, MemoryThread, call_detached
 
 if TYPE_CHECKING:
@@ -158,6 +158,8 @@ class Service:
 
     async def set_aside(self, damage: IndexDamaged) -> object:
         """Replace a damaged index by one that holds its embeddings: what ``set_aside`` returns."""
+        from openclaw_mem_engine.api import set_aside  # loads the index, which the first frame does not need
+
         replace = damage.replace or partial(set_aside, self.settings, damage)
         return await self._examinations.run(lambda _: replace())
 
