@@ -48,8 +48,8 @@ def ignored_keys(
 ) -> Iterator[IgnoredKey]:
     """The keys of a configuration that are ignored, ``memorySearch`` apart. ``agents`` are the agents'
     entries with the dotted path of each."""
-    for path, read in (*SECTIONS.items(), *((where, SECTIONS["agents.defaults"]) for where, _ in agents)):
-        node = dict(agents).get(path) or _at(root, path)
+    for path, node in (*((path, _at(root, path)) for path in SECTIONS), *agents):
+        read = SECTIONS.get(path, SECTIONS["agents.defaults"])
         prefix = printable(f"{path}.") if path else ""
         for name, value in node.items():
             key = prefix + printable(name)
