@@ -197,10 +197,15 @@ def test_config_names_origin_and_range_and_hides_secrets(bare: Call, world: Worl
     (folder / "openclaw.json").write_text(
         f"""{{ // as OpenClaw writes it
         agents: {{ defaults: {{ memorySearch: {{ provider: "openai", remote: {{ apiKey: "{key}" }},
-            query: {{ maxResults: 9 }} }} }} }} }}"""
+            query: {{ maxResults: 9 }} }} }} }},
+        memory: {{ backend: "qmd", qmd: {{ a: 1, b: 2, c: 3 }} }} }}"""
     )
     said = bare("config")
     assert said.code == 0
+    assert [line.split()[2] for line in said.out.splitlines() if line.startswith("not used")] == [
+        *("memory.backend", "memory.qmd.a", "memory.qmd.b", "memory.qmd.c")
+    ]
+    assert "memory.qmd.b and 1 more (`openclaw-mem config` names all) are not used." in said.err
     line = next(line for line in said.out.splitlines() if line.startswith("query.max_results"))
     assert line.split()[1] == "9"
     assert "openclaw.json" in line
