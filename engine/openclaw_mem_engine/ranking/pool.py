@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from openclaw_mem_engine.model import Fallback, Freshness, Note, Source
@@ -97,18 +98,18 @@ class CandidateList:
         return max(len(self.rows), self.matched or 0)
 
 
-class Signal(NamedTuple):
+@dataclass(frozen=True)
+class Signal:
     """The true score of a chunk for the query of a list, also of one outside the list, and the scores of its
     lines. None: not computed, or does not exist."""
 
     raw: float | None = None
     lines: tuple[float | None, ...] | None = None
 
-    @property
+    @cached_property
     def line(self) -> float | None:
         """The score of the best line."""
-        known = [score for score in self.lines or () if score is not None]
-        return max(known, default=None)
+        return max([score for score in self.lines or () if score is not None], default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,8 @@ class Search:
         return (name for name in names if name != _MIRRORED and not self._knobs.missing_need(name))
 
     def _fate(self, pool: Pool, knobs: Knobs) -> Fate:
-        return fate_of(ranked(pool, knobs, wanted=self._chunk_id), self._chunk_id, self._line)
+        state = ranked(pool, knobs, explained=False, wanted=self._chunk_id)
+        return fate_of(state, self._chunk_id, self._line)
 
     def _helps(self, settings: Mapping[str, KnobValue]) -> bool:
         key = tuple(sorted(settings.items()))
@@ -194,7 +195,7 @@ class Search:
 
     def _change(self, settings: Mapping[str, KnobValue]) -> Change:
         knobs = self._knobs.set(settings)
-        now = _returned(after := ranked(self._pool_of(knobs), knobs))
+        now = _returned(after := ranked(self._pool_of(knobs), knobs, explained=False))
         lost = (text for chunk_id, text in self._before.items() if chunk_id not in now)
         known = {self._chunk_id, *self._before}
         gained = (text for chunk_id, text in now.items() if chunk_id not in known)
