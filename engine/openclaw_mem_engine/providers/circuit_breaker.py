@@ -117,6 +117,10 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         the provider."""
         return self._query(_PROBE_TEXT, every_error=True)[1]
 
+    def no_answer(self, seconds: float) -> None:
+        """Store that the provider did not answer for so long, after which the caller stopped waiting."""
+        self._failed(RequestFailed(f"{self.id} did not answer within {seconds:.2g} s."), self._changes)
+
     def _admitted(self) -> bool:
         """Whether this is the one query that is sent to a provider that failed. Raises Unavailable."""
         with self._lock:
@@ -199,6 +203,12 @@ def trouble_of(embedder: Embedder) -> Unavailable | None:
     if not health.failures:
         return None
     return Unavailable(health.reason, since=health.failing_since, next_retry=health.next_retry)
+
+
+def no_answer(embedder: Embedder, seconds: float) -> None:
+    """Open the circuit of an embedder that did not answer for so long."""
+    if isinstance(embedder, GuardedEmbedder):
+        embedder.no_answer(seconds)
 
 
 def _is_open(health: Health, now: float) -> bool:
