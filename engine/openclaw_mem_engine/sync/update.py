@@ -197,7 +197,9 @@ class _Update:
         space = self.present.space
         if failure is None:
             return self._index_update(settings, self.store, space, self.embedders.primary)
-        self._note_failure(failure, f"The index keeps its vectors of {space.label} as they are: {failure}")
+        held = self.store.covered(space) if space.provider != "none" else 0
+        kept = f"keeps its vectors of {space.label} as they are" if held else "holds no vectors, as before"
+        self._note_failure(failure, f"The index {kept}: {failure}")
         return self._index_update(settings, self.store, space, None)
 
     def _check_rebuild(self) -> None:
