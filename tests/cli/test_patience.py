@@ -61,7 +61,7 @@ def test_index_takes_the_tail_of_a_conversation(call: Call, talks: Path, option:
 
 
 def test_the_first_search_answers_though_the_provider_does_not(call: Call, world: World) -> None:
-    """One request is sent at most, and none for the query; the next run sends none, and `index` completes it."""
+    """One request is sent at most, and none for the query; the next run sends none; `index` completes it."""
     own = world.home / ".config/openclaw-mem/config.toml"
     own.parent.mkdir(parents=True)
     with running_server(forever=hang(600)) as server:
