@@ -143,6 +143,15 @@ class Answer:
         return tuple(found)
 
     @property
+    def served_by(self) -> tuple[str, str]:
+        """Provider and model of the vector space that was counted; ("none", "") when that one is missing."""
+        number = self.trace.knobs.space_number
+        counted = self.pool.first("vector", number)
+        if counted is not None and counted.provider:
+            return counted.provider, counted.model
+        return (self.pool.provider, self.pool.model) if number == 0 else ("none", "")
+
+    @property
     def found_something(self) -> bool:
         """Whether anything was returned that is not weak."""
         return any(not hit.weak for hit in self.hits)
@@ -160,12 +169,13 @@ class Answer:
     def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
         """The stable answer of ``openclaw-mem search --json``; with ``explain`` it carries the trace."""
         pool = self.pool
+        provider, model = self.served_by
         data: dict[str, Any] = {
             "query": pool.query,
             "profile": self.trace.knobs.profile,
             "backend": pool.backend,
-            "provider": pool.provider,
-            "model": pool.model,
+            "provider": provider,
+            "model": model,
             "fallback": pool.fallback.to_dict() if pool.fallback else None,
             "freshness": pool.freshness.to_dict() if pool.freshness else None,
             "verdict": self.verdict,

@@ -81,7 +81,7 @@ class Memory:
         """
         check_faults(faults)
         knobs = configured_knobs(settings)
-        lineup = ProviderSet(settings, faults=faults, clock=clock)
+        lineup = ProviderSet(settings, faults=faults, clock=clock, resident=resident)
         journal = Journal(settings, clock, kept=not faults)
         context = BackendContext(
             settings, lineup.embedders, journal, clock, lambda: lineup.notes, resident, faults

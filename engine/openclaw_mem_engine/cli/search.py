@@ -40,10 +40,9 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Excerpt
     from openclaw_mem_engine.ranking.knobs import Knobs
 
-#: A search waits so long for vectors of new text, in seconds; the rest is for `openclaw-mem index`.
-_EMBEDDING_S = 5.0
-#: And so long for everything else: reading, cutting and writing what changed. A first index is waited for.
-_FILES_S = 1.0
+#: A search waits so long in all for what changed, seconds, files before vectors; with the wait for another
+#: process it is 1 s. The rest is for `openclaw-mem index`. The words of a first index are waited for.
+_INDEXING_S = 0.8
 
 
 def run(arguments: Namespace) -> int:
@@ -126,7 +125,7 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
     from openclaw_mem_engine.sync.lock import SyncBusy
     from openclaw_mem_engine.sync.report import SyncRequest
 
-    request = SyncRequest(budget_s=_EMBEDDING_S, files_s=_FILES_S)
+    request = SyncRequest(budget_s=_INDEXING_S, files_s=_INDEXING_S)
     try:
         announce(memory, token, request)
         with ProgressLine() as progress:

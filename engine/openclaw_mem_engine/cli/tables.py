@@ -147,7 +147,7 @@ def closing(answer: Answer) -> Iterator[str]:
         f"{returned_words(trace)} of {len(trace.rows):,} candidates",
         f"{len(trace.truncated)} truncated" if trace.truncated else "",
         f"profile {_profile(answer)}",
-        f"provider {pool.provider}",
+        f"provider {answer.served_by[0]}",
         f"index {fresh.state}" if fresh is not None else "",
         f"{spent:.1f} ms",
         f"after {duration(waited)} of bringing the index up to date" if waited >= _WAITED_S else "",

@@ -74,7 +74,7 @@ class CandidateList:
     kind's. ``floor`` is the raw score below which a row says nothing, None where that was not measured.
     ``suits`` is False for vectors of a model for languages of another script than the query's.
     ``space_number`` 0 is the primary's vector space (or its fallback's), None no space; ``space``
-    names it, "" for the primary's.
+    names it, "" for the primary's. ``provider`` and ``model`` made its vectors, "" where unknown.
     """
 
     id: str
@@ -88,6 +88,8 @@ class CandidateList:
     words: tuple[str, ...] = ()
     space_number: int | None = None
     space: str = ""
+    provider: str = ""
+    model: str = ""
     label: str = ""
     floor: float | None = None
     suits: bool = True
