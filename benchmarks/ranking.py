@@ -52,9 +52,10 @@ def made_pool() -> Pool:
         CandidateList("vector", "vector", "words", nearest, space_number=0),
         CandidateList("bm25", "lexical", '"words"', matching),
     )
+    lines = {key: candidate.text.count("\n") + 1 for key, candidate in candidates.items()}
     signals = {
-        "bm25": {key: Signal(5.0, 3.0) for key in ids},
-        "vector": {key: Signal(0.4, 0.5) for key in ids},
+        "bm25": {key: Signal(5.0, tuple(at % 7 / 2 for at in range(lines[key]))) for key in ids},
+        "vector": {key: Signal(0.4, tuple(at % 5 / 10 for at in range(lines[key]))) for key in ids},
     }
     return Pool("words", lists, candidates, float(LAST_DAY_S), signals)
 

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 
+from openclaw_mem_engine.answer import Status
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.demo import load_queries, write_demo
-from openclaw_mem_engine.health import Status
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.factory import ProviderState

@@ -1,5 +1,5 @@
 """The answer of a search: the configured ranking, the passages, why every other one is absent, and the words
-that matched."""
+that matched. And that of ``Memory.status``."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import ConfigError, UsageError
-from openclaw_mem_engine.model import Source
+from openclaw_mem_engine.model import Source, as_json
 from openclaw_mem_engine.ranking.knobs import Knobs, profile
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.trace import Lines, Trace
+from openclaw_mem_engine.retrieval import IndexStatus
 from openclaw_mem_engine.sanitize import CJK
 from openclaw_mem_engine.verdict import verdict
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.model import Fallback, Freshness, Note
+    from openclaw_mem_engine.providers.factory import ProviderState
+    from openclaw_mem_engine.providers.records import DayUsage
 
 
 def configured_knobs(settings: Settings) -> Knobs:
@@ -34,6 +40,26 @@ def configured_knobs(settings: Settings) -> Knobs:
                 origin = settings.origins.get(f"query.{name}")
                 raise ConfigError(f"{origin.where}: {error}" if origin else str(error)) from error
         raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status(IndexStatus):
+    """What is configured, what there is, and what is not as it should be."""
+
+    agent: str
+    workspace: str
+    backend: str
+    requested_provider: str
+    profile: str
+    fallback: Fallback | None
+    freshness: Freshness
+    notes: tuple[Note, ...]
+    chain: tuple[ProviderState, ...] = ()
+    usage: tuple[DayUsage, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable answer of ``openclaw-mem status --json``."""
+        return as_json(self, cached="cache", spaces="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +143,15 @@ class Answer:
         return tuple(found)
 
     @property
+    def served_by(self) -> tuple[str, str]:
+        """Provider and model of the vector space that was counted; ("none", "") when that one is missing."""
+        number = self.trace.knobs.space_number
+        counted = self.pool.first("vector", number)
+        if counted is not None and counted.provider:
+            return counted.provider, counted.model
+        return (self.pool.provider, self.pool.model) if number == 0 else ("none", "")
+
+    @property
     def found_something(self) -> bool:
         """Whether anything was returned that is not weak."""
         return any(not hit.weak for hit in self.hits)
@@ -134,12 +169,13 @@ class Answer:
     def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
         """The stable answer of ``openclaw-mem search --json``; with ``explain`` it carries the trace."""
         pool = self.pool
+        provider, model = self.served_by
         data: dict[str, Any] = {
             "query": pool.query,
             "profile": self.trace.knobs.profile,
             "backend": pool.backend,
-            "provider": pool.provider,
-            "model": pool.model,
+            "provider": provider,
+            "model": model,
             "fallback": pool.fallback.to_dict() if pool.fallback else None,
             "freshness": pool.freshness.to_dict() if pool.freshness else None,
             "verdict": self.verdict,

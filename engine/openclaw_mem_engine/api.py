@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Answer as Answer
     from openclaw_mem_engine.answer import Hit as Hit
     from openclaw_mem_engine.answer import Matches as Matches
+    from openclaw_mem_engine.answer import Status as Status
     from openclaw_mem_engine.cancellation import CancelToken as CancelToken
     from openclaw_mem_engine.config.load import load_settings as load_settings
     from openclaw_mem_engine.config.settings import Origin as Origin
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.errors import WorkspaceError as WorkspaceError
     from openclaw_mem_engine.explain import returned_words as returned_words
     from openclaw_mem_engine.explain import trace_markdown as trace_markdown
-    from openclaw_mem_engine.health import Status as Status
     from openclaw_mem_engine.inspection import FILE_STATES as FILE_STATES
     from openclaw_mem_engine.inspection import FileRow as FileRow
     from openclaw_mem_engine.inspection import FileState as FileState
@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.findings import Check as Check
     from openclaw_mem_engine.stores.findings import DoctorReport as DoctorReport
     from openclaw_mem_engine.stores.findings import Finding as Finding
+    from openclaw_mem_engine.sync.coordinator import set_aside as set_aside
     from openclaw_mem_engine.sync.follow import FollowEvent as FollowEvent
     from openclaw_mem_engine.sync.follow import SyncTrigger as SyncTrigger
     from openclaw_mem_engine.sync.plan import Plan as Plan

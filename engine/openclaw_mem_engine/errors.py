@@ -6,6 +6,8 @@ returns; README lists the codes, so they are stable.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class OpenClawMemError(Exception):
     """Base of all errors raised on purpose by the engine."""
@@ -46,7 +48,10 @@ class IndexUnavailable(OpenClawMemError):
 
 
 class IndexDamaged(IndexUnavailable):
-    """The index file is not what it should be. It is derived data: it can be set aside and built anew."""
+    """The index file is not what it should be. It is derived data: it can be set aside and built anew.
+    ``replace`` does that for an index that could not be opened (see ``sync.coordinator.set_aside``)."""
+
+    replace: Callable[[], object] | None = None
 
 
 class IndexLocked(IndexUnavailable):

@@ -160,7 +160,7 @@ def _document(answer: Answer) -> Iterator[str]:
     knobs, digits = trace.knobs, digits_of(trace.knobs)
     yield from (f"# Search: {inline(trace.query)}", "")
     yield f"- profile: {knobs.profile}"
-    yield f"- provider: {pool.provider} {pool.model}".rstrip()
+    yield "- provider: {} {}".format(*answer.served_by).rstrip()
     yield f"- backend: {pool.backend}"
     if pool.freshness is not None:
         yield f"- index: {pool.freshness.state}, generation {pool.freshness.generation}"

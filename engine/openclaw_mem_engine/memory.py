@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.answer import Answer, configured_knobs
+from openclaw_mem_engine.answer import Answer, Status, configured_knobs
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.errors import IndexDamaged, UsageError
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.providers.factory import ProviderSet, ProviderState
 from openclaw_mem_engine.providers.faults import check_faults
@@ -27,11 +28,11 @@ from openclaw_mem_engine.retrieval import (
     open_backend,
 )
 from openclaw_mem_engine.state.expected import ExpectedPassages
+from openclaw_mem_engine.sync.coordinator import set_aside
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.health import Status
     from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.providers.records import DayUsage
@@ -80,13 +81,17 @@ class Memory:
         """
         check_faults(faults)
         knobs = configured_knobs(settings)
-        lineup = ProviderSet(settings, faults=faults, clock=clock)
+        lineup = ProviderSet(settings, faults=faults, clock=clock, resident=resident)
         journal = Journal(settings, clock, kept=not faults)
         context = BackendContext(
             settings, lineup.embedders, journal, clock, lambda: lineup.notes, resident, faults
         )
-        with journal.opening():
-            backend = open_backend(settings.openclaw.backend, context)
+        try:
+            with journal.opening():
+                backend = open_backend(settings.openclaw.backend, context)
+        except IndexDamaged as error:
+            error.replace = partial(set_aside, settings, error)
+            raise
         return cls(backend, lineup, journal, knobs, compare=resident)
 
     def __enter__(self) -> Memory:
@@ -203,8 +208,6 @@ class Memory:
 
     def status(self) -> Status:
         """Sizes, capabilities, freshness and everything that is not as it should be."""
-        from openclaw_mem_engine.health import Status
-
         found = self._backend.status()
         chain = self._chain(found)
         sizes = {field.name: getattr(found, field.name) for field in fields(found)}

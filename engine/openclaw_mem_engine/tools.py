@@ -66,12 +66,13 @@ def memory_search(
     mode = memory.settings.citations
     cite = shows_citation(mode, session_key)
     pool = answer.pool
+    provider, model = answer.served_by
     reply: dict[str, Any] = {
         "results": [_result(hit, cite) for hit in answer.hits],
-        "provider": pool.provider,
+        "provider": provider,
     }
-    if pool.model:
-        reply["model"] = pool.model
+    if model:
+        reply["model"] = model
     if pool.fallback is not None:
         reply["fallback"] = {"from": pool.fallback.origin, "reason": pool.fallback.reason}
     kinds = {found.kind for found in pool.lists}

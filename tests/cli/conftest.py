@@ -49,7 +49,9 @@ def _caller(
         capsys.readouterr()
         code = run([*first, *argv])
         said = capsys.readouterr()
-        return Said(code, said.out, said.err)
+        # Commands that are printed repeat the options of this fixture; tests quote them without.
+        out, err = (text.replace(f"openclaw-mem {' '.join(first)} ", "openclaw-mem ") for text in said)
+        return Said(code, out, err)
 
     return called
 

@@ -35,7 +35,7 @@ def test_index_tells_people_what_it_left_out(call: Call, world: World) -> None:
     (world.workspace / "memory" / "link.md").symlink_to("/etc/passwd")
     said = call("index")
     assert said.out.startswith("Indexed: 4 files, 4 chunks in")
-    assert "2 files or folders left out:" in said.out
+    assert "2 files or folders excluded:" in said.out
     assert "memory/latin1.md: not UTF-8 at byte 3" in said.out
     assert "memory/link.md: is a link" in said.out
     assert call("index").out.startswith("Up to date: 4 files")
@@ -197,10 +197,15 @@ def test_config_names_origin_and_range_and_hides_secrets(bare: Call, world: Worl
     (folder / "openclaw.json").write_text(
         f"""{{ // as OpenClaw writes it
         agents: {{ defaults: {{ memorySearch: {{ provider: "openai", remote: {{ apiKey: "{key}" }},
-            query: {{ maxResults: 9 }} }} }} }} }}"""
+            query: {{ maxResults: 9 }} }} }} }},
+        memory: {{ backend: "qmd", qmd: {{ a: 1, b: 2, c: 3 }} }} }}"""
     )
     said = bare("config")
     assert said.code == 0
+    assert [line.split()[2] for line in said.out.splitlines() if line.startswith("not used")] == [
+        *("memory.backend", "memory.qmd.a", "memory.qmd.b", "memory.qmd.c")
+    ]
+    assert "memory.qmd.b and 1 more (`openclaw-mem config` names all) are not used." in said.err
     line = next(line for line in said.out.splitlines() if line.startswith("query.max_results"))
     assert line.split()[1] == "9"
     assert "openclaw.json" in line

@@ -161,10 +161,54 @@ def test_fix_leaves_with_6_when_errors_are_left(call: Call, world: World) -> Non
     call("index")
     damage(world, "DELETE FROM chunks_fts WHERE rowid = 1", "UPDATE chunks SET model = 'x' WHERE seq = 2")
     said = call("doctor", "--fix", "--json")
-    assert said.code == 6 and said.json["fixed"]
-    assert {finding["code"] for finding in said.json["findings"]} == {"altered-chunks", "mixed-models"}
+    assert said.code == 6 and said.json["fixed"] == [], "full text of altered chunks is not made anew"
+    assert {finding["code"] for finding in said.json["findings"]} == {
+        "altered-chunks",
+        "full-text-missing",
+        "mixed-models",
+    }
     assert call("index", "--force").code == 0
     assert call("doctor", "--deep").code == 0
+
+
+def test_fix_makes_no_full_text_of_altered_chunks(call: Call, world: World) -> None:
+    call("index")
+    damage(world, "UPDATE chunks SET text = 'hacked'")
+    said = call("doctor", "--fix")
+    assert said.code == 6 and "repaired\n" not in said.out and "--fix" not in said.out
+    assert "not repaired: altered-chunks, full-text-lost" in said.out
+    assert said.out.endswith("run `openclaw-mem index --force`.\n")
+    assert call("index", "--force").code == 0 and call("doctor", "--deep").code == 0
+
+
+def test_fix_takes_lost_cached_vectors_from_the_vec0_table(call: Call, world: World) -> None:
+    call("index")
+    damage(world, "DELETE FROM embedding_cache")
+    said = call("doctor", "--fix")
+    assert said.code == 0 and "4 vectors of the vec0 table put back into the cache" in said.out
+    assert call("index", "--force", "--json").json["embedded"] == 0, "nothing is paid for twice"
+
+
+def test_lost_chunks_are_noticed_by_a_search_and_indexed_again(call: Call, world: World) -> None:
+    call("index")
+    damage(world, "DELETE FROM chunks WHERE rowid % 2")
+    said = call("doctor", "--fix")
+    assert "2 chunks are lost, of 4 that were written" in said.out and "not repaired: chunks-lost" in said.out
+    assert "index stale" in call("search", "VLAN", "--no-sync").out
+    said = call("search", "VLAN")
+    assert "index fresh" in said.out and "had lost chunks, and was built anew" in said.err
+    assert call("doctor", "--deep").code == 0
+
+
+def test_printed_commands_choose_the_same_index(bare: Call, world: World) -> None:
+    chosen = ("--workspace", str(world.workspace), "--agent", "main")
+    bare("index", *chosen)
+    damage(world, "DELETE FROM chunks_fts WHERE rowid = 1")
+    command = f"openclaw-mem {' '.join(chosen)} doctor --fix"
+    (finding,) = bare("doctor", "--json", *chosen).json["findings"]
+    assert finding["repair"] == command and f"repair: {command}\n" in bare("doctor", *chosen).out
+    world.indexes[0].write_bytes(b"nothing of the kind" * 500)
+    assert f"`openclaw-mem {' '.join(chosen)} index --force`" in bare("search", "VLAN", *chosen).err
 
 
 def test_notes_are_never_touched(call: Call, world: World) -> None:
@@ -181,6 +225,10 @@ def test_a_file_that_is_no_database_is_told_with_a_way_out(call: Call, world: Wo
     index.write_bytes(b"nothing of the kind" * 500)
     said = call("doctor", "--fix")
     assert said.code == 6 and "repair: openclaw-mem index --force" in said.out
+    assert said.out.endswith("not repaired: damaged: run `openclaw-mem index --force`.\n")
+    plan = call("index", "--dry-run", "--force", "--json")
+    assert plan.code == 0 and plan.json["chunks"] == 4, "a plan of what repairs the index"
+    assert call("index", "--dry-run").code == 6 and index.read_bytes().startswith(b"nothing")
     assert call("index", "--force").code == 0
     assert call("doctor", "--json").json["findings"][0]["code"] == "damaged-aside"
 

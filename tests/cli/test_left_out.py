@@ -37,13 +37,13 @@ def _line(running: Running) -> str:
 def test_index_counts_what_it_refused_by_itself(call: Call, world: World) -> None:
     world.write("memory/nul.md", NUL)
     first = call("index").out
-    assert "4 files, 4 chunks" in first and "  4 new or changed, 0 gone, 1 left out\n" in first
+    assert "4 files, 4 chunks" in first and "  4 new or changed, 0 gone, 1 excluded\n" in first
     assert "  memory/nul.md: binary: NUL at byte 3\n" in first
     world.write("MEMORY.md", NUL)
     second = call("index").out
     assert second.startswith("Indexed: 3 files, 3 chunks")
-    assert "  0 new or changed, 0 gone, 1 left out\n" in second
-    assert "2 files or folders left out:\n" in second
+    assert "  0 new or changed, 0 gone, 1 excluded\n" in second
+    assert "2 files or folders excluded:\n" in second
     assert "  MEMORY.md: binary: NUL at byte 3 (its old text was removed)\n" in second
     world.write("MEMORY.md", b"xyz\0")
     (world.workspace / "memory" / "2026-02-20.md").unlink()
@@ -55,8 +55,8 @@ def test_index_counts_what_it_refused_by_itself(call: Call, world: World) -> Non
     )
     events = call("log", "--json").json["events"]
     assert [event["text"] for event in events[1:]] == [
-        "0 files new or changed, 0 gone, 1 left out.",
-        "0 files new or changed, 1 gone, 1 left out.",
+        "0 files new or changed, 0 gone, 1 excluded.",
+        "0 files new or changed, 1 gone, 1 excluded.",
     ]
     assert events[1]["reason"] == "Left out: MEMORY.md: binary: NUL at byte 3 (its old text was removed)."
     assert (events[1]["counts"]["changed"], events[1]["counts"]["refused"]) == (0, 1)
@@ -65,19 +65,19 @@ def test_index_counts_what_it_refused_by_itself(call: Call, world: World) -> Non
 def test_a_search_says_it_in_the_same_counts(call: Call, world: World) -> None:
     call("index")
     world.write("MEMORY.md", NUL)
-    assert "indexed 0 new or changed files, 1 left out in " in call("search", "router").err
+    assert "indexed 0 new or changed files, 1 excluded in " in call("search", "router").err
 
 
 def test_watch_says_left_out_and_not_indexed(world: World) -> None:
     with watch(world) as running:
         assert "watching" in _line(running) and "indexed" in _line(running)
         world.write("memory/nul.md", NUL)
-        assert _line(running).startswith("left out memory/nul.md: binary: NUL at byte 3 · 4 files, 4 chunks")
+        assert _line(running).startswith("excluded memory/nul.md: binary: NUL at byte 3 · 4 files, 4 chunks")
         world.write("MEMORY.md", NUL)
-        line = "left out MEMORY.md: binary: NUL at byte 3 (its old text was removed) · 3 files, 3 chunks"
+        line = "excluded MEMORY.md: binary: NUL at byte 3 (its old text was removed) · 3 files, 3 chunks"
         assert _line(running).startswith(line)
         world.write("MEMORY.md", "# Facts again\n")
-        assert re.match(r"indexed MEMORY\.md · .* · 1 left out · ", _line(running))
+        assert re.match(r"indexed MEMORY\.md · .* · 1 excluded · ", _line(running))
         (world.workspace / "memory" / "nul.md").unlink()
         assert _line(running).startswith("gone: memory/nul.md · 4 files")
 
@@ -120,11 +120,11 @@ def test_a_folder_that_becomes_a_link_takes_with_it_what_was_left_out_in_it(worl
     world.write("memory/projects/nul.md", NUL)
     with watch(world) as running:
         assert "watching" in _line(running)
-        assert "; left out memory/projects/nul.md: binary" in _line(running)
+        assert "; excluded memory/projects/nul.md: binary" in _line(running)
         projects = world.workspace / "memory" / "projects"
         away = world.root / "away"
         projects.rename(away)
         projects.symlink_to(away)
         line = _line(running)
-        assert "left out memory/projects: is a link to a folder" in line
+        assert "excluded memory/projects: is a link to a folder" in line
         assert "gone: memory/projects/greenhouse.md" in line and "no longer" not in line

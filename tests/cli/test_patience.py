@@ -8,13 +8,14 @@ import pytest
 
 from openclaw_mem_engine.cli import search
 from support.commands import Call, World
+from support.embed_server import hang, running_server
 from support.transcripts import age, append, message
 
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search has no time for files."""
-    monkeypatch.setattr(search, "_FILES_S", 0.0)
+    monkeypatch.setattr(search, "_INDEXING_S", 0.0)
 
 
 @pytest.mark.usefixtures("hurried")
@@ -57,3 +58,22 @@ def test_index_takes_the_tail_of_a_conversation(call: Call, talks: Path, option:
     assert call("index", *option).code == 0
     assert call("search", "walrus", "--format", "files").out.startswith("sessions/one.jsonl")
     assert call("index", "--dry-run").out.splitlines()[1].startswith("0 files to read")
+
+
+def test_the_first_search_answers_though_the_provider_does_not(call: Call, world: World) -> None:
+    """One request is sent at most, and none for the query; the next run sends none; `index` completes it."""
+    own = world.home / ".config/openclaw-mem/config.toml"
+    own.parent.mkdir(parents=True)
+    with running_server(forever=hang(600)) as server:
+        own.write_text(f'[provider]\nname = "openai"\nbase_url = "{server.base_url}"\nmodel = "m"\n')
+        first = call("search", "router", "--json")
+        assert first.code == 0 and first.json["results"][0]["path"] == "memory/2026-02-20.md"
+        assert "did not answer within" in first.json["fallback"]["reason"]
+        assert "`openclaw-mem index` does the rest" in first.err
+        sent = len(server.requests)
+        assert sent <= 1
+        second = call("search", "router", "--json").json
+        assert len(server.requests) == sent and second["fallback"]["served"] == "keywords"
+        server.forever = None
+        assert call("index").code == 0
+        assert call("search", "router", "--json").json["fallback"] is None

@@ -135,3 +135,16 @@ def test_the_event_log_does_not_depend_on_the_backend(memory: Memory) -> None:
     assert kinds == (["sync"] if memory.capabilities.sync else [])
     memory._journal.watched("Watching.")
     assert memory.events(1)[0].kind == "watch"
+
+
+def test_a_name_of_no_backend_is_refused(tmp_path: Path) -> None:
+    from openclaw_mem_engine.errors import ConfigError
+
+    settings = settings_for(write_notes(tmp_path / "ws", {}), tmp_path / "home")
+    for name in ("qmd", "lancedb"):
+        named = replace(settings, openclaw=replace(settings.openclaw, backend=name))
+        if name == "qmd":  # OpenClaw's other one: ours searches instead
+            Memory.open(named).close()
+        else:
+            with pytest.raises(ConfigError, match="no backend 'lancedb'; known: builtin, qmd"):
+                Memory.open(named)

@@ -61,7 +61,8 @@ def test_a_json5_file_sets_everything_it_names(world: World) -> None:
     assert (settings.citations, settings.openclaw.backend) == ("on", "qmd")
     origin = settings.origins["query.min_score"]
     assert (origin.kind, origin.where) == ("openclaw", f"{path}: agents.defaults.memorySearch.query.minScore")
-    assert settings.warnings == ()
+    (note,) = settings.warnings
+    assert note.text == f"{path}: memory.backend (qmd: the built-in index answers instead) is not used."
 
 
 def test_hybrid_off_means_vectors_only(world: World) -> None:
@@ -99,6 +100,26 @@ class TestPlaces:
         world.environ["OPENCLAW_STATE_DIR"] = str(world.root / "state")
         assert world.load().workspace == world.root / "state" / "workspace"
         assert world.load().openclaw.sessions_dir == world.root / "state/agents/main/sessions"
+
+    @pytest.mark.parametrize("name", [".clawdbot", ".moldbot", ".moltbot"])
+    @pytest.mark.parametrize("file", ["openclaw.json", "clawdbot.json", "moltbot.json"])
+    def test_a_state_folder_of_an_earlier_name(self, world: World, name: str, file: str) -> None:
+        old = world.home / name
+        old.mkdir()
+        (old / file).write_text('{"memory": {"citations": "off"}}')
+        # The file is looked for in every folder; the state is in the first that exists.
+        facts = world.load().openclaw
+        assert (facts.config_file, facts.state_dir) == (old / file, world.state)
+        world.state.rmdir()
+        settings = world.load()
+        assert settings.openclaw.state_dir == old and settings.citations == "off"
+        assert settings.workspace == old / "workspace"
+        world.environ["OPENCLAW_STATE_DIR"] = str(world.root / "state")
+        assert world.load().openclaw.config_file is None
+        del world.environ["OPENCLAW_STATE_DIR"]
+        world.state.mkdir()
+        assert world.load(config=world.openclaw({})).openclaw.state_dir == world.state
+        assert world.load().openclaw.config_file == world.openclaw_file
 
     def test_a_home_of_its_own(self, world: World) -> None:
         world.environ["OPENCLAW_HOME"] = str(world.root / "service")
@@ -266,6 +287,78 @@ class TestRefusals:
         assert {note.code for note in notes} == {"config-unknown-key"}
         text = messages(world)
         assert "memorySearch.query.rerank" in text and "memorySearch.newThing" in text and "sss" not in text
+
+    @pytest.mark.parametrize(
+        ("content", "text", "level"),
+        [
+            (
+                {
+                    "memory": {
+                        "qmd": {"command": "qmd", "limits": {"maxResults": 4, "timeoutMs": 9}, "paths": []}
+                    }
+                },
+                "memory.qmd.command, memory.qmd.limits.maxResults, memory.qmd.limits.timeoutMs and 1 more "
+                "(`openclaw-mem config` names all) are not used.",
+                "warning",
+            ),
+            ({"compaction": {"mode": "safeguard"}}, "compaction.mode is not used.", "info"),
+            (
+                {"agents": {"defaults": {"compaction": {"memoryFlush": {"enabled": True}}}}},
+                "agents.defaults.compaction.memoryFlush.enabled is not used.",
+                "info",
+            ),
+            (
+                {"agents": {"memorySearch": {"query": {"minScore": 0.1}}}},
+                "agents.memorySearch (did you mean agents.defaults.memorySearch?) is not known and ignored.",
+                "warning",
+            ),
+            (
+                {"agent": {"memorySearch": {}, "model": "m"}},
+                "agent.memorySearch (did you mean agents.defaults.memorySearch?), agent.model are not known "
+                "and ignored.",
+                "warning",
+            ),
+            ({"agent": "x"}, "agent (did you mean agents?) is not known and ignored.", "warning"),
+            ({"memory": {"zzz": 1}}, "memory.zzz is not known and ignored.", "warning"),
+            (
+                {"agents": {"list": [{"id": "main", "memorysearch": {}}]}},
+                "agents.list[0].memorysearch (did you mean agents.list[0].memorySearch?) is not known "
+                "and ignored.",
+                "warning",
+            ),
+            (
+                {"agents": {"defaults": {"memorySearch": {"query": {"minscore": 0.1}}}}},
+                "agents.defaults.memorySearch.query.minscore (did you mean "
+                "agents.defaults.memorySearch.query.minScore?) is not known and ignored.",
+                "warning",
+            ),
+        ],
+    )
+    def test_a_key_without_effect_is_named_with_its_file(
+        self, world: World, content: object, text: str, level: str
+    ) -> None:
+        path = world.openclaw(content)
+        (note,) = world.load().warnings
+        assert (note.text, note.level) == (f"{path}: {text}", level)
+
+    def test_what_is_not_about_memory_is_not_named(self, world: World) -> None:
+        others = (
+            "gateway",
+            "channels",
+            "meta",
+            "messages",
+            "media",
+            "auth",
+            "env",
+            "session",
+            "tools",
+            "skills",
+        )
+        world.openclaw(
+            {name: {"any": 1} for name in others}
+            | {"agents": {"defaults": {"model": {}, "models": {}, "heartbeat": {}}, "list": [{"id": "main"}]}}
+        )
+        assert world.load().warnings == ()
 
     def test_included_files_are_told(self, world: World) -> None:
         world.openclaw({"agents": {"$include": "./agents.json5"}})

@@ -183,6 +183,8 @@ class TestRows:
         assert data["settings"]["query.mmr"]["value"] is None
         assert data["warnings"][0]["code"] == "config-unknown-key"
         assert data["openclaw"]["backend"] == "builtin"
+        odd = {"key": "agents.defaults.memorySearch.odd", "reason": "unknown", "hint": None}
+        assert data["openclaw"]["ignored"] == [odd]
 
 
 def test_the_page_of_settings_is_up_to_date() -> None:

@@ -135,6 +135,22 @@ def test_settings_that_change_while_the_provider_is_down_cost_no_vectors(world: 
             assert report.rebuilt and memory.status().vectors == report.chunks > vectors
 
 
+@pytest.mark.parametrize("before", ["openai", "none"])
+def test_an_index_without_vectors_keeps_none(world: World, before: str) -> None:
+    """One that was made while the provider was down, or without a provider; then another is configured."""
+    with running_server(forever=unauthorized()) as server:
+        if before == "openai":
+            use(world, server)
+        else:
+            world.configure('name = "none"')
+        with world.memory() as memory:
+            memory.sync()
+        world.configure('name = "mistral"', f'base_url = "{server.base_url}"', 'api_key = "k-0123456789"')
+        with world.memory() as memory:
+            (note,) = (note for note in memory.sync().notes if note.code == "embedding-failed")
+            assert "The index holds no vectors, as before: mistral" in note.text
+
+
 def test_a_rebuild_that_fails_midway_keeps_the_old_index_and_what_was_embedded(world: World) -> None:
     lines = "\n\n".join(
         f"Paragraph {n} " + "of some length, so that chunks are many. " * 12 for n in range(60)

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.providers.base import BadAnswer, NotConfigured, RequestFailed
+from openclaw_mem_engine.providers.base import BadAnswer, NotConfigured, ProcessEnded, RequestFailed
+from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.providers.local.embedder import LocalEmbedder
+from openclaw_mem_engine.providers.records import ProviderRecords
 from support import local_models
 
 #: A child that speaks the protocol and gives every text the vector (length, 1). What it does besides is put
@@ -338,3 +340,32 @@ def test_importing_the_provider_is_cheap() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_a_query_starts_a_child_again_that_was_killed_while_idle(
+    embedder_with: Maker, tmp_path: Path
+) -> None:
+    """It is still there when the query is sent, and does not answer it."""
+    started = tmp_path / "started"
+    begin = f"first = not os.path.exists({str(started)!r}); open({str(started)!r}, 'w').close()"
+    embedder = embedder_with(begin, "if first and texts == ['second']: os._exit(9)")
+    embedder.embed_query("one")
+    pid = embedder.pid
+    vector = embedder.embed_query("second")
+    assert vector is not None and embedder.pid not in (None, pid)
+
+
+def test_a_dying_child_opens_no_circuit(embedder_with: Maker, tmp_path: Path) -> None:
+    """Neither for the next query of this process, nor for those of others."""
+    broken = embedder_with(each="if texts: os._exit(9)")
+    records = ProviderRecords(tmp_path / "providers.sqlite", lambda: 1_770_000_000.0)
+    guard, other = (GuardedEmbedder(made, records) for made in (broken, embedder_with()))
+    for ask in (guard.embed_query, guard.embed_query, lambda text: guard.embed_documents([text])):
+        with pytest.raises(ProcessEnded, match=r"exit code 9.* The next text starts it again"):
+            ask("tea")
+    assert guard.key == other.key and other.health.failures == 0
+    assert other.embed_query("tea") is not None
+    with pytest.raises(ProcessEnded):
+        guard.probe()
+    assert other.health.next_retry is None
+    records.close()

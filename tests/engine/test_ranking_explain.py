@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pipeline import rank
+from openclaw_mem_engine.ranking.pipeline import rank, ranked
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool, Signal
 from openclaw_mem_engine.ranking.trace import Operand, Row, Trace, recompute
 from support import textbook
@@ -28,6 +28,17 @@ def list_of(pool: Pool, operand: Operand) -> CandidateList:
 
 def ranked_rows(trace: Trace) -> list[Row]:
     return [row for row in trace.rows if row.final is not None]
+
+
+@EXAMPLES
+@given(pools(), knob_settings())
+def test_without_the_explanation_scores_order_and_results_are_the_same(pool: Pool, knobs: Knobs) -> None:
+    trace, state = rank(pool, knobs), ranked(pool, knobs, explained=False)
+    assert [(i.chunk_id, i.score, i.rank) for i in state.ranked] == [
+        (row.chunk_id, row.final, row.ranks["final"]) for row in trace.returned
+    ]
+    assert (tuple(state.results), tuple(state.notes)) == (trace.results, trace.notes[: len(state.notes)])
+    assert all(not item.operands for item in state.ranked) or knobs.decay
 
 
 @EXAMPLES
@@ -192,7 +203,9 @@ def test_the_funnel_adds_up(pool: Pool, knobs: Knobs) -> None:
         saved = sum(row.outcome.rescued for row in trace.returned)
         assert by_name["rescue"].left - by_name["rescue"].entered == by_name["rescue"].changed
         # A packed answer may drop a passage whose lines are all weak.
-        assert by_name["rescue"].changed == saved or (knobs.snippet == "packed" and saved == 0)
+        assert by_name["rescue"].changed == saved or (
+            knobs.snippet == "packed" and saved < by_name["rescue"].changed
+        )
 
 
 @EXAMPLES

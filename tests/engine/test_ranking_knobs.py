@@ -169,3 +169,8 @@ def test_a_nudge_stays_in_range_and_can_be_undone(item: KnobSpec, data: st.DataO
     else:
         assert moved != value
         assert item.nudge(moved, -direction) == value
+
+
+def test_a_typing_error_names_only_near_knobs() -> None:
+    with pytest.raises(UsageError, match=r"Did you mean min_score\? Known"):
+        spec("min_scor")

@@ -18,6 +18,7 @@ from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH, Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
+from openclaw_mem_engine.ranking.pool import Signal
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
@@ -93,7 +94,7 @@ def test_real_answers_recompute_too(memory: Memory, knobs: Knobs) -> None:
 
 def test_signals_are_computed_for_the_profile_that_mixes_them_and_for_no_other(memory: Memory) -> None:
     plain = memory.retrieve("irrigation pump", DOCUMENTED)
-    assert all(signal == (None, None) for found in plain.signals.values() for signal in found.values())
+    assert all(signal == Signal() for found in plain.signals.values() for signal in found.values())
     pool = memory.retrieve("irrigation pump", WORKBENCH)
     assert set(pool.signals["bm25"]) == set(pool.signals["vector"]) == set(pool.candidates)
     bm25 = {row.chunk_id: row.raw for found in pool.lists if found.kind == "lexical" for row in found.rows}

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from openclaw_mem_engine.config.settings import ChunkingSettings, ProviderSettings
+from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.sync import index_update
 from openclaw_mem_engine.sync.report import SyncRequest
-from support.embed_server import Fault, running_server
+from support.embed_server import Server, hang, running_server
 from support.memories import open_memory, write_notes
-from support.providers import make_world
+from support.providers import NOTES, World, make_world
 from support.stores import content
 from support.transcripts import append, messages, with_sessions
 
@@ -156,28 +153,82 @@ def test_other_sources_are_taken_in_and_forgotten_before_the_rebuild(tmp_path: P
         assert memory.freshness().state == "fresh"
 
 
-def test_embedding_has_a_limit_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A provider that takes longer than the files may take does not stop them."""
+@pytest.fixture
+def slow_vectors(tmp_path: Path) -> Iterator[tuple[World, Server]]:
+    """An index with vectors of a provider, which from now on answers nothing, and new notes."""
     world = make_world(tmp_path)
-    now = 0.0
-
-    def answered(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        nonlocal now
-        now += 0.6
-        return items
-
-    # Time passes only while the provider works.
-    monkeypatch.setattr(index_update, "time", SimpleNamespace(monotonic=lambda: now, time_ns=time.time_ns))
-    with running_server(forever=Fault(change=answered)) as server:
+    with running_server() as server:
         address = f'base_url = "{server.base_url}"'
-        world.configure('name = "openai"', address, 'model = "hash-bow-256"')
+        world.configure('name = "openai"', address, 'model = "hash-bow-256"', 'fallback = "static"')
         with world.memory() as memory:
             memory.sync()
-            world.write({f"memory/new/{n:03}.md": f"heron number {n}\n" for n in range(600)})
-            before = now
-            report = memory.sync(SyncRequest(files_s=0.5, budget_s=30))
-            assert now - before > 0.5
-            assert len(report.changed) == 600 and report.embedded == 600
+        world.write({f"memory/new/{n:03}.md": f"heron number {n}\n" for n in range(20)})
+        server.forever = hang(600)
+        yield world, server
+
+
+def test_words_do_not_wait_for_vectors(slow_vectors: tuple[World, Server]) -> None:
+    """All new files are found by words and the built-in vectors, though the provider says nothing."""
+    world, server = slow_vectors
+    sent = len(server.requests)
+    with world.memory() as memory:
+        report = memory.sync(SyncRequest(files_s=600, budget_s=0.5))
+        assert (len(report.changed), report.waiting, report.embedded) == (20, (), 0)
+        assert codes([*report.notes]) == ["embedding-later"]
+        assert report.beside == 20, "the built-in vectors are made at once"
+        assert len(server.requests) == sent + 1
+        answer = memory.search("heron")
+        assert len(server.requests) == sent + 1, "the query is not sent to it in the same run"
+        assert answer.hits and answer.pool.first("vector") is not None
+        assert answer.pool.fallback is not None
+        assert answer.pool.fallback.reason == "openai did not answer within 0.5 s."
+    with world.memory() as memory:  # the next run, while the circuit is open
+        report = memory.sync(SyncRequest(files_s=600, budget_s=600))
+        assert codes([*report.notes]) == ["embedding-failed"]
+        assert memory.search("heron").hits and len(server.requests) == sent + 1
+        server.forever = None
+        assert memory.sync().embedded == 20, "completed later"
+        assert memory.search("heron").pool.fallback is None
+
+
+def test_an_embedder_with_too_little_time_is_not_asked(slow_vectors: tuple[World, Server]) -> None:
+    world, server = slow_vectors
+    sent = len(server.requests)
+    with world.memory() as memory:
+        hurried = SyncRequest(files_s=NOTHING, budget_s=600)
+        while (report := memory.sync(hurried)).waiting:
+            pass
+        assert codes([*report.notes]) == ["embedding-later"] and len(server.requests) == sent
+        server.forever = None
+        assert memory.search("heron").pool.fallback is None, "that says nothing about the provider"
+
+
+def test_a_first_index_without_a_provider_is_made_of_words_and_completed_later(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    with running_server(forever=hang(600)) as server:
+        address = f'base_url = "{server.base_url}"'
+        world.configure('name = "openai"', address, 'model = "hash-bow-256"', 'fallback = "static"')
+        with world.memory() as memory:
+            report = memory.sync(SyncRequest(files_s=NOTHING, budget_s=0.5))
+            assert (report.files, report.waiting, report.embedded) == (len(NOTES), (), 0)
+            assert report.beside == report.chunks
+            answer = memory.search("bicycle")
+            assert answer.hits and answer.pool.first("vector") is not None
+            assert len(server.requests) == 1
+            server.forever = None
+            assert memory.sync().embedded == report.chunks
+            assert memory.search("bicycle").pool.fallback is None
+
+
+def test_the_query_of_one_search_waits_for_seconds(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    world.configure('name = "openai"', 'base_url = "http://127.0.0.1:9/v1"')
+    for resident, said in ((False, "waited 5 s"), (True, "waited 60 s")):
+        with (
+            world.memory(["embeddings-timeout"], resident=resident) as memory,
+            pytest.raises(ProviderError, match=said),
+        ):
+            memory.probe("openai")
 
 
 def test_a_plan_counts_about_what_that_sync_would_do(memory: Memory, workspace: Path) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.sync.report import SyncRequest
+from openclaw_mem_engine.tools import memory_search
 from support.embed_server import Server, running_server, server_error
 from support.providers import NOTES, World, make_world
 
@@ -37,6 +39,15 @@ def test_two_spaces_are_searched_and_the_knob_says_which_one_counts(world: World
             # Hashed words know nothing of synonyms, the static table does.
             knobs = memory.knobs.set({"vector_space": "second", "mode": "vector", "min_score": 0})
             trace = rank(answer.pool, knobs)
+            for ranked, named in (
+                (answer.trace, ("openai", "hash-bow-256")),
+                (trace, ("static", "static-minilm-256-int8")),
+                (rank(answer.pool, knobs.set({"vector_space": "third"})), ("none", "")),
+            ):
+                served = Answer(answer.pool, ranked)
+                data = served.to_dict()
+                assert served.served_by == (data["provider"], data["model"]) == named
+                assert data["fallback"] is None
             best = trace.returned[0]
             assert best.path == "memory/2026-02-01.md"
             assert best.scores["vector"] == second.rows[0].raw
@@ -44,6 +55,18 @@ def test_two_spaces_are_searched_and_the_knob_says_which_one_counts(world: World
             assert shown is not None
             assert shown.scores["vector:static-minilm-256-int8"] == second.rows[0].raw
             assert shown.ranks["vector:static-minilm-256-int8"] == 1
+
+
+def test_the_tool_names_the_provider_whose_vectors_count(world: World) -> None:
+    with running_server() as server:
+        use(world, server, 'also = ["static"]')
+        settings = world.folder / "config.toml"
+        settings.write_text(f'{settings.read_text()}[query]\nvector_space = "second"\n', "utf-8")
+        with world.memory() as memory:
+            memory.sync()
+            reply = memory_search(memory, {"query": QUERY})
+    assert (reply["provider"], reply["model"]) == ("static", "static-minilm-256-int8")
+    assert reply["mode"] == "hybrid" and "fallback" not in reply
 
 
 def test_asking_for_a_space_that_is_not_there_is_told(world: World) -> None:

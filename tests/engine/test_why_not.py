@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
@@ -121,6 +122,17 @@ def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str,
         yield {**change, name: int(near) if spec.kind == "int" else round(near, 6)}
 
 
+def size(knobs: Knobs, change: Mapping[str, KnobValue]) -> tuple[bool, float]:
+    """What changes are ordered by: those that ask for more last, then by the part of the ranges."""
+    parts = []
+    for name, value in change.items():
+        spec = KNOBS[name]
+        now = knobs.budget if name == "snippet_budget" else getattr(knobs, name)
+        is_number = spec.kind in ("int", "float")
+        parts.append(abs(float(value) - now) / (spec.high - spec.low) if is_number else 1.0)
+    return bool({*change} & {"max_results", "candidate_multiplier", "pool_results"}), sum(parts)
+
+
 def locations(rows: tuple[Row, ...], without: str) -> dict[str, str]:
     return {row.chunk_id: f"{row.path}:{row.start_line}" for row in rows if row.chunk_id != without}
 
@@ -158,6 +170,8 @@ def check(memory: Memory, seed: int) -> WhyNot:
     ranks = {"lexical" if fact["list"] == "bm25" else "vector": fact["rank"] for fact in facts}
     exact = exact_ranks(memory, query, knobs, chunk_id)
     assert {kind: rank for kind, rank in ranks.items() if rank is not None} == exact
+    sizes = [size(knobs, change.set) for change in found.changes]
+    assert sizes == sorted(sizes)
     for change in found.changes:
         answer = memory.search(query, knobs.set(change.set))
         assert shows(answer.trace, chunk_id, line), change
@@ -192,7 +206,12 @@ def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:
     bm25 = next(f for f in found.steps[-3].facts["lists"] if f["list"] == "bm25")
     assert bm25["rank"] > 200 and bm25["matched"] > 200
     assert f"rank {bm25['rank']} of {bm25['matched']} keyword matches" in found.steps[-3].text
-    assert not found.changes and any(note.code == "no-change" for note in found.notes)
+    (note,) = (note for note in found.notes if note.code == "no-change")
+    # No knob brings it into the pool, so there is nothing to pair.
+    says = r"None of the \d+ settings tried \(values of (.*), alone\) brings it into the answer\."
+    named = re.fullmatch(says, note.text)
+    assert not found.changes and named is not None
+    assert {"mode", "max_results"} < {*named[1].split(", ")} < {*KNOBS}
 
 
 # -- before the ranking -------------------------------------------------------------------------------------

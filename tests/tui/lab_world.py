@@ -68,7 +68,7 @@ make.demo_memory = demo_memory  # type: ignore[attr-defined]
 
 async def press(pilot: Pilot[int], *keys: str) -> None:
     """Press keys, each once all is done that the one before asked for; text comes in one burst."""
-    for key, following in zip(keys, [*keys[1:], ""], strict=True):
+    for key, following in zip(keys, (*keys, "")[1:], strict=True):
         await pilot.press(key)
         is_typing = isinstance(pilot.app.focused, Input) and len(key) == len(following) == 1
         if not is_typing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen, PickScreen
+from support.damage import indexed, looked
 
 
 def index_screen(app: Workbench) -> IndexScreen:
@@ -367,6 +368,33 @@ async def test_one_column_shows_the_list_with_the_focus(tmp_path: Path) -> None:
             await pilot.resize_terminal(*size)
             await settled(pilot)
             assert screen.files.region.height > 1
+
+
+def damaged_at_once(index: Path) -> None:
+    index.write_bytes(b"nothing of the kind" * 500)
+
+
+def damaged_pages(index: Path) -> None:
+    data = index.read_bytes()
+    index.write_bytes(data[:8192] + b"\xa5" * (len(data) - 8192))
+
+
+@pytest.mark.parametrize("damage", [damaged_at_once, damaged_pages])
+async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], None], tmp_path: Path) -> None:
+    settings = indexed(tmp_path)
+    damage(settings.index_path)
+    app = Workbench(lambda faults: Memory.open(settings, resident=True, faults=faults))
+    async with app.run_test(size=LARGE) as pilot:
+        await until(pilot, lambda: lab(app).search.activity.trouble != "")
+        await pilot.press("escape", "3")
+        await until(pilot, lambda: isinstance(app.screen, IndexScreen))
+        await pilot.press("Y")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
+        await pilot.press("enter")
+        await until(pilot, lambda: settings.index_path.with_name("main.sqlite.damaged").exists())
+        await until(pilot, lambda: lab(app).search.activity.phase == "ready")
+        await settled(pilot)
+    assert looked(settings, deep=True).errors == 0
 
 
 async def test_an_index_that_cannot_be_opened_says_so_here_too(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ async def running(
 async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
     async with running(tmp_path) as (pilot, screen):
         assert screen.query_line.has_focus
-        assert "Type to search them" in screen.hits.text
+        assert "chunks to search." in screen.hits.text
         await press(pilot, *"restore", "space", *"drill", "enter")
         assert screen.hits.has_focus
         assert screen.search.view.query == "restore drill"

@@ -92,8 +92,8 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         assert "○ ready" in rows[-1] and "keywords" in rows[-1]
         assert screen.selected is not None and screen.selected.name == "static"
         drawn = screen.link_pane.text
-        assert "stays on this machine" in drawn and "97 of 97 passages" in drawn and "free" in drawn
-        assert "97 entries" in screen.query_one("#cache").text  # type: ignore[attr-defined]
+        assert "stays on this machine" in drawn and "100 of 100 passages" in drawn and "free" in drawn
+        assert "100 entries" in screen.query_one("#cache").text  # type: ignore[attr-defined]
         assert "vectors of static-minilm-256-int8 and BM25" in " ".join(screen.last.text.split())
         await press(pilot, "g")
         assert "· not selected" in screen.link_pane.text

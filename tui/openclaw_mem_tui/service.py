@@ -14,13 +14,22 @@ import concurrent.futures
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from openclaw_mem_engine.api import Cancelled, Knobs, Pool, Progress, Settings, SyncReport, SyncRequest
+from openclaw_mem_engine.api import Cancelled, Knobs, Pool, Settings, SyncReport, SyncRequest
 from openclaw_mem_tui.memory_thread import LongCalls, MemoryThread, call_detached
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Expected, FollowEvent, Memory, SyncTrigger, WhyNot
+    from openclaw_mem_engine.api import (
+        Expected,
+        FollowEvent,
+        IndexDamaged,
+        Memory,
+        Progress,
+        SyncTrigger,
+        WhyNot,
+    )
 
 T = TypeVar("T")
 
@@ -146,6 +155,13 @@ class Service:
         return await self._walks.run(
             lambda token: memory.why_not(query, passage.path, passage.line, knobs, token)
         )
+
+    async def set_aside(self, damage: IndexDamaged) -> object:
+        """Replace a damaged index by one that holds its embeddings: what ``set_aside`` returns."""
+        from openclaw_mem_engine.api import set_aside  # loads the index, which the first frame does not need
+
+        replace = damage.replace or partial(set_aside, self.settings, damage)
+        return await self._examinations.run(lambda _: replace())
 
     async def probe(self, name: str) -> float:
         """Send one request to a provider; milliseconds. It may take seconds and has a thread of its own,

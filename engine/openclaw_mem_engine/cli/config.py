@@ -47,6 +47,7 @@ def _lines(settings: Settings, rows: Sequence[Row]) -> Iterator[str]:
             ("index", visible(str(settings.index_path))),
             ("OpenClaw's file", visible(str(facts.config_file or "none found"))),
             ("OpenClaw's agents", ", ".join(facts.agents) or "none configured"),
+            *(("not used" if key.known else "not known", key.text) for key in facts.ignored),
         ]
     )
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.opening import faults_of, open_memory
 from openclaw_mem_engine.cli.search import bring_up_to_date, show_answer
 from openclaw_mem_engine.cli.terminal import (
+    advice,
+    choose,
     indented,
     is_terminal,
     marked,
@@ -66,6 +68,7 @@ def run(arguments: Namespace) -> int:
         out_bytes(os.fsencode(workspace) + b"\n")
         return 0
     settings = demo_settings(workspace, data_dir)
+    choose({"workspace": workspace, "provider": "static"})
     lessons = load_queries(shift_days_for(today)).suggested
     if not arguments.json and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         from openclaw_mem_engine.cli.tui import open_workbench
@@ -174,7 +177,7 @@ def _trouble(answer: Answer) -> Iterator[str]:
         yield marked(f"fallback: {fallback_words(answer.pool.fallback, answer.pool.now)}")
     for note in answer.trace.notes:
         if note.level == "warning" and note.code != "fault":
-            yield marked(f"{note.level}: {one_line(note.text)}")
+            yield marked(f"{note.level}: {one_line(advice(note.text))}")
 
 
 def _lesson_dict(lesson: SuggestedQuery, runs: Sequence[_Run]) -> dict[str, Any]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.opening import open_memory, settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import (
+    advice,
     aligned,
     dim,
     indented,
@@ -41,8 +43,10 @@ def run(arguments: Namespace) -> int:
 
     with closing(Journal(settings)) as journal:
         report, done = _examined(settings, journal, deep=arguments.deep, fix=arguments.fix)
+    found = tuple(replace(finding, repair=advice(finding.repair)) for finding in report.findings)
+    report = replace(report, findings=found)
     data = {"indexPath": str(settings.index_path)} | report.to_dict() | {"fixed": done}
-    show(data, _report_lines(report, done), as_json=arguments.json)
+    show(data, _report_lines(report, done, arguments.fix), as_json=arguments.json)
     return IndexUnavailable.exit_code if report.errors else 0
 
 
@@ -80,8 +84,9 @@ def _examined(
         lineup.close()
 
 
-def _report_lines(report: DoctorReport, done: Sequence[str]) -> Iterator[str]:
-    """Checks, findings with evidence and repair, and their number."""
+def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Iterator[str]:
+    """Checks, findings with evidence and repair, and their number; what a repair that was ``asked`` for has
+    left."""
     yield strong("checks")
     yield from indented(
         aligned(
@@ -101,7 +106,11 @@ def _report_lines(report: DoctorReport, done: Sequence[str]) -> Iterator[str]:
     nouns = {"error": "error", "warning": "warning", "info": "notice"}
     counts = [count(severities.count(severity), noun) for severity, noun in nouns.items()]
     total = f"{', '.join(counts)} from {count(len(report.checks), 'check')}."
-    if report.fixable:
+    left = [finding for finding in report.findings if finding.repair and finding.severity != "info"]
+    if asked and left:
+        repairs = dict.fromkeys(f"`{finding.repair}`" for finding in left)
+        total += f"\nnot repaired: {', '.join(finding.code for finding in left)}: run {', '.join(repairs)}."
+    elif report.fixable:
         total += f" `openclaw-mem doctor --fix` repairs {len(report.fixable):,} of them."
     yield from ("", total)
 

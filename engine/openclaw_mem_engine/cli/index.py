@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import looking, open_memory, say_warnings, settings_of
@@ -12,15 +11,11 @@ from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import one_line, say, show, stoppable
 from openclaw_mem_engine.cli.text_format import count, duration, left_out_words
 from openclaw_mem_engine.errors import IndexDamaged, ProviderError, UsageError
-from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
-from openclaw_mem_engine.sync.events import Journal
-from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.report import SyncRequest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.sync.plan import Plan
     from openclaw_mem_engine.sync.report import SyncReport
 
 
@@ -37,7 +32,9 @@ def run(arguments: Namespace) -> int:
     except IndexDamaged as error:
         if not arguments.force:
             raise
-        damaged, saved = _set_aside(settings, error)
+        from openclaw_mem_engine.sync.coordinator import set_aside
+
+        damaged, saved = set_aside(settings, error)
         say(f"{error} It is now {damaged.name}; a new index is built.")
         say(f"{count(saved, 'embedding was', 'embeddings were')} saved from the damaged index.")
         report = _sync(settings, SyncRequest(tails=True))
@@ -48,23 +45,22 @@ def run(arguments: Namespace) -> int:
     return ProviderError.exit_code if report.incomplete else 0
 
 
-def _set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
-    """Set the damaged index aside, and replace it by one that holds the embeddings which can still be read;
-    how many. The log says why all of it is rebuilt."""
-    with closing(Journal(settings)) as journal:
-        lock = SyncLock(settings.index_path, "setting a damaged index aside", killed=journal.killed)
-        with lock.holding():
-            damaged, saved = replace_damaged(settings.index_path)
-            journal.set_aside(damaged.name, error)
-    return damaged, saved
-
-
 def _dry_run(settings: Settings, arguments: Namespace) -> int:
     """Print what the command would do. Sends nothing, and leaves nothing behind."""
-    with looking(settings) as memory, stoppable() as token:
-        plan = memory.plan(SyncRequest(arguments.force, prune=arguments.prune, tails=True), token)
+    request = SyncRequest(arguments.force, prune=arguments.prune, tails=True)
+    try:
+        plan = _plan(settings, request)
+    except IndexDamaged:
+        if not arguments.force:
+            raise
+        plan = _plan(settings, request, damaged=True)
     show(plan.to_dict(), plan_lines(plan), as_json=arguments.json)
     return 0
+
+
+def _plan(settings: Settings, request: SyncRequest, damaged: bool = False) -> Plan:
+    with looking(settings, damaged=damaged) as memory, stoppable() as token:
+        return memory.plan(request, token)
 
 
 def _sync(settings: Settings, request: SyncRequest) -> SyncReport:
@@ -81,7 +77,7 @@ def report_lines(report: SyncReport) -> list[str]:
     held = f"{count(report.files, 'file')}, {count(report.chunks, 'chunk')}"
     lines = [f"{made}: {held} in {duration(report.seconds)}."]
     if did and not report.rebuilt:
-        left_out = f", {len(report.left_out):,} left out" if report.left_out else ""
+        left_out = f", {len(report.left_out):,} excluded" if report.left_out else ""
         lines.append(f"  {len(report.changed):,} new or changed, {len(report.gone):,} gone{left_out}")
     if report.embedded or report.cache_hits:
         embedded = count(report.embedded, "text")
@@ -94,6 +90,6 @@ def report_lines(report: SyncReport) -> list[str]:
     others = [note for note in report.notes if note not in report.incomplete]
     lines += [f"  {note.level}: {one_line(note.text)}" for note in others]
     if report.skipped:
-        lines.append(f"{count(len(report.skipped), 'file or folder', 'files or folders')} left out:")
+        lines.append(f"{count(len(report.skipped), 'file or folder', 'files or folders')} excluded:")
         lines += [f"  {left_out_words(skipped, report)}" for skipped in report.skipped]
     return lines

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.terminal import flush_out, prepare_streams, say
+from openclaw_mem_engine.cli.terminal import choose, flush_out, prepare_streams, say
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (``errors.py`` lists them). Never raises."""
     prepare_streams()
     try:
+        choose({})
         try:
             command, arguments = _parsed(sys.argv[1:] if argv is None else argv)
             code = command(arguments)
@@ -52,6 +53,7 @@ def _parsed(argv: Sequence[str]) -> tuple[Command, Namespace]:
 
     parser = build_parser()
     arguments = parser.parse_args(argv)
+    choose(vars(arguments))
     if arguments.command is None:
         parser.parse_args(["--help"])
     # Each module is loaded alone, so that no command pays for the others.

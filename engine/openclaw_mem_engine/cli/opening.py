@@ -76,13 +76,13 @@ def faults_of(arguments: Namespace) -> frozenset[str]:
 
 
 @contextmanager
-def looking(settings: Settings, *, needs_workspace: bool = True) -> Iterator[Memory]:
-    """A memory that is only read. One that was never indexed is opened with a temporary index, so that
-    nothing is left behind.
+def looking(settings: Settings, *, needs_workspace: bool = True, damaged: bool = False) -> Iterator[Memory]:
+    """A memory that is only read. One that was never indexed, or whose index is ``damaged``, is opened with a
+    temporary index, so that nothing is left behind; that has the embeddings which can still be read.
 
     Raises what ``Memory.open`` raises, and with ``needs_workspace`` WorkspaceError.
     """
-    if index_is_there(settings.index_path):
+    if index_is_there(settings.index_path) and not damaged:
         with open_memory(settings) as memory:
             yield memory
         return
@@ -97,6 +97,10 @@ def looking(settings: Settings, *, needs_workspace: bool = True) -> Iterator[Mem
         open_workspace(settings.workspace)
     with tempfile.TemporaryDirectory(prefix="openclaw-mem-") as folder:
         elsewhere = replace(settings, index_path=Path(folder) / settings.index_path.name)
+        if damaged:
+            from openclaw_mem_engine.stores.sqlite.repair import save_embeddings
+
+            save_embeddings(settings.index_path, elsewhere.index_path)
         with Memory.open(elsewhere) as memory:
             yield memory
 

@@ -36,7 +36,7 @@ def plan_lines(plan: Plan) -> list[str]:
     else:
         lines.append("No vectors: keywords alone, by choice (provider none).")
     if plan.skipped:
-        lines.append(f"{count(len(plan.skipped), 'file or folder', 'files or folders')} left out:")
+        lines.append(f"{count(len(plan.skipped), 'file or folder', 'files or folders')} excluded:")
         lines += indented(map(left_out_words, plan.skipped))
     return lines
 

@@ -26,6 +26,7 @@ from openclaw_mem_engine.errors import (
     IndexLocked,
     IndexUnavailable,
     OpenClawMemError,
+    PathRefused,
     UsageError,
     WorkspaceError,
 )
@@ -39,10 +40,9 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Excerpt
     from openclaw_mem_engine.ranking.knobs import Knobs
 
-#: A search waits so long for vectors of new text, in seconds; the rest is for `openclaw-mem index`.
-_EMBEDDING_S = 5.0
-#: And so long for everything else: reading, cutting and writing what changed. A first index is waited for.
-_FILES_S = 1.0
+#: A search waits so long in all for what changed, seconds, files before vectors; with the wait for another
+#: process it is 1 s. The rest is for `openclaw-mem index`. The words of a first index are waited for.
+_INDEXING_S = 0.8
 
 
 def run(arguments: Namespace) -> int:
@@ -125,7 +125,7 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
     from openclaw_mem_engine.sync.lock import SyncBusy
     from openclaw_mem_engine.sync.report import SyncRequest
 
-    request = SyncRequest(budget_s=_EMBEDDING_S, files_s=_FILES_S)
+    request = SyncRequest(budget_s=_INDEXING_S, files_s=_INDEXING_S)
     try:
         announce(memory, token, request)
         with ProgressLine() as progress:
@@ -143,7 +143,7 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
         return _answered_as_it_was(memory, error)
     if report.changed or report.refused or report.removed:
         gone = f" and {len(report.gone):,} gone" if report.gone else ""
-        left_out = f", {len(report.left_out):,} left out" if report.left_out else ""
+        left_out = f", {len(report.left_out):,} excluded" if report.left_out else ""
         changed = count(len(report.changed), "new or changed file", "new or changed files")
         say(f"indexed {changed}{gone}{left_out} in {duration(report.seconds)}.")
     for note in report.notes:
@@ -224,9 +224,8 @@ def run_get(arguments: Namespace) -> int:
     try:
         excerpt = _read(settings, where.path, start, lines)
     except NoteRefused as refusal:
-        if refusal.kind in ("not-memory", "not-markdown") and (near := near_names(settings, where.path)):
-            say(near)
-        raise
+        near = near_names(settings, where.path) if refusal.kind in ("not-memory", "not-markdown") else ""
+        raise PathRefused(f"{refusal} {near}".rstrip()) from refusal
     if not excerpt.found:
         say(f"no such memory file: {where.path}. {near_names(settings, where.path)}".rstrip())
     elif not excerpt.text and start is not None and start > excerpt.total_lines:

@@ -8,7 +8,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import looking, settings_of
-from openclaw_mem_engine.cli.terminal import aligned, dim, indented, marked, one_line, show, strong
+from openclaw_mem_engine.cli.terminal import aligned, dim, indented, marked, one_line, out, show, strong
 from openclaw_mem_engine.cli.text_format import (
     byte_size,
     clock_text,
@@ -30,7 +30,7 @@ from openclaw_mem_engine.stores.sqlite.files import index_is_there
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openclaw_mem_engine.health import Status
+    from openclaw_mem_engine.answer import Status
     from openclaw_mem_engine.inspection import FileRow, Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy, AnatomyState, Piece
     from openclaw_mem_engine.providers.factory import ProviderState
@@ -73,7 +73,7 @@ def _status_lines(status: Status, unshown: Unshown) -> list[str]:
         ("index", f"{one_line(status.index_path)} ({size})"),
         ("state", f"{fresh.state}{since}, last brought up to date: {synced}"),
         *([("", _changes(status))] if fresh.changed_count else []),
-        ("files", f"{status.files:,}" + (f", {len(fresh.skipped):,} left out" if fresh.skipped else "")),
+        ("files", f"{status.files:,}" + (f", {len(fresh.skipped):,} excluded" if fresh.skipped else "")),
         ("chunks", f"{status.chunks:,}, {status.vectors:,} with a vector"),
         ("unshown", _never_shown(unshown)),
         ("provider", provider),
@@ -94,7 +94,7 @@ def _status_lines(status: Status, unshown: Unshown) -> list[str]:
     lines = aligned(rows)
     lines += [f"{marked(note.level)}: {one_line(note.text)}" for note in status.notes]
     if fresh.skipped:
-        lines += ["left out:", *indented(map(left_out_words, fresh.skipped))]
+        lines += ["excluded:", *indented(map(left_out_words, fresh.skipped))]
     if fresh.state in ("empty", "stale"):
         lines.append(dim("`openclaw-mem index` brings it up to date; so does the next search."))
     return lines
@@ -172,8 +172,9 @@ def run_chunks(arguments: Namespace) -> int:
     path = parse_location(arguments.path).path  # a line is as good as its file
     with looking(settings_of(arguments)) as memory:
         anatomy = memory.anatomy(path)
-    lines = [*_summary_lines(anatomy), *(_text_lines(anatomy) if arguments.text else [])]
-    show(anatomy.to_dict(), lines, as_json=arguments.json)
+    show(anatomy.to_dict(), _summary_lines(anatomy), as_json=arguments.json)
+    for line in _text_lines(anatomy) if arguments.text and not arguments.json else ():
+        out(line)
     return 0
 
 
@@ -193,7 +194,7 @@ def _summary_lines(anatomy: Anatomy) -> list[str]:
     ]
     state = _STATES[anatomy.state]
     if anatomy.state == "refused" and not anatomy.stored:
-        state = "left out; nothing of it is in the index"
+        state = "excluded; nothing of it is in the index"
     title = f"{one_line(anatomy.path)}: {state}"
     lines = [strong(title), *([one_line(anatomy.why)] if anatomy.why else [])]
     lines += indented(aligned(rows))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.answer import Matches
 from openclaw_mem_engine.cli.terminal import (
+    advice,
     aligned,
     crop,
     dim,
@@ -146,7 +147,7 @@ def closing(answer: Answer) -> Iterator[str]:
         f"{returned_words(trace)} of {len(trace.rows):,} candidates",
         f"{len(trace.truncated)} truncated" if trace.truncated else "",
         f"profile {_profile(answer)}",
-        f"provider {pool.provider}",
+        f"provider {answer.served_by[0]}",
         f"index {fresh.state}" if fresh is not None else "",
         f"{spent:.1f} ms",
         f"after {duration(waited)} of bringing the index up to date" if waited >= _WAITED_S else "",
@@ -156,7 +157,7 @@ def closing(answer: Answer) -> Iterator[str]:
     if pool.fallback is not None:
         yield f"{marked('fallback')}: {fallback_words(pool.fallback, pool.now)}"
     for note in trace.notes:
-        text = one_line(note.text)
+        text = one_line(advice(note.text))
         yield f"{marked(note.level)}: {text}" if note.level == "warning" else dim(f"note: {text}")
 
 

@@ -5,10 +5,12 @@ command, and Ctrl-C. Emphasis and columns are our own few lines: rich takes too 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
@@ -57,9 +59,27 @@ def width() -> int:
         return PIPE_WIDTH
 
 
+#: Options that choose an index, as they were given: each command that is printed repeats them.
+_choice: list[str] = []
+_COMMAND = re.compile(
+    "openclaw-mem (?=(?:index|watch|search|get|status|files|chunks|config|providers|cache|doctor|log|tui)\\b)"
+)
+
+
+def choose(options: Mapping[str, Any]) -> None:
+    """Remember which index the options of this process choose."""
+    given = ((name, options.get(name)) for name in ("workspace", "config", "agent", "provider"))
+    _choice[:] = [f"--{name} {shlex.quote(str(value))} " for name, value in given if value]
+
+
+def advice(text: str) -> str:
+    """The text, whose commands are about the index of this process when they are typed as they stand."""
+    return _COMMAND.sub(lambda command: command[0] + "".join(_choice), text)
+
+
 def say(text: str) -> None:
     """A message about the run: one line on stderr."""
-    print(f"openclaw-mem: {visible(text)}", file=sys.stderr)
+    print(f"openclaw-mem: {visible(advice(text))}", file=sys.stderr)
 
 
 @contextmanager
@@ -112,12 +132,12 @@ def out(text: str, end: str = "\n") -> None:
 
 
 def show(data: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print an answer: ``data`` as JSON, or ``lines`` for people."""
+    """Print an answer that holds no text of notes: ``data`` as JSON, or ``lines`` for people."""
     if as_json:
         print_json(data)
         return
     for line in lines:
-        out(line)
+        out(advice(line))
 
 
 def print_json(value: Any) -> None:

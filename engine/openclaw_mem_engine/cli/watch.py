@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.planning import announce
 from openclaw_mem_engine.cli.progress import ProgressLine
-from openclaw_mem_engine.cli.terminal import flush_out, json_text, one_line, out, stoppable
+from openclaw_mem_engine.cli.terminal import advice, flush_out, json_text, one_line, out, stoppable
 from openclaw_mem_engine.cli.text_format import count, duration, left_out_words
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def run(arguments: Namespace) -> int:
 def text_line(event: FollowEvent, settings: Settings) -> str:
     """``10:31:06  indexed memory/a.md · 1 text embedded · 1,204 files, 3,400 chunks · 0.2 s``"""
     clock = time.strftime("%H:%M:%S", time.localtime(event.time))
-    return f"{clock}  {one_line(_words(event, settings))}"
+    return f"{clock}  {one_line(advice(_words(event, settings)))}"
 
 
 def _words(event: FollowEvent, settings: Settings) -> str:
@@ -75,10 +75,10 @@ def _report_words(report: SyncReport, event: FollowEvent) -> str:
     if report.gone:
         did.append(f"gone: {_names(report.gone)}")
     if event.excluded:
-        did.append(f"left out {_names([left_out_words(file, report) for file in event.excluded])}")
+        did.append(f"excluded {_names([left_out_words(file, report) for file in event.excluded])}")
     named = {*report.changed, *report.gone}
     if back := [path for path in event.included if path not in named]:
-        did.append(f"no longer left out: {_names(back)}")
+        did.append(f"no longer excluded: {_names(back)}")
     parts = ["; ".join(did) or "up to date"]
     if report.embedded or report.cache_hits:
         parts.append(f"{count(report.embedded, 'text')} embedded, {report.cache_hits:,} from the cache")
@@ -86,7 +86,7 @@ def _report_words(report: SyncReport, event: FollowEvent) -> str:
         parts.append(f"{count(report.beside, 'text')} embedded beside")
     parts.append(f"{count(report.files, 'file')}, {count(report.chunks, 'chunk')}")
     if left_out := sum(not skipped.by_rule for skipped in report.skipped):
-        parts.append(f"{left_out:,} left out")
+        parts.append(f"{left_out:,} excluded")
     return " · ".join([*parts, duration(report.seconds)])
 
 

@@ -203,6 +203,7 @@ def _facts(
         store_path=path,
         sessions_dir=location.state_dir / "agents" / agent_id / "sessions",
         backend=openclaw.backend,
+        ignored=tuple(openclaw.ignored),
         agents=tuple(agent.id.lower() for agent in openclaw.agents if _AGENT_ID.fullmatch(agent.id)),
     )
 

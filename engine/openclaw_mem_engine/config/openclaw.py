@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from openclaw_mem_engine.config.ignored import IgnoredKey, ignored_keys, nearest, notes_of
 from openclaw_mem_engine.config.layers import Entry, Layer, missing_variable, secret_from
 from openclaw_mem_engine.config.rules import Rule
 from openclaw_mem_engine.config.secret import Secret, printable, shown
@@ -66,11 +67,13 @@ class AgentEntry(NamedTuple):
 
 class OpenClawConfig:
     """A read configuration file, or an empty one. ``environ`` is the environment with the file's
-    own ``env`` block below it, as OpenClaw applies it. ``notes`` collects warnings for the user."""
+    own ``env`` block below it, as OpenClaw applies it. ``notes`` collects warnings for the user, ``ignored``
+    the keys without effect."""
 
     def __init__(self, location: OpenClawLocation, environ: Mapping[str, str]) -> None:
         self.location = location
         self.notes: list[Note] = []
+        self.ignored: list[IgnoredKey] = []
         self._root: Mapping[str, Any] = {}
         if location.note:
             self._warn("config-missing", location.note)
@@ -131,6 +134,8 @@ class OpenClawConfig:
             layer["citations"] = Entry(checked, self._origin("memory.citations"))
         if self._object("plugins.slots").get("memory") == "none":
             layer["enabled"] = Entry(False, self._origin("plugins.slots.memory"))
+        self.ignored += ignored_keys(self._root, [(agent.where, agent.settings) for agent in self.agents])
+        self.notes += notes_of(self.location.config_file, self.ignored)
         return layer, found.get("store.path")
 
     @property
@@ -205,8 +210,9 @@ class OpenClawConfig:
             elif any(other.startswith(f"{key}.") for other in MEMORY_SEARCH):
                 yield from self._walk(self._must_be_object(value, dotted), location, f"{key}.")
             else:
-                text = f"{self.where(printable(dotted))} is not known and is ignored."
-                self._warn("config-unknown-key", text)
+                near = nearest(key, [*MEMORY_SEARCH], 0.75)
+                hint = f"did you mean {printable(location)}.{near}?" if near else ""
+                self.ignored.append(IgnoredKey(printable(dotted), hint))
 
     def _agents(self) -> Iterator[AgentEntry]:
         agents = self._object("agents")

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from openclaw_mem_engine.config.ignored import IgnoredKey
 from openclaw_mem_engine.config.rules import Rule, Setting, declared, setting
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.model import Note, Source
@@ -212,8 +213,8 @@ class QuerySettings:
 @dataclass(frozen=True, slots=True)
 class OpenClawFacts:
     """What OpenClaw's own configuration says about itself; we write to none of it. ``store_path`` is its
-    index, ``sessions_dir`` its transcripts of this agent: neither need exist. ``agents`` are configured ids.
-    """
+    index, ``sessions_dir`` its transcripts of this agent: neither need exist. ``agents`` are configured ids,
+    ``ignored`` the keys about memory without effect here."""
 
     config_file: Path | None
     state_dir: Path
@@ -221,6 +222,7 @@ class OpenClawFacts:
     sessions_dir: Path
     backend: str = "builtin"
     agents: tuple[str, ...] = ()
+    ignored: tuple[IgnoredKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ def to_dict(settings: Settings) -> dict[str, Any]:
             "sessionsDir": str(facts.sessions_dir),
             "backend": facts.backend,
             "agents": list(facts.agents),
+            "ignored": [item.to_dict() for item in facts.ignored],
         },
         "warnings": [
             {"code": note.code, "text": note.text, "level": note.level} for note in settings.warnings

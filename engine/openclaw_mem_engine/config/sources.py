@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from openclaw_mem_engine.config.ignored import nearest
 from openclaw_mem_engine.config.layers import Entry, Layer, absolute, secret_from
 from openclaw_mem_engine.config.secret import printable
 from openclaw_mem_engine.config.settings import SETTINGS, Origin
@@ -16,6 +17,10 @@ from openclaw_mem_engine.errors import ConfigError, UsageError
 
 #: Names our settings file; when it is set, the file must exist.
 CONFIG_VARIABLE = "OPENCLAW_MEM_CONFIG"
+#: OpenClaw's folders below the home folder and its files in them, by all names that it had: the first that
+#: exists counts, else the first.
+STATE_FOLDERS = (".openclaw", ".clawdbot", ".moldbot", ".moltbot")
+CONFIG_FILES = ("openclaw.json", "clawdbot.json", "moldbot.json", "moltbot.json")
 #: Our folder below the platform's folders for data and settings.
 APP_NAME = "openclaw-mem"
 #: No configuration is this large; a device file or a database named by mistake is.
@@ -99,7 +104,8 @@ def own_layer(path: Path, environ: Mapping[str, str]) -> Layer:
 
 def find_openclaw(config: Path | None, environ: Mapping[str, str], home: Path, cwd: Path) -> OpenClawLocation:
     """The configuration file: ``config`` if given (it must exist then), else ``$OPENCLAW_CONFIG_PATH``, else
-    ``openclaw.json`` in the state folder, which is ``$OPENCLAW_STATE_DIR`` or ``~/.openclaw``. Raises
+    the first of CONFIG_FILES in the state folder. That is ``$OPENCLAW_STATE_DIR``, else the first of
+    STATE_FOLDERS that exists; then the file may be in any of these, as OpenClaw looks for it. Raises
     ConfigError when ``config`` cannot be an OpenClaw file."""
 
     def named(variable: str, default: Path) -> Path:
@@ -107,7 +113,9 @@ def find_openclaw(config: Path | None, environ: Mapping[str, str], home: Path, c
         return absolute(text, cwd, home) if text else default
 
     home = named("OPENCLAW_HOME", home)
-    state_dir = named("OPENCLAW_STATE_DIR", home / ".openclaw")
+    usual = [home / name for name in STATE_FOLDERS]
+    state_dir = named("OPENCLAW_STATE_DIR", next(filter(is_there, usual), usual[0]))
+    folders = usual if state_dir in usual else [state_dir]
     if config is not None:
         path = absolute(str(config), cwd, home)
         if path.suffix.lower() == ".toml":
@@ -116,7 +124,8 @@ def find_openclaw(config: Path | None, environ: Mapping[str, str], home: Path, c
         if not is_there(path):
             raise ConfigError(f"{path} does not exist. Give --config the path of an openclaw.json.")
         return OpenClawLocation(path, state_dir, home)
-    path = named("OPENCLAW_CONFIG_PATH", state_dir / "openclaw.json")
+    files = [folder / name for folder in folders for name in CONFIG_FILES]
+    path = named("OPENCLAW_CONFIG_PATH", next(filter(is_there, files), files[0]))
     if is_there(path):
         return OpenClawLocation(path, state_dir, home)
     # OpenClaw itself goes on with its defaults, so the variable may name a file that is yet to be written.
@@ -206,13 +215,8 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, obj
 
 
 def _advice(key: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(key, SETTINGS, n=1, cutoff=0.6)
-    if not near:
-        # A right name in the wrong table: "min_score" for "query.min_score".
-        near = [known for known in SETTINGS if known.rpartition(".")[2] == key.rpartition(".")[2]]
-    return f"Did you mean {near[0]}?" if near else "`openclaw-mem config` lists the known keys."
+    near = nearest(key, [*SETTINGS])
+    return f"Did you mean {near}?" if near else "`openclaw-mem config` lists the known keys."
 
 
 def _position(message: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import apsw
@@ -39,7 +39,8 @@ from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 LOCK_WAIT_S = 10.0
 
 #: With one of these nothing is written to the index file but by a rebuild from the notes.
-_REBUILD_ONLY = frozenset({"damaged", "unreadable", "newer-schema", "tables-missing", "no-fingerprint"})
+_REBUILD_ONLY = """damaged unreadable newer-schema tables-missing no-fingerprint altered-chunks duplicate-ids
+    chunks-lost""".split()
 #: What a damaged page may raise while it is read: SQLite's errors, and ours over NULLs and nonsense.
 _DAMAGE = (apsw.Error, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 _STOPPED = "The examination was stopped."
@@ -60,6 +61,13 @@ def examine(
     examination = Examination(settings, embedders, deep, progress, cancel)
     examination.run()
     findings = sorted(examination.findings, key=lambda finding: SEVERITIES.index(finding.severity))
+    if blocking := [finding for finding in findings if finding.code in _REBUILD_ONLY]:
+        findings = [
+            replace(finding, fixable=False, repair=blocking[0].repair)
+            if finding.fixable and finding.code not in locations.LOCATION_CODES
+            else finding
+            for finding in findings
+        ]
     return DoctorReport(tuple(findings), tuple(examination.checks), deep, examination.unshown)
 
 
@@ -76,8 +84,6 @@ def fix(
     it cannot be written, Cancelled while it waits for the lock: nothing is repaired then."""
     codes = {finding.code for finding in report.fixable}
     of_index = codes - locations.LOCATION_CODES
-    if any(finding.code in _REBUILD_ONLY for finding in report.findings):
-        codes, of_index = codes & locations.LOCATION_CODES, set()
     if not codes:
         return []
     refuse_foreign(settings.index_path)

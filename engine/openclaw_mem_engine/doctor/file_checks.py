@@ -21,7 +21,6 @@ from openclaw_mem_engine.ranking.knobs import Knobs, profile
 from openclaw_mem_engine.ranking.unshown import Passage, Unshown, percent, total, unshown_by_file
 from openclaw_mem_engine.stores.base import FileState, StoredChunk
 from openclaw_mem_engine.stores.findings import (
-    FIX,
     INDEX,
     REBUILD,
     VERIFY,
@@ -103,10 +102,11 @@ def check_files(disk: Disk, out: Outcome) -> None:
     ):
         if paths:
             out.add(code, "warning", f"{counted_are(len(paths), 'file')} {what}.", sorted(paths), INDEX)
-    left_out = [f"{file.path}: {file.reason}" for file in skipped if not file.by_rule]
-    if left_out:
-        text = f"{counted_are(len(left_out), 'file or folder', 'files or folders')} left out: never searched."
-        out.add("files-left-out", "info", text, left_out)
+    excluded = [f"{file.path}: {file.reason}" for file in skipped]
+    excluded += [f"{state.path}: {state.refusal}" for state in known.values() if state.refusal]
+    if excluded:
+        text = f"{counted_are(len(excluded), 'file or folder', 'files or folders')} excluded: never searched."
+        out.add("files-left-out", "info", text, excluded)
     partly = [f"{file.path}: {file.reason}" for file in cut_files(known.values())]
     if partly:
         text = f"Too long to be searched as a whole: {counted(len(partly), 'conversation')}."
@@ -141,24 +141,6 @@ def check_hashes(disk: Disk, out: Outcome) -> None:
         text = f"{counted_have(len(stale), 'file')} another text than was indexed, though size and time are "
         text += "the same: only a sync that reads every file notices."
         out.add("stale-hash", "error", text, stale, VERIFY)
-    _check_empty(disk, out, stale)
-
-
-def _check_empty(disk: Disk, out: Outcome, stale: list[str]) -> None:
-    """Files without any chunk that hold something."""
-    held = {(row[0], row[1]) for row in disk.snap.rows("SELECT DISTINCT path, source FROM chunks")}
-    lost = []
-    for file, state in disk.each("looking for text in"):
-        if (file.path, file.source) in held or not state.size or file.path in stale:
-            continue
-        try:
-            if file.size == state.size and chunks_of(disk.settings, file, None, None)[1]:
-                lost.append(file.path)
-        except NoteRefused:
-            continue
-    if lost:
-        text = f"{counted(len(lost), 'file')} counted as indexed without any chunk: nothing finds them."
-        out.add("file-without-chunks", "error", text, lost, f"{FIX} && {INDEX}")
 
 
 def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:

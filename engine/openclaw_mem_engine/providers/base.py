@@ -43,6 +43,11 @@ class RequestFailed(ProviderError):
         self.status, self.retry_after_s = status, retry_after_s
 
 
+class ProcessEnded(RequestFailed):
+    """The child process of a provider could not be started or ended. This says nothing about the children of
+    other processes, so it does not open the circuit; the next text starts a new child."""
+
+
 class TextRefused(RequestFailed):
     """A provider does not take one text, though it was sent alone; it may take others. ``position`` is the
     index of that text in the texts of the call, 0 for a query."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import ProviderError
-from openclaw_mem_engine.providers.base import NotConfigured, RequestFailed, Unavailable
+from openclaw_mem_engine.providers.base import NotConfigured, ProcessEnded, RequestFailed, Unavailable
 from openclaw_mem_engine.providers.base_embedder import DelegatingEmbedder
 from openclaw_mem_engine.providers.records import REASON_CHARS, Health, ProviderRecords
 
@@ -72,7 +72,8 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
         """As the provider does; raises Unavailable for every failure of the provider, and at once while the
-        circuit is open. A refusal of this text is raised as it is, and the next query is sent."""
+        circuit is open. A refusal of this text and the end of a child process are raised as they are, and
+        the next query is sent."""
         first = self._admitted()
         try:
             return self._query(text, cancel)[0]
@@ -82,7 +83,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
             # It is not known since when, and waiting does not help.
             raise Unavailable(str(error), since=None, next_retry=None) from error
         except ProviderError as error:
-            if _is_about_the_text(error):
+            if isinstance(error, ProcessEnded) or _is_about_the_text(error):
                 raise
             raise _unavailable(self.health, self._records.now()) from error
         finally:
@@ -116,6 +117,10 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         the provider does. Its text is a word that every model knows, so even a refusal of it is a failure of
         the provider."""
         return self._query(_PROBE_TEXT, every_error=True)[1]
+
+    def no_answer(self, seconds: float) -> None:
+        """Store that the provider did not answer for so long, after which the caller stopped waiting."""
+        self._failed(RequestFailed(f"{self.id} did not answer within {seconds:.2g} s."), self._changes)
 
     def _admitted(self) -> bool:
         """Whether this is the one query that is sent to a provider that failed. Raises Unavailable."""
@@ -151,7 +156,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
 
     def _failed(self, error: ProviderError, seen: int) -> None:
         """Store a failure. ``seen``: the number of changes when the request was sent."""
-        if isinstance(error, (NotConfigured, Unavailable)):
+        if isinstance(error, (NotConfigured, ProcessEnded, Unavailable)):
             return
         with self._lock:
             health, now = self._recorded(), self._records.now()
@@ -199,6 +204,12 @@ def trouble_of(embedder: Embedder) -> Unavailable | None:
     if not health.failures:
         return None
     return Unavailable(health.reason, since=health.failing_since, next_retry=health.next_retry)
+
+
+def no_answer(embedder: Embedder, seconds: float) -> None:
+    """Open the circuit of an embedder that did not answer for so long."""
+    if isinstance(embedder, GuardedEmbedder):
+        embedder.no_answer(seconds)
 
 
 def _is_open(health: Health, now: float) -> bool:

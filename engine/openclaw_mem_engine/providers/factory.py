@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, Settings
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Note, Space, as_json
 from openclaw_mem_engine.providers.base import Embedders, space_of
@@ -16,7 +16,7 @@ from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FAULTS, PROVIDER_FAULTS, FaultyEmbedder
 from openclaw_mem_engine.providers.prices import price_class
 from openclaw_mem_engine.providers.records import ProviderRecords
-from openclaw_mem_engine.providers.registry import make_embedder
+from openclaw_mem_engine.providers.registry import ONE_SHOT_TIMEOUT_S, make_embedder
 from openclaw_mem_engine.providers.resolve import Choice, choices
 
 RECORDS_FILE = "providers.sqlite"
@@ -115,7 +115,8 @@ class ProviderSet:
 
     ``faults`` (names of ``faults.FAULTS``) are simulated in the primary; nothing of what follows from them is
     stored. ``clock`` gives epoch seconds. ``read_only``: no vector is ever asked for, and the file of the
-    records stays as it is. Raises ConfigError for settings that cannot be used.
+    records stays as it is. Unless ``resident``, a query waits ``ONE_SHOT_TIMEOUT_S`` for a remote provider at
+    most. Raises ConfigError for settings that cannot be used.
     """
 
     def __init__(
@@ -125,8 +126,10 @@ class ProviderSet:
         faults: frozenset[str] = frozenset(),
         clock: Callable[[], float] = time.time,
         read_only: bool = False,
+        resident: bool = False,
     ) -> None:
         self._settings = settings
+        self._resident = resident
         self.faults = faults
         path = None if faults else settings.data_dir / RECORDS_FILE
         self.records = ProviderRecords(path, clock, read_only=read_only)
@@ -180,6 +183,8 @@ class ProviderSet:
 
     def _guarded(self, choice: Choice) -> GuardedEmbedder | None:
         spec = choice.spec
+        if spec is not None and spec.provider in ENDPOINT_NAMES and not self._resident:
+            spec = replace(spec, timeout_s=ONE_SHOT_TIMEOUT_S)
         made = make_embedder(spec, meter=self.records.add_usage, caps=self.records) if spec else None
         if spec is None or made is None:
             return None
@@ -189,7 +194,7 @@ class ProviderSet:
 
             made = with_batches(made, self.records, batch, agent=self._settings.agent)
         if choice.role == "primary" and self.faults & PROVIDER_FAULTS:
-            made = FaultyEmbedder(made, self.faults)
+            made = FaultyEmbedder(made, self.faults, timeout_s=spec.timeout_s)
         # A key may be in a header as well. After a change of key the circuit is closed.
         tag = self.records.key_tag(spec.api_key, *(f"{k}:{v}" for k, v in sorted(spec.headers.items())))
         return GuardedEmbedder(made, self.records, key_tag=tag)

@@ -54,10 +54,12 @@ def check_faults(names: Iterable[str]) -> frozenset[str]:
 
 class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
     """Another embedder with simulated faults; those of SQLite have no effect here. Of several, the first in
-    the order of ``FAULTS`` counts. Raises UsageError for an unknown name."""
+    the order of ``FAULTS`` counts. A query is said to have waited ``timeout_s``. Raises UsageError for an
+    unknown name."""
 
-    def __init__(self, inner: Embedder, faults: Iterable[str]) -> None:
+    def __init__(self, inner: Embedder, faults: Iterable[str], *, timeout_s: float = QUERY_TIMEOUT_S) -> None:
         super().__init__(inner)
+        self._timeout_s = timeout_s
         active = check_faults(faults) & PROVIDER_FAULTS
         self._fault = next((name for name in FAULTS if name in active), "")
 
@@ -104,7 +106,7 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
         status, tries, said = {
             "embeddings-401": (401, 1, "Incorrect API key provided"),
             "embeddings-429": (429, tries, "Rate limit reached"),
-            "embeddings-timeout": (None, _SILENT_TRIES, f"waited {QUERY_TIMEOUT_S:.3g} s"),
+            "embeddings-timeout": (None, _SILENT_TRIES, f"waited {self._timeout_s:.3g} s"),
         }[self._fault]
         failed = f"{self.id} embeddings failed: {'no answer' if status is None else status}"
         if self.host:

@@ -48,10 +48,6 @@ class RankedList(NamedTuple):
     def label(self) -> str:
         return self.source.label or self.kind.label
 
-    def inside(self, chunk_id: str) -> bool:
-        """Whether the chunk is within the first ``cut`` rows."""
-        return self.ranks.get(chunk_id, self.cut + 1) <= self.cut
-
 
 @dataclass(frozen=True, slots=True)
 class ListKind:
@@ -97,9 +93,10 @@ def _true_scores(
 ) -> Iterator[tuple[str, float, float | None]]:
     """(chunk id, raw score, best line) of the members with a row inside the cut, or (``fill_missing``) a true
     score."""
-    for chunk_id in members:
+    ids = members if knobs.fill_missing else [row.chunk_id for row in lst.source.rows[: lst.cut]]
+    for chunk_id in ids:
         signal = signals.get(chunk_id, _NO_SIGNAL)
-        raw = lst.raw.get(chunk_id, signal.raw) if knobs.fill_missing or lst.inside(chunk_id) else None
+        raw = lst.raw.get(chunk_id, signal.raw)
         if raw is not None:
             yield chunk_id, raw, signal.line
 
@@ -172,13 +169,10 @@ def _text_values(
 ) -> Values:
     """With ``rank`` and ``one`` only rows inside the cut count; with ``max`` every member with a bm25."""
     if knobs.text_score != "max":
+        one, inside = knobs.text_score == "one", lst.source.rows[: lst.cut]
         return {
-            chunk_id: Value(
-                1.0 if knobs.text_score == "one" else 1.0 / (1.0 + lst.ranks[chunk_id]),
-                {"rank": lst.ranks[chunk_id], "bm25": lst.raw[chunk_id]},
-            )
-            for chunk_id in members
-            if lst.inside(chunk_id)
+            row.chunk_id: Value(1.0 if one else 1.0 / (1.0 + rank), {"rank": rank, "bm25": row.raw})
+            for rank, row in enumerate(inside, 1)
         }
     mixed = {
         chunk_id: (bm25 + knobs.line_text * (line or 0.0), bm25, line or 0.0)

@@ -276,7 +276,8 @@ def spec(name: str) -> KnobSpec:
     except KeyError:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, [*KNOBS, "profile"], 3, 0.5)
+        names = [*KNOBS, "profile"]
+        near = get_close_matches(name, names, 3, 0.7) or get_close_matches(name, names, 1, 0.5)
         hint = f" Did you mean {', '.join(near)}?" if near else ""
         raise UsageError(f"There is no knob {name!r}.{hint} Known: profile, {', '.join(KNOBS)}.") from None
 

@@ -36,11 +36,16 @@ def rank(pool: Pool, knobs: Knobs, stages: Iterable[StageFunction] | None = None
 
 
 def ranked(
-    pool: Pool, knobs: Knobs, stages: Iterable[StageFunction] | None = None, *, wanted: str | None = None
+    pool: Pool,
+    knobs: Knobs,
+    stages: Iterable[StageFunction] | None = None,
+    *,
+    explained: bool = True,
+    wanted: str | None = None,
 ) -> RankingState:
-    """The same without the trace, to try many knobs. No snippet is made when the chunk ``wanted`` is dropped
-    before."""
-    state = RankingState(pool, knobs)
+    """The same without the trace, to try many knobs: unless ``explained`` nothing is made that only a trace
+    needs. No snippet is made when the chunk ``wanted`` is dropped before."""
+    state = RankingState(pool, knobs, explained=explained)
     for stage in stages or [STAGES[name] for name in PROFILES[knobs.profile].stages]:
         if wanted and stage is snippets.cut_snippets and all(i.chunk_id != wanted for i in state.ranked):
             break

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from openclaw_mem_engine.model import Fallback, Freshness, Note, Source
@@ -73,8 +74,8 @@ class CandidateList:
     kind's. ``floor`` is the raw score below which a row says nothing, None where that was not measured.
     ``suits`` is False for vectors of a model for languages of another script than the query's.
     ``space_number`` 0 is the primary's vector space (or its fallback's), None no space; ``space``
-    names it, "" for the primary's. ``by_name`` are the ids of rows that match only with the words of their
-    path, None where paths are not searched.
+    names it, "" for the primary's. ``provider`` and ``model`` made its vectors, "" where unknown. ``by_name``
+    are the ids of rows that match only with the words of their path, None where paths are not searched.
     """
 
     id: str
@@ -88,6 +89,8 @@ class CandidateList:
     words: tuple[str, ...] = ()
     space_number: int | None = None
     space: str = ""
+    provider: str = ""
+    model: str = ""
     label: str = ""
     floor: float | None = None
     suits: bool = True
@@ -99,18 +102,18 @@ class CandidateList:
         return max(len(self.rows), self.matched or 0)
 
 
-class Signal(NamedTuple):
+@dataclass(frozen=True)
+class Signal:
     """The true score of a chunk for the query of a list, also of one outside the list, and the scores of its
     lines. None: not computed, or does not exist."""
 
     raw: float | None = None
     lines: tuple[float | None, ...] | None = None
 
-    @property
+    @cached_property
     def line(self) -> float | None:
         """The score of the best line."""
-        known = [score for score in self.lines or () if score is not None]
-        return max(known, default=None)
+        return max([score for score in self.lines or () if score is not None], default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,12 +46,14 @@ class RankingState:
     Stages tell later cuts what they know: ``why_low`` and ``why_late`` hold functions that explain a low
     score or a late rank (an empty text: not the cause); the latest stage is asked first. ``why_displaced``
     gives stage, label and reason of a drop that the score alone would not have caused. ``no_cut`` says why a
-    score cut has no meaning for these scores, None when it has one.
+    score cut has no meaning for these scores, None when it has one. Unless ``explained`` only scores, order
+    and results are wanted: stages make no operands and no reasons, and there is no trace.
     """
 
-    def __init__(self, pool: Pool, knobs: Knobs) -> None:
+    def __init__(self, pool: Pool, knobs: Knobs, *, explained: bool = True) -> None:
         self.pool = pool
         self.knobs = knobs
+        self.explained = explained
         self.notes: list[Note] = list(pool.notes)
         self.lists: list[RankedList] = []
         self.shown_lists: list[RankedList] = []

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -206,6 +206,8 @@ class Limited:
 
 
 DEFAULT_BACKEND = "builtin"
+#: Backends of OpenClaw that are not ours: the default one searches instead.
+OTHERS = ("qmd",)
 #: Name to module; each has a function ``open_backend(context)``. Loaded when it is used.
 BACKENDS = {
     "builtin": "openclaw_mem_engine.retrieval.builtin",
@@ -215,8 +217,10 @@ BACKENDS = {
 def open_backend(name: str, context: BackendContext) -> Backend:
     """The backend ``name``; the default one for a name that is only known to the configuration.
 
-    Raises what opening raises, mostly IndexUnavailable.
+    Raises ConfigError for any other name, and what opening raises, mostly IndexUnavailable.
     """
+    if name not in BACKENDS and name not in OTHERS:
+        raise ConfigError(f"There is no backend {name!r}; known: {', '.join((*BACKENDS, *OTHERS))}.")
     module = import_module(BACKENDS.get(name, BACKENDS[DEFAULT_BACKEND]))
     backend: Backend = module.open_backend(context)
     return backend

@@ -99,6 +99,8 @@ class ListBuilder:
                 id=_vector_id(asked),
                 space_number=asked.number,
                 space=asked.shown,
+                provider=asked.space.provider,
+                model=asked.space.model,
                 floor=asked.embedder.floor,
                 suits=not foreign,
             )

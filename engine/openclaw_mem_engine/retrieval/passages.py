@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.retrieval.builtin import BuiltinBackend, FoundLists
 
 _INDEX = TextChange("index", "Run `openclaw-mem index`.")
-#: Codes of the note that no knob helps, and that nothing was tried because the text is not in the index.
+#: Code of the note that none of the settings tried helps.
 NO_CHANGE = "no-change"
 
 
@@ -75,8 +75,7 @@ class PassageLookup:
             changes = search.singles() or search.pairs()
             texts = list(text_changes(search, pool, trace, walked.stage, lists, chunk.chunk_id))
             if not changes:
-                tried = f"{search.tried} settings were tried, each knob alone and in pairs"
-                text = f"No value of any knob brings it into the answer: {tried}."
+                text = f"None of the {search.tried} brings it into the answer."
                 self._notes.append(Note(NO_CHANGE, text))
         return WhyNot(
             self._query,

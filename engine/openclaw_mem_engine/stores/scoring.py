@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
@@ -45,24 +46,20 @@ def bm25(weights: Sequence[float], counts: Sequence[float], length: int, mean_le
 class TokenLines:
     """The tokens of a text, line by line, prepared for any number of queries."""
 
-    __slots__ = ("_lines", "_where", "lengths")
+    __slots__ = ("_known", "_lines", "lengths")
 
     def __init__(self, text: str, tokens_of: Callable[[str], list[str]]) -> None:
         self._lines = [tokens_of(line) for line in text.split("\n")]
         #: Tokens of each line.
         self.lengths = [len(tokens) for tokens in self._lines]
-        self._where: dict[str, list[int]] = {}
-        for at, tokens in enumerate(self._lines):
-            for token in tokens:
-                self._where.setdefault(token, []).append(at)
+        self._known = frozenset(chain.from_iterable(self._lines))
 
     def count(self, term: tuple[str, ...]) -> dict[int, int]:
         """How often a term occurs in each line that holds it, by the index of the line."""
-        lines = Counter(self._where.get(term[0], ()))
-        if len(term) == 1:
-            return lines
-        counts = {at: occurrences(term, self._lines[at]) for at in lines}
-        return {at: count for at, count in counts.items() if count}
+        if not self._known.issuperset(term):
+            return {}
+        counts = [occurrences(term, tokens) for tokens in self._lines]
+        return {at: count for at, count in enumerate(counts) if count}
 
 
 def line_bm25(
@@ -125,8 +122,12 @@ class Stemmer:
 
     def tokens(self, text: str) -> list[str]:
         """The index tokens of a text."""
-        found: list[str] = []
-        for word in _WORD.findall(text):
+        words, found = _WORD.findall(text), list[str]()
+        try:
+            return list(chain.from_iterable([self._known[word] for word in words]))
+        except KeyError:
+            pass
+        for word in words:
             tokens = self._known.get(word)
             if tokens is None:
                 tokens = self._tokenise(word)

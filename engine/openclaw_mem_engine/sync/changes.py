@@ -90,9 +90,10 @@ def scan(
     known = store.files()
     listing = listing or listed(settings)
     listing = listing if how.prune else keeping(settings, listing, known)
-    if how.verify or store.is_hollow():
-        # An index that lost all of its chunks is no record of anything: every file is read.
-        how = replace(how, verify=True, bare=known.keys() - store.chunk_counts().keys())
+    if (hollow := store.is_hollow()) or how.verify:
+        # An index that lost chunks is no record of anything: every file that holds text is read again.
+        bare = known.keys() if hollow else known.keys() - store.chunk_counts().keys()
+        how = replace(how, verify=True, bare=bare)
     changes = changes_of(settings, listing, known, how)
     refused = [SkippedFile(s.path, s.refusal) for s in known.values() if s.refusal]
     fresh = {file.path for file in changes.changed} | {state.path for state in changes.removed}

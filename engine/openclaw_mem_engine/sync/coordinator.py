@@ -5,11 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from pathlib import Path
 
 from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexUnavailable, OpenClawMemError
+from openclaw_mem_engine.errors import (
+    Cancelled,
+    IndexChanged,
+    IndexDamaged,
+    IndexUnavailable,
+    OpenClawMemError,
+)
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.stores.base import IndexStore
@@ -231,3 +238,17 @@ class SyncCoordinator:
 
 def _reading_is_work(path: str) -> None:
     raise Cancelled(f"{path} has to be read.")
+
+
+def set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
+    """Move the damaged index away, and replace it by one that holds the embeddings which can still be read:
+    its path now, and how many. The log has ``error`` as the reason. Takes a minute at most. Raises SyncBusy,
+    IndexUnavailable."""
+    from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
+
+    with closing(Journal(settings)) as journal:
+        lock = SyncLock(settings.index_path, "setting a damaged index aside", killed=journal.killed)
+        with lock.holding():
+            damaged, saved = replace_damaged(settings.index_path)
+            journal.set_aside(damaged.name, error)
+    return damaged, saved

@@ -14,6 +14,7 @@ from openclaw_mem_engine.cancellation import CancelToken, Deadline, LinkedToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note, Progress, Space
 from openclaw_mem_engine.providers.base import TextRefused, space_of
+from openclaw_mem_engine.providers.circuit_breaker import no_answer
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens
 from openclaw_mem_engine.stores.base import IndexStore
 
@@ -28,6 +29,10 @@ JOB_CHUNKS = 10_000
 #: Refused texts, and none accepted, after which the provider is the trouble and not the texts.
 _REFUSALS = 3
 _PROBE_TEXT = "memory"
+#: With less of its budget left, an embedder is not asked: that it does not answer would prove nothing.
+_LEAST_SHARE = 0.5
+_TOO_SLOW = "Making the vectors of new text takes longer than a search waits for it."
+NO_LIMIT = Deadline(None)
 
 
 class OutOfTime(ProviderError):
@@ -39,8 +44,9 @@ class Embedding:
     says why, and what is missing is awaited by the next sync. A text that alone is refused is left out.
 
     ``space`` is that of the embedder, or of the index's vectors when no embedder can be asked for them
-    now. After ``budget_s`` seconds the rest is left for later (``OutOfTime``), and an embedder whose circuit
-    is open is not asked.
+    now. When ``limit`` is over, or ``budget_s`` seconds after the embedder was first asked, the rest is left
+    for later (``OutOfTime``). With a budget an embedder whose circuit is open is not asked, and the circuit
+    of one that does not answer at all meanwhile is opened.
     """
 
     def __init__(
@@ -53,6 +59,7 @@ class Embedding:
         *,
         group: int = GROUP_CHUNKS,
         budget_s: float | None = None,
+        limit: Deadline = NO_LIMIT,
     ) -> None:
         self._store = store
         self._built_with = store.fingerprint()
@@ -61,8 +68,8 @@ class Embedding:
         self.space = space
         self._progress = progress
         self.budget_s = budget_s
-        deadline = Deadline(budget_s)
-        self._cancel = LinkedToken(cancel, lambda: deadline.is_over)
+        self._deadline = limit
+        self._cancel = LinkedToken(cancel, lambda: self._deadline.is_over)
         self._admitted = budget_s is None
         self.failure: ProviderError | None = None
         self.notes: list[Note] = []
@@ -78,23 +85,20 @@ class Embedding:
         """Vectors by text hash; a hash is absent when its text could not be embedded. Raises Cancelled."""
         if not texts:
             return {}
-        known = self._store.cached_vectors(texts, self.space)
+        known = self.cached(texts)
         if self._embedder is None:
             return known
-        self.cache_hits += len(known)
         while self.failure is None and (
             missing := [key for key in texts if key not in known and key not in self._refused]
         ):
             try:
-                if not self._admitted:  # once as a query does: an embedder whose circuit is open refuses
-                    self._embedder.embed_query(_PROBE_TEXT, self._cancel)
-                    self._admitted = True
+                if not self._admitted:
+                    self._admit(self._embedder)
                 self._embed(self._embedder, missing, texts, known, label)
             except Cancelled:
-                if self.budget_s is None or self._cancel.is_cancelled:
+                if self._cancel.is_cancelled:
                     raise
-                text = f"Embedding takes longer than {self.budget_s:g} s, for which a search does not wait."
-                self.failure = OutOfTime(text)
+                self.failure = OutOfTime(_TOO_SLOW)
             except TextRefused as error:
                 self._refused[missing[error.position]] = error
                 if not self.embedded and len(self._refused) >= _REFUSALS:
@@ -110,6 +114,29 @@ class Embedding:
             self._zeros = 0
         self.notes += self._embedder.take_notes()
         return known
+
+    def cached(self, texts: Mapping[str, str]) -> dict[str, Vector | None]:
+        """Those vectors by text hash that are in the cache."""
+        known = self._store.cached_vectors(texts, self.space)
+        if self._embedder is not None:
+            self.cache_hits += len(known)
+        return known
+
+    def _admit(self, embedder: Embedder) -> None:
+        """Ask once as a query does: an embedder whose circuit is open refuses. Raises ProviderError."""
+        budget_s = self.budget_s or 0.0
+        if self._deadline.left_s < budget_s * _LEAST_SHARE:
+            raise OutOfTime(_TOO_SLOW)
+        given_s = min(budget_s, self._deadline.left_s)
+        self._deadline = Deadline(given_s)
+        try:
+            embedder.embed_query(_PROBE_TEXT, self._cancel)
+        except Cancelled:
+            # A local model may have to be read from disk first, which takes longer and is no failure.
+            if not self._cancel.is_cancelled and embedder.id != "local":
+                no_answer(embedder, given_s)
+            raise
+        self._admitted = True
 
     def _note(self, code: str, text: str) -> None:
         self.notes.append(Note(code, text, "warning"))
@@ -170,6 +197,11 @@ class Embedding:
         if not self.embedded:
             try:
                 probe(self._embedder, self._cancel)
+            except Cancelled:
+                if self._cancel.is_cancelled:
+                    raise
+                self.failure = OutOfTime(_TOO_SLOW)
+                return
             except ProviderError as failure:
                 self.failure = failure
                 return
@@ -198,7 +230,7 @@ class Embedding:
                 if primary:
                     self._store.vectors_complete()
                 return
-            if self._cancel.is_set():
+            if self._cancel.is_cancelled:
                 raise Cancelled("Embedding was stopped.")
             ids = {chunk.chunk_id for chunk in waiting}
             if ids == before:

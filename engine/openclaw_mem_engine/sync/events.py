@@ -100,7 +100,7 @@ class Journal:
         if report.rebuilt:
             parts.append(f"index rebuilt with {counted(report.files, 'file')}")
         elif report.changed or report.refused or report.removed:
-            out = f", {len(report.left_out):,} left out" if report.left_out else ""
+            out = f", {len(report.left_out):,} excluded" if report.left_out else ""
             parts.append(
                 f"{counted(len(report.changed), 'file')} new or changed, {len(report.gone):,} gone{out}"
             )

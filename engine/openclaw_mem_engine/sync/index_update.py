@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.cancellation import CancelToken, Deadline
 from openclaw_mem_engine.chunking import chunker_of
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
@@ -26,7 +25,7 @@ from openclaw_mem_engine.model import (
 from openclaw_mem_engine.providers.remote.limits import split_utf8
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore, StoredChunk
 from openclaw_mem_engine.sync.changes import Changes, Comparison, listed, scan
-from openclaw_mem_engine.sync.embedding import Embedding
+from openclaw_mem_engine.sync.embedding import NO_LIMIT, Embedding
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import read_note
@@ -44,7 +43,8 @@ _LASTING = ("binary", "not-utf8")
 @dataclass(slots=True)
 class IndexUpdate:
     """Makes one store match the files on disk, once. No file is ever half written, and what is done stays
-    done. ``max_input_bytes``: see ``Embedder``. ``clock`` gives epoch seconds, for the time of the sync."""
+    done. ``max_input_bytes``: see ``Embedder``. ``clock`` gives epoch seconds, for the time of the sync.
+    After ``limit`` no further file is begun."""
 
     settings: Settings
     store: IndexStore
@@ -54,6 +54,7 @@ class IndexUpdate:
     cancel: CancelToken
     report: SyncReport
     clock: Callable[[], float]
+    limit: Deadline = NO_LIMIT
     #: By code of ``_LOST_LINES`` how many lines of each transcript, and those that were cut at so many bytes.
     _lost: dict[str, dict[str, int]] = field(default_factory=lambda: {code: {} for code, _ in _LOST_LINES})
     _cut: dict[str, int] = field(default_factory=dict)
@@ -61,8 +62,6 @@ class IndexUpdate:
     #: Refused files whose old text goes.
     _emptied: list[str] = field(default_factory=list)
     _known: Mapping[str, FileState] | None = None
-    #: When the time for files is over, monotonic seconds.
-    _until: float = math.inf
     #: How many of the changed files were read.
     _taken: int = 0
     _built_with: Fingerprint | None = field(init=False)
@@ -74,10 +73,8 @@ class IndexUpdate:
 
     def run(self, request: SyncRequest) -> None:
         """Compare, write what changed, remove what is gone, as the request says; at least one file is done.
-        Embedding that has a limit of its own does not count for ``files_s``. Raises WorkspaceError,
+        Where embedding has a budget, it follows when all files are written. Raises WorkspaceError,
         IndexUnavailable, Cancelled."""
-        if request.files_s is not None:
-            self._until = time.monotonic() + request.files_s
         known = self.store.files() if request.verify else {}
 
         def reading(path: str) -> None:
@@ -135,7 +132,7 @@ class IndexUpdate:
 
     @property
     def _is_late(self) -> bool:
-        return time.monotonic() >= self._until
+        return self.limit.is_over
 
     def _note_silent_changes(self, changes: Changes, known: Mapping[str, FileState]) -> None:
         """Files whose size, time and inode are as they were, and whose content is not."""
@@ -219,10 +216,10 @@ class IndexUpdate:
     def _embed_and_write(self, batch: list[tuple[FileState, list[StoredChunk]]]) -> None:
         texts = {chunk.hash: chunk.text for _, chunks in batch for chunk in chunks}
         label = batch[-1][0].path
-        began = time.monotonic()
-        vectors = self.embedding.vectors_of(texts, label) if self._space is not None else {}
-        if self.embedding.budget_s is not None:
-            self._until += time.monotonic() - began
+        vectors: Mapping[str, Vector | None] = {}
+        if self._space is not None:
+            first_words = self.embedding.budget_s is not None  # a provider that hangs must not delay them
+            vectors = self.embedding.cached(texts) if first_words else self.embedding.vectors_of(texts, label)
         changes = [change_of(state, chunks, vectors, self.embedding.space) for state, chunks in batch]
         self.store.apply(*changes, built_with=self._built_with)
 

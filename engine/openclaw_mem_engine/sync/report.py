@@ -24,8 +24,9 @@ class SyncRequest:
     ``force`` rebuilds the index. ``verify`` reads every file to compare it, whatever its time and size say.
     ``prune`` forgets the notes of a workspace that holds none any more. ``tails`` also takes what was
     appended to transcripts, however little it is. ``wait_s`` is how long
-    another process is waited for. For a search: ``budget_s`` limits embedding by a provider that takes time,
-    and nothing is rebuilt then; after ``files_s`` no further file is begun, unless the index is empty.
+    another process is waited for. For a search: after ``files_s`` no further file is begun, unless the index
+    is empty, and nothing is embedded. ``budget_s`` limits embedding by a provider that takes time, which then
+    follows the files, in what is left of ``files_s``; nothing is rebuilt for such a provider.
     """
 
     force: bool = False

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.cancellation import CancelToken, Deadline
 from openclaw_mem_engine.chunking import chunker_of
 from openclaw_mem_engine.config.settings import ChunkingSettings, Settings
 from openclaw_mem_engine.errors import Cancelled, ProviderError
@@ -15,7 +15,7 @@ from openclaw_mem_engine.model import Note, Progress, Space
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore
 from openclaw_mem_engine.sync.changes import keeping, unreadable_now
-from openclaw_mem_engine.sync.embedding import GROUP_CHUNKS, JOB_CHUNKS, Embedding, OutOfTime, probe
+from openclaw_mem_engine.sync.embedding import GROUP_CHUNKS, JOB_CHUNKS, NO_LIMIT, Embedding, OutOfTime, probe
 from openclaw_mem_engine.sync.index_update import IndexUpdate, change_of
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
 from openclaw_mem_engine.workspace.listing import Listing
@@ -89,11 +89,12 @@ def update(
     if store.is_hollow():
         # Damage that took the chunks leaves rows that only a new index is rid of.
         request = replace(request, force=True)
-        text = "The index had lost all of its chunks, and was built anew."
+        text = "The index had lost chunks, and was built anew."
         report.notes.append(Note("hollow", text, "warning"))
     if request.files_s is not None and not store.counts().files:
         request = replace(request, files_s=None)  # there would be nothing to answer from
-    work = _Update(settings, store, embedders, request, progress, cancel, clock, present, wanted, report)
+    end = Deadline(request.files_s)
+    work = _Update(settings, store, embedders, request, progress, cancel, clock, present, wanted, report, end)
     embedding: Embedding | None = None
     failure: ProviderError | None = None
     rebuilding = work.is_other or request.force
@@ -129,6 +130,7 @@ class _Update:
     present: Fingerprint
     wanted: Fingerprint
     report: SyncReport
+    limit: Deadline
     #: A space of which a rebuild takes no embeddings over.
     unfit: Space | None = None
 
@@ -195,7 +197,9 @@ class _Update:
         space = self.present.space
         if failure is None:
             return self._index_update(settings, self.store, space, self.embedders.primary)
-        self._note_failure(failure, f"The index keeps its vectors of {space.label} as they are: {failure}")
+        held = self.store.covered(space) if space.provider != "none" else 0
+        kept = f"keeps its vectors of {space.label} as they are" if held else "holds no vectors, as before"
+        self._note_failure(failure, f"The index {kept}: {failure}")
         return self._index_update(settings, self.store, space, None)
 
     def _check_rebuild(self) -> None:
@@ -249,30 +253,32 @@ class _Update:
             self.cancel,
             group=JOB_CHUNKS if self.settings.provider.batch.enabled else GROUP_CHUNKS,
             budget_s=self._budget_s,
+            limit=NO_LIMIT if self._budget_s is None else self.limit,
         )
         primary = self.embedders.primary
-        limit = primary.max_input_bytes if primary else None
-        return IndexUpdate(
-            settings, target, embedding, limit, self.progress, self.cancel, self.report, self.clock
-        )
+        most = primary.max_input_bytes if primary else None
+        rest = self.progress, self.cancel, self.report, self.clock, self.limit
+        return IndexUpdate(settings, target, embedding, most, *rest)
 
     def _fill_beside(self, embedder: Embedder) -> None:
         """Bring the vectors of another than the primary space up to date. A failure is a note: nothing but
         this space suffers from it."""
         space = space_of(embedder)
-        made = Embedding(self.store, embedder, space, self.progress, self.cancel)
+        made = Embedding(self.store, embedder, space, self.progress, self.cancel, limit=self.limit)
         made.catch_up(f"vectors of {space.label}")
         self.report.beside += made.embedded
         self.report.notes += made.notes
         if made.failure is not None:
             text = f"The vectors of {space.label} are not complete: {made.failure}"
-            self._note("beside-failed", text)
+            self._note_failure(made.failure, text, "beside-failed")
 
-    def _note_failure(self, failure: ProviderError, text: str) -> None:
+    def _note_failure(self, failure: ProviderError, text: str, code: str = "embedding-failed") -> None:
         if isinstance(failure, OutOfTime):
             self._note("embedding-later", f"{failure} `openclaw-mem index` does the rest.")
         else:
-            self._note("embedding-failed", text)
+            self._note(code, text)
 
     def _note(self, code: str, text: str, level: Literal["info", "warning"] = "warning") -> None:
-        self.report.notes.append(Note(code, text, level))
+        note = Note(code, text, level)
+        if note not in self.report.notes:
+            self.report.notes.append(note)

@@ -100,8 +100,8 @@ class TextChange:
 class WhyNot:
     """The answer. ``returned``: the agent receives something of the passage, as result ``rank`` (from 1).
     ``stage`` is the step that said no, or ``returned``; ``verdict`` is one sentence. ``steps`` end with the
-    first no. ``changes`` are empty when no value of any knob, alone or in pairs, brings it in (a note says
-    so), and when the passage needs none."""
+    first no. ``changes``, the smallest part of a knob's range first, are empty when none of the settings
+    tried brings it in (a note names the knobs), and when the passage needs none."""
 
     query: str
     passage: Passage

@@ -32,6 +32,8 @@ _POOL = ("max_results", "candidate_multiplier", "pool_results", "mode")
 _LISTS = ("vector_space", "lexical_form", "lexical_index", "name_weight")
 #: Knobs of the snippet alone: they bring in nothing that is dropped before it.
 _SIZES = ("snippet_chars", "snippet_budget")
+#: Knobs that bring in more instead of better: named last.
+_MORE = ("max_results", "candidate_multiplier", "pool_results")
 #: Knobs that move a chunk most, for pairs.
 _LEVERS = ("min_score", "max_results", "mode", "fusion", "keyword_rescue", "vector_weight", "decay", "mmr")
 
@@ -63,8 +65,10 @@ class Search:
         self._before = _returned(state)
 
     def singles(self) -> list[Change]:
-        """For every knob alone the smallest change that helps, in the order of the knobs."""
-        return [change for name in self._names() if (change := self._smallest(name))]
+        """For every knob alone the smallest change that helps: the smallest part of a knob's range first (a
+        switch or another choice is the whole range), those that only ask for more last."""
+        found = [change for name in self._names() if (change := self._smallest(name))]
+        return sorted(found, key=self._cost)
 
     def pairs(self) -> list[Change]:
         """Pairs of knobs that help together, for when none does alone; the first found."""
@@ -83,7 +87,7 @@ class Search:
             first = None if second is None else self._nearest(name, {other: second})
             if second is not None and first is not None:
                 found.append(self._change({name: first, other: second}))
-        return found
+        return sorted(found, key=self._cost)
 
     def helps_with(self, pool: Pool) -> bool:
         """Whether the passage would be in the answer of another pool."""
@@ -92,9 +96,12 @@ class Search:
     # -- trying -----------------------------------------------------------------------------------------
 
     @property
-    def tried(self) -> int:
-        """How many settings were tried."""
-        return len(self._tried)
+    def tried(self) -> str:
+        """How many settings were tried, and of which knobs."""
+        names = {name for settings in self._tried for name, _ in settings}
+        pairs = " and in pairs" if any(len(settings) > 1 for settings in self._tried) else ""
+        knobs = ", ".join(name for name in KNOBS if name in names)
+        return f"{len(self._tried):,} settings tried (values of {knobs}, alone{pairs})"
 
     def _names(self) -> Iterator[str]:
         """The knobs that can have an effect."""
@@ -107,7 +114,8 @@ class Search:
         return (name for name in names if name != _MIRRORED and not self._knobs.missing_need(name))
 
     def _fate(self, pool: Pool, knobs: Knobs) -> Fate:
-        return fate_of(ranked(pool, knobs, wanted=self._chunk_id), self._chunk_id, self._line)
+        state = ranked(pool, knobs, explained=False, wanted=self._chunk_id)
+        return fate_of(state, self._chunk_id, self._line)
 
     def _helps(self, settings: Mapping[str, KnobValue]) -> bool:
         key = tuple(sorted(settings.items()))
@@ -131,6 +139,14 @@ class Search:
 
     def _holds_at(self, values: Sequence[KnobValue], name: str, at: int) -> bool:
         return self._holds(self._knobs.set({name: values[at]}))
+
+    def _cost(self, change: Change) -> tuple[bool, float]:
+        sizes = []
+        for name, value in change.set.items():
+            spec = KNOBS[name]
+            number = spec.kind in ("int", "float")
+            sizes.append(abs(float(value) - self._start(name)) / (spec.high - spec.low) if number else 1.0)
+        return any(name in _MORE for name in change.set), sum(sizes)
 
     def _smallest(self, name: str) -> Change | None:
         value = self._nearest(name, {})
@@ -179,7 +195,7 @@ class Search:
 
     def _change(self, settings: Mapping[str, KnobValue]) -> Change:
         knobs = self._knobs.set(settings)
-        now = _returned(after := ranked(self._pool_of(knobs), knobs))
+        now = _returned(after := ranked(self._pool_of(knobs), knobs, explained=False))
         lost = (text for chunk_id, text in self._before.items() if chunk_id not in now)
         known = {self._chunk_id, *self._before}
         gained = (text for chunk_id, text in now.items() if chunk_id not in known)

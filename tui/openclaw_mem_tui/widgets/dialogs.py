@@ -161,6 +161,7 @@ class Palette(CommandPalette):
 
 # -- the help ---------------------------------------------------------------------------------------------
 
+#: Cells of the keys of a section, where none is longer.
 _KEY = 10
 
 #: What to read on a screen: a heading, and signs with their meaning.
@@ -195,8 +196,9 @@ def _help(about: str, reading: Reading, hidden: frozenset[str], cells: int) -> l
 
 def _section(title: str, rows: Sequence[tuple[str, str]], cells: int) -> list[Line]:
     made: list[Line] = [line((title, "strong accent"))]
+    wide = max(_KEY, *(fmt.width_of(key) for key, _ in rows))
     for key, text in rows:
-        made += wrapped(line((fmt.left(key, _KEY) + " ", "key"), text), cells, _KEY + 1)
+        made += wrapped(line((fmt.left(key, wide) + " ", "key"), text), cells, wide + 1)
     return made
 
 

@@ -21,6 +21,7 @@ from openclaw_mem_engine.model import Note, utf8
 from openclaw_mem_engine.providers.base import (
     BadAnswer,
     NotConfigured,
+    ProcessEnded,
     RequestFailed,
     check_vectors,
     stop_if_cancelled,
@@ -153,9 +154,16 @@ class LocalEmbedder(BaseEmbedder):
         waits_until = time.monotonic() + self._query_timeout_s if query else math.inf
         with self._turns.turn(urgent=query, until=waits_until, cancel=cancel):
             deadline = min(waits_until, time.monotonic() + self._batch_timeout_s)
+            idle = self._process
             process = self._ready(deadline, cancel)
+            sent = [_bounded(prompt + texts[position]) for position in used]
             try:
-                sent = [_bounded(prompt + texts[position]) for position in used]
+                answer = process.embed(sent, deadline=deadline, cancel=cancel)
+            except ProcessEnded:
+                if process is not idle or not query:
+                    raise
+                # It may have been killed while it was idle, for which the query is not the reason.
+                process = self._ready(deadline, cancel)
                 answer = process.embed(sent, deadline=deadline, cancel=cancel)
             finally:
                 self._used_at = time.monotonic()

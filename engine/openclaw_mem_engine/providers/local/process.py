@@ -20,7 +20,13 @@ from collections import deque
 from multiprocessing.connection import Connection
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from openclaw_mem_engine.providers.base import BadAnswer, NotConfigured, RequestFailed, stop_if_cancelled
+from openclaw_mem_engine.providers.base import (
+    BadAnswer,
+    NotConfigured,
+    ProcessEnded,
+    RequestFailed,
+    stop_if_cancelled,
+)
 from openclaw_mem_engine.providers.local import INSTALL, MAX_MESSAGE, Frame, packed, unpacked
 from openclaw_mem_engine.providers.local.model_file import NO_EMBEDDINGS_ADVICE
 from openclaw_mem_engine.redact import redact
@@ -173,7 +179,7 @@ class ModelProcess:
                     env={**environ, "GGML_NO_BACKTRACE": "1"},
                 )
         except OSError as exc:
-            raise RequestFailed(
+            raise ProcessEnded(
                 f"The process for the local model cannot be started: {exc}. "
                 "Check that memory and process limits leave room for it."
             ) from exc
@@ -212,7 +218,7 @@ class ModelProcess:
                     raise self._refusal(found, doing)
                 return found
 
-    def _death(self, reason: Exception, doing: str) -> RequestFailed:
+    def _death(self, reason: Exception, doing: str) -> ProcessEnded:
         popen, code = self._popen, None
         what = f"ended while {doing}: it was closed"
         if not isinstance(reason, (EOFError, ConnectionError)):
@@ -223,7 +229,7 @@ class ModelProcess:
             what = f"ended while {doing}: {_ending(code)}"
         self.stop()
         hint = _HINTS.get(code or 0, f"If it happens again with the same text, try {_INSTEAD}.")
-        return RequestFailed(
+        return ProcessEnded(
             f"The local model's process {what}. {self._said()}The next text starts it again. {hint}"
         )
 

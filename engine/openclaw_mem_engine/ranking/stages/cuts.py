@@ -15,10 +15,7 @@ def cut_by_score(state: RankingState) -> None:
         state.ranked = [item for item in before if item.score >= minimum]
         for item in before:
             if item.score < minimum:
-                reason = f"{item.score:.3f} is below {minimum:g}, short by {minimum - item.score:.3f}"
-                state.drop(
-                    item.chunk_id, "min_score", "min", _joined(reason, state.why_low, item), -item.score
-                )
+                state.drop(item.chunk_id, "min_score", "min", _why_below(state, item), -item.score)
     elif minimum > 0:
         state.notes.append(Note("cut-not-applied", no_cut + "."))
     state.record(
@@ -33,6 +30,14 @@ def cut_by_score(state: RankingState) -> None:
     )
 
 
+def _why_below(state: RankingState, item: Ranked) -> str:
+    if not state.explained:
+        return ""
+    minimum = state.knobs.min_score
+    reason = f"{item.score:.3f} is below {minimum:g}, short by {minimum - item.score:.3f}"
+    return _joined(reason, state.why_low, item)
+
+
 def rescue_keyword_hits(state: RankingState) -> None:
     """Take back keyword hits below the score cut: all of them when nothing passed (``when-empty``), or to
     fill free result slots (``fill``)."""
@@ -41,8 +46,7 @@ def rescue_keyword_hits(state: RankingState) -> None:
         return
     fills = knobs.keyword_rescue == "fill"
     terms = {lst.term for lst in state.lists if lst.kind.by_words}
-    # An operand without inputs is an absence.
-    hits = [i for i in state.dropped_scores() if any(o.label in terms and o.inputs for o in i.operands)]
+    hits = [item for item in state.dropped_scores() if not terms.isdisjoint(item.scores)]
     saved = hits[: max(0, knobs.max_results - passed)] if fills or not passed else []
     for item in saved:
         state.restore(item)
@@ -61,18 +65,18 @@ def cut_by_count(state: RankingState) -> None:
     """Keep the first ``max_results``, or those whose lines are packed. What its score alone would have kept
     was displaced by the stage that changed the order, which names the reason."""
     most, why_displaced, before = state.knobs.depth, state.why_displaced, state.ranked
+    state.ranked = before[:most]
     verb = "packed" if state.knobs.snippet == "packed" else "returned"
     by_score: set[str] = set()
     if why_displaced is not None:
         passed = sorted((i for i in before if not i.rescued), key=lambda item: -item.score)
         by_score = {item.chunk_id for item in passed[:most]}
-    for item in before[most:]:
+    for item in before[most:] if state.explained else ():
         if why_displaced is not None and item.chunk_id in by_score:
             state.drop(item.chunk_id, *why_displaced(item), item.rank)
         else:
             reason = _joined(f"rank {item.rank}, the first {most} are {verb}", state.why_late, item)
             state.drop(item.chunk_id, "max_results", "max", reason, item.rank)
-    state.ranked = before[:most]
     state.record(
         "max_results",
         f"first {most}",

@@ -138,7 +138,7 @@ def diversify(state: RankingState) -> None:
         return wanted <= 0
 
     order = mmr_order([item.score for item in before], sets, knobs.mmr_lambda, enough)
-    for chosen in order:
+    for chosen in order if state.explained else ():
         item = before[chosen.position]
         near = before[chosen.nearest].chunk_id if chosen.nearest >= 0 else None
         nearest = None if near is None else state.pool.candidates[near].location

@@ -56,6 +56,8 @@ class _File:
     def add(self, key: Key, text: str, room: int) -> int:
         """Show a line too, with the heading of its section if that fits. Returns the UTF-16 units that this
         takes, 0 when ``room`` is not enough."""
+        if utf16_length(text) > room + 1:  # a line between two others may take the two units of a gap
+            return 0
         headings = (k for k, line in self.known.items() if line.is_heading and k < key)
         above = max(headings, default=None)
         with_line = {**self.shown, key: text}
@@ -75,7 +77,7 @@ class _File:
         ranges = []
         for before, key in pairwise(keys):
             blank = self._blank_between(before[0], key[0])
-            if blank is None:
+            if blank is None and before[0] != key[0]:  # pieces of one line are one range
                 ranges.append((first, before[0]))
                 first = key[0]
             parts += [GAP] if blank is None else blank
@@ -84,10 +86,15 @@ class _File:
 
     def _blank_between(self, before: int, after: int) -> list[str] | None:
         """The lines between two others, when they are known and hold no word; else None."""
-        between = [self.known.get((number, 0)) for number in range(before + 1, after)]
-        if before == after or not all(line is not None and not line.text.strip() for line in between):
+        if before == after:
             return None
-        return [line.text for line in between if line is not None]
+        blank = []
+        for number in range(before + 1, after):
+            line = self.known.get((number, 0))
+            if line is None or line.text.strip():
+                return None
+            blank.append(line.text)
+        return blank
 
 
 def pack(state: RankingState, scores: Mapping[str, Sequence[float]]) -> None:
@@ -137,8 +144,10 @@ def _units(
         file = files.setdefault(chunk.path, _File(chunk.path, len(files) + 1))
         for line, value in zip(state.lines_of(item.chunk_id), scores[item.chunk_id], strict=True):
             key = file.key_of(line)
+            if not line.says_something:
+                continue
             found = best.get((chunk.path, key))
-            if line.says_something and (found is None or found.score < share + value):
+            if found is None or found.score < share + value:
                 best[chunk.path, key] = _Unit(key, file, item, share + value)
     return sorted(best.values(), key=lambda unit: (-unit.score, unit.owner.rank, unit.key))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Value, Values, ranked_list, why_absent
@@ -42,6 +43,8 @@ def take_candidates(state: RankingState) -> None:
             left=min(rows, lst.cut),
             milliseconds=source.milliseconds,
         )
+    if not state.explained:
+        return
     members = set(_members(state))
     lists = [(lst.ranks, lst.key) for lst in state.lists]
     tail = f"; the pool takes the first {knobs.candidates} of each list"
@@ -107,11 +110,9 @@ def fuse(state: RankingState) -> None:
     weights = _weights(state)
     made = []
     for chunk_id in members:
-        operands = tuple(
-            _operand(lst, state.pool.candidates[chunk_id], weight, found.get(chunk_id), knobs)
-            for lst, weight, found in zip(lists, weights, added, strict=True)
-        )
-        score = sum(o.value * o.weight for o in operands)
+        terms = [(found.get(chunk_id), weight) for found, weight in zip(added, weights, strict=True)]
+        score = sum([0.0 if value is None else value.value * weight for value, weight in terms])
+        operands = _operands(state, chunk_id, terms) if state.explained else ()
         scores = {"fusion": score}
         for lst, found in zip(lists, values, strict=True):
             if lst.term != lst.key and chunk_id in found:
@@ -153,6 +154,16 @@ def _weights(state: RankingState) -> list[float]:
 def _reciprocals(lst: RankedList, k: int) -> Values:
     inside = ((row.chunk_id, rank) for rank, row in enumerate(lst.source.rows[: lst.cut], 1))
     return {chunk_id: Value(1.0 / (k + rank), {"rank": rank, "k": k}) for chunk_id, rank in inside}
+
+
+def _operands(
+    state: RankingState, chunk_id: str, terms: Sequence[tuple[Value | None, float]]
+) -> tuple[Operand, ...]:
+    candidate, knobs = state.pool.candidates[chunk_id], state.knobs
+    return tuple(
+        _operand(lst, candidate, weight, value, knobs)
+        for lst, (value, weight) in zip(state.lists, terms, strict=True)
+    )
 
 
 def _operand(

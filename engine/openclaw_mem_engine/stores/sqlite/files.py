@@ -18,6 +18,8 @@ _ROOM_FACTOR = 2
 _MB = 1_000_000
 #: The application id of our index files, in the header of a SQLite file at this offset.
 APPLICATION_ID, _ID_AT = 0x6F636D31, 68
+#: The names of an index's tables are in these first bytes.
+_SCHEMA_BYTES = 65_536
 
 
 def aside_path(index: Path) -> Path:
@@ -128,11 +130,10 @@ def refuse_foreign(path: Path) -> None:
             what = "is a link, and an index is never made or used through one"
         elif path.is_file():
             with path.open("rb") as file:
-                head = file.read(_ID_AT + 4)
-            if (
-                head.startswith(b"SQLite format 3\0")
-                and int.from_bytes(head[_ID_AT:], "big") != APPLICATION_ID
-            ):
+                head = file.read(_SCHEMA_BYTES)
+            ours = int.from_bytes(head[_ID_AT : _ID_AT + 4], "big") == APPLICATION_ID
+            # Before indexes had an application id, the names of their tables were all that told them.
+            if head.startswith(b"SQLite format 3\0") and not ours and b"chunks_fts_stemmed" not in head:
                 what = "is a database that this program did not make"
     if what:
         advice = "move it away, or set OPENCLAW_MEM_HOME to another folder"

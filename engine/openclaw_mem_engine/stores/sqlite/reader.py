@@ -238,8 +238,10 @@ class SqliteReader:
         return found
 
     def is_hollow(self) -> bool:
-        sql = """SELECT EXISTS(SELECT 1 FROM files WHERE refusal = '' AND size > 0)
-            AND NOT EXISTS(SELECT 1 FROM chunks)"""
+        # 0.2 ms for 20,000 chunks: SQLite counts the entries of a covering index.
+        sql = """SELECT (SELECT value + 0 FROM meta WHERE key = 'chunks') > (SELECT count(*) FROM chunks) OR
+            EXISTS(SELECT 1 FROM files WHERE refusal = '' AND size > 0) AND NOT EXISTS(SELECT 1 FROM chunks)
+        """
         return bool(self._db.read(sql)[0][0])
 
     def chunk_counts(self) -> dict[str, int]:

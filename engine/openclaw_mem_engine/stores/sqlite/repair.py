@@ -42,9 +42,9 @@ _SQL = f"""SELECT rowid, provider, model, provider_key, hash, dims, embedding FR
 def repair(path: Path, codes: Collection[str], *, extension: bool = True) -> list[str]:
     """Rebuild the index file from its own files, chunks and cached embeddings; what was done, in words.
 
-    Of ``codes``, those of the findings, "file-without-chunks" makes it forget such files, and
-    "fingerprint-unreadable" what it was built with, which is all that is done then. ``extension`` asks for
-    sqlite-vec. The caller keeps other writers away. Raises IndexUnavailable; nothing has changed then.
+    Of ``codes``, those of the findings, "fingerprint-unreadable" makes it forget what it was built with,
+    which is all that is done then. ``extension`` asks for sqlite-vec. The caller keeps other writers away.
+    Raises IndexUnavailable; nothing has changed then.
     """
     if "fingerprint-unreadable" in codes:  # such an index cannot be opened, and is rebuilt without one
         with closing(Database(path, extension=extension)) as database, database.transaction() as connection:
@@ -57,20 +57,18 @@ def repair(path: Path, codes: Collection[str], *, extension: bool = True) -> lis
         before = old.counts()
         fresh = old.new_generation(known)
         try:
-            fresh.take_content(forget_empty="file-without-chunks" in codes)
+            fresh.take_content()
             fresh.commit()
         finally:
             fresh.abort()
         after = old.counts()
-    done = [
-        f"the index was rebuilt: its full-text tables were made anew from {counted(after.chunks, 'chunk')}"
-    ]
+    done = [f"vector and full-text tables were made anew from {counted(after.chunks, 'chunk')} of the index"]
     for number, noun, what in (
         (before.cached - after.cached, "cached vector", "dropped; the next sync makes them anew"),
         (before.chunks - after.chunks, "chunk", "of no file dropped"),
-        (before.files - after.files, "file", "without chunks forgotten; the next sync reads them again"),
+        (after.cached - before.cached, "vector", "of the vec0 table put back into the cache"),
     ):
-        if number:
+        if number > 0:
             done.append(f"{counted(number, noun)} {what}")
     return done
 

@@ -165,6 +165,13 @@ class Meta:
         cls.put(connection, what, "yes" if behind else "no")
 
     @staticmethod
+    def count_chunks(connection: apsw.Connection, before: int) -> None:
+        """Keep how many chunks were written, of which there were ``before``: those lost since still count."""
+        sql = """INSERT INTO meta(key, value) SELECT 'chunks', count(*) FROM chunks WHERE true
+            ON CONFLICT(key) DO UPDATE SET value = value + excluded.value - ?"""
+        connection.execute(sql, (before,))
+
+    @staticmethod
     def bump(connection: apsw.Connection, counter: Literal["generation", "touches"] = "generation") -> None:
         """Count up; from a value that cannot be read, to one that no reader has seen."""
         found = rows(connection, "SELECT value FROM meta WHERE key = ?", (counter,))

@@ -26,7 +26,7 @@ from openclaw_mem_engine.stores.sqlite.database import explained, rows
 from openclaw_mem_engine.stores.sqlite.files import aside_path, check_room, remove, sweep
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
 from openclaw_mem_engine.stores.sqlite.schema import generation_after
-from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, bad_vectors, differing
+from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, bad_vectors, differing, uncached
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
@@ -45,7 +45,9 @@ class SqliteIndex(SqliteReader, IndexStore):
         removed chunks would be in the way of new ones."""
         with self._db.transaction() as connection:
             self._refill(connection)
+            before = rows(connection, "SELECT count(*) FROM chunks")[0][0]
             yield connection
+            self._meta.count_chunks(connection, before)
 
     def begin(self, fingerprint: Fingerprint) -> None:
         with self._db.transaction() as connection:
@@ -227,19 +229,23 @@ class SqliteGeneration(SqliteIndex, Generation):
             bad = (number for numbers in bad_vectors(connection).values() for number in numbers)
             connection.executemany("DELETE FROM embedding_cache WHERE rowid = ?", [(n,) for n in bad])
 
-    def take_content(self, *, forget_empty: bool) -> None:
+    def take_content(self) -> None:
         """Take files and chunks over from the old index, and make every row that is derived from them anew.
-        ``forget_empty``: not files without chunks, so that the next sync reads them.
 
         A vector that cache and vec0 table of the old index have differently is in doubt, and made anew by the
-        next sync; but where many are, the table was filled wrongly, and the cache was paid for."""
+        next sync; but where many are, the table was filled wrongly, and the cache was paid for. One that the
+        vec0 table alone has goes into the cache."""
         old, space = self._old, self._primary()
         doubtful: list[str] = []
+        only_placed: dict[str, Vector | None] = {}
         with suppress(IndexUnavailable), explained(old.path):  # a table that is not there proves nothing
             reader = old._db.reader()
             seqs = [row[0] for row in rows(reader, "SELECT seq FROM chunks")]
             doubtful = list(differing(reader, space, seqs).values())
+            if old._meta.all().get("vectors_behind") != "yes":
+                only_placed = uncached(reader, space)
         with self._attached(old.path) as connection:
+            self._vectors.cache(connection, space, only_placed, replace=False)
             if len(doubtful) <= _FEW_DOUBTFUL:
                 sql = "DELETE FROM embedding_cache WHERE (provider, model, provider_key, hash) = (?, ?, ?, ?)"
                 connection.executemany(sql, [(*space, content) for content in doubtful])
@@ -248,11 +254,11 @@ class SqliteGeneration(SqliteIndex, Generation):
                 """INSERT OR IGNORE INTO chunks SELECT c.* FROM other.chunks c
                 JOIN files f ON f.path = c.path AND f.source = c.source AND f.refusal = ''"""
             )
-            if forget_empty:
-                sql = "DELETE FROM files WHERE refusal = '' AND path NOT IN (SELECT path FROM chunks)"
-                connection.execute(sql)
+            self._meta.count_chunks(connection, 0)
             self._meta.set_behind(connection, "fts_behind")
             self._meta.set_behind(connection, "vectors_behind")
+        if only_placed:
+            self._drop_unusable()
         self._complete()
         if space.provider != "none" and self._vectors.missing(space, 1, primary=True):
             with self._db.transaction() as connection:

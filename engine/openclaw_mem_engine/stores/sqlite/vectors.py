@@ -281,6 +281,15 @@ def differing(connection: apsw.Connection, space: Space, seqs: Sequence[int]) ->
     return dict(rows(connection, sql, (*space, json.dumps(list(seqs)))))
 
 
+def uncached(connection: apsw.Connection, space: Space) -> dict[str, Vector | None]:
+    """The vectors of chunks that the vec0 table has and the cache does not, by text hash."""
+    sql = """SELECT c.hash, v.embedding FROM chunks_vec v JOIN chunks c ON c.seq = v.rowid
+        WHERE c.hash NOT IN (SELECT hash FROM embedding_cache
+            WHERE provider = ? AND model = ? AND provider_key = ?)"""
+    found = ((key, unit_vector(blob, len(blob) // 4)) for key, blob in rows(connection, sql, space))
+    return {key: vector for key, vector in found if vector is not None}
+
+
 def bad_vectors(connection: apsw.Connection) -> dict[BadVector, list[int]]:
     """Row numbers of the cache that no search can use, by what is wrong with them."""
     counts = rows(

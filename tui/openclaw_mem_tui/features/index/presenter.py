@@ -15,6 +15,7 @@ from openclaw_mem_engine.api import (
     DoctorReport,
     FileRow,
     Finding,
+    IndexDamaged,
     OpenClawMemError,
     Overview,
     Plan,
@@ -148,13 +149,23 @@ class IndexPresenter(Presenter[IndexState]):
             self._take(after, time.perf_counter() - started)
         self.update(said=f"repaired: {fmt.join(done, '; ')}" if done else "nothing was repaired")
 
-    async def plan_rebuild(self) -> Plan | None:
-        """What a rebuild would do; None when that failed or was cancelled."""
+    async def plan_rebuild(self) -> Plan | IndexDamaged | None:
+        """What a rebuild would do, or why that cannot be known; None when that failed or was cancelled."""
         self.say("")
-        return await self._with_doctor(
-            "counting what a rebuild takes",
-            partial(self.service.examine, lambda memory, token: memory.plan(SyncRequest(force=True), token)),
-        )
+        return await self._with_doctor("counting what a rebuild takes", self._plan)
+
+    async def _plan(self) -> Plan | IndexDamaged:
+        try:
+            return await self.service.examine(
+                lambda memory, token: memory.plan(SyncRequest(force=True), token)
+            )
+        except IndexDamaged as damage:
+            return damage
+
+    async def set_aside(self, damage: IndexDamaged) -> bool:
+        """Replace a damaged index by one that holds its embeddings; whether that was done."""
+        doing = "saving the embeddings of the damaged index"
+        return await self._with_doctor(doing, partial(self.service.set_aside, damage)) is not None
 
     async def _with_doctor(self, doing: str, work: Callable[[], Awaitable[T]]) -> T | None:
         self.progress = ""

@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
-from openclaw_mem_engine.api import Check, FileRow
+from openclaw_mem_engine.api import Check, FileRow, IndexDamaged
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.index.presenter import REPAIRING, IndexPresenter
@@ -25,7 +25,7 @@ from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Event, Finding
+    from openclaw_mem_engine.api import Event, Finding, Plan
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 #: Actions that are about the file under the cursor.
@@ -166,7 +166,7 @@ class IndexScreen(WorkbenchScreen):
     def idle_keys(self) -> frozenset[str]:
         report = self.presenter.state.report
         if self.search.activity.phase == "failed":
-            return _WITH_INDEX
+            return _WITH_INDEX - {"rebuild"} if self.search.damage is not None else _WITH_INDEX
         idle = set() if report is not None and report.fixable else {"repair"}
         return frozenset(idle | (_OF_FILES if self.at is not self.files else {"examine", "examine_deep"}))
 
@@ -223,14 +223,19 @@ class IndexScreen(WorkbenchScreen):
 
     def action_rebuild(self) -> None:
         async def ask() -> None:
-            plan = await self.presenter.plan_rebuild()
+            plan = self.search.damage or await self.presenter.plan_rebuild()
             if plan is not None:
                 self.app.push_screen(
                     ConfirmScreen("rebuild the index", partial(summary.rebuild_plan, plan), "rebuild"),
-                    lambda sure: self._sync(Job(force=True, tails=True)) if sure else None,
+                    lambda sure: self.run_in(partial(self._rebuild, plan), "doctor") if sure else None,
                 )
 
-        self._run_doctor(ask)
+        if self.search.damage is not None or self._is_free():
+            self.run_in(ask, "doctor")
+
+    async def _rebuild(self, plan: Plan | IndexDamaged) -> None:
+        if not isinstance(plan, IndexDamaged) or await self.presenter.set_aside(plan):
+            self._sync(Job(force=True, tails=True))
 
     def action_examine(self, deep: bool = False) -> None:
         self._run_doctor(partial(self.presenter.examine, deep=deep))
@@ -261,7 +266,8 @@ class IndexScreen(WorkbenchScreen):
     def _is_free(self) -> bool:
         """Whether checks can run now; says why not."""
         if not self.search.service.is_open:
-            self.presenter.say("the index cannot be opened: see the reason above; y tries again")
+            again = "Y rebuilds it" if self.search.damage is not None else "y tries again"
+            self.presenter.say(f"the index cannot be opened: see the reason above; {again}")
         elif self.search.activity.phase == "syncing":
             self.presenter.say("not while a sync runs; esc stops it")
         elif self.presenter.state.doing:

@@ -30,7 +30,7 @@ READING: Reading = (
     (
         ("● active", "answers queries now"),
         ("○ ready", "would answer, or answers as well"),
-        ("✗ failed", "did not answer the last request"),
+        ("✗ circuit open", "failed, and is asked again later"),
         ("· not selected", "not in use, and why"),
         ("primary", "whose vectors are searched"),
         ("fallback", "answers when the primary fails"),

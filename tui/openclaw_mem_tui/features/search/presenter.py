@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Cancelled, Expected, Knobs, OpenClawMemError, UsageError
+from openclaw_mem_engine.api import Cancelled, Expected, IndexDamaged, Knobs, OpenClawMemError, UsageError
 from openclaw_mem_tui.features.search import state
 from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, with_lesson
 from openclaw_mem_tui.features.search.state import History, View
@@ -40,6 +40,8 @@ class SearchPresenter(Presenter[View]):
         self.sync.listen(self.publish)
         self.history = History()
         self.guide = guide
+        #: Why the index cannot be opened, where a rebuild is the way out.
+        self.damage: IndexDamaged | None = None
         #: The lesson that is shown; None when another query was asked since.
         self.lesson_at: int | None = None
         self._last_lesson = 0
@@ -72,7 +74,9 @@ class SearchPresenter(Presenter[View]):
             await self.service.open()
         except OpenClawMemError as error:
             self.sync.update(phase="failed", trouble=str(error))
+            self.damage = error if isinstance(error, IndexDamaged) else None
             return False
+        self.damage = None
         settings = self.service.settings
         self.sync.header = replace(self.sync.header, agent=settings.agent, workspace=str(settings.workspace))
         self.sync.update(phase="ready")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import FileState, Overview, Plan, PlannedSpace
+from openclaw_mem_engine.api import FileState, IndexDamaged, Overview, Plan, PlannedSpace
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapped
@@ -169,8 +169,11 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
 # -- before a rebuild --------------------------------------------------------------------------------------
 
 
-def rebuild_plan(plan: Plan, cells: int) -> list[Line]:
-    """What a rebuild reads, embeds and costs."""
+def rebuild_plan(plan: Plan | IndexDamaged, cells: int) -> list[Line]:
+    """What a rebuild reads, embeds and costs, as far as the index can be read."""
+    if isinstance(plan, IndexDamaged):
+        text = "The index is damaged: it is set aside. A new one is built of the notes and of the embeddings"
+        return wrapped(line(f"{text} that can be read; how many more are made is unknown."), cells)
     files, chunks = fmt.count(plan.files, "file"), fmt.count(plan.chunks, "chunk")
     made = wrapped(line(f"{files} are read again, and a new index is built from {chunks}."), cells)
     if plan.rebuild and plan.rebuild != "asked for":

@@ -49,6 +49,8 @@ def _space(stage: Stage, compact: bool) -> Line:
 def _stage(stage: Stage, compact: bool) -> Line:
     if stage.kind == "list":
         return line((f"{stage.label} ", "dim"), *_space(stage, compact), str(stage.left))
+    if stage.kind == "count" and not stage.entered:
+        return ()  # nothing came that far
     lost = stage.entered - stage.left
     minus = Span(f" (−{lost})", "bad") if lost else Span("")
     if stage.kind in ("score", "order"):
@@ -177,7 +179,7 @@ def landing(view: View, activity: Activity, guide: Guide | None) -> list[Line]:
         text = "There is no note to search yet: write MEMORY.md or memory/*.md."
     else:
         files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
-        text = f"{files}, {chunks}. Type to search them."
+        text = f"{files}, {chunks} to search."
     keys = [*_KEYS, *([("g", "the lessons of the demo")] if guide is not None else [])]
     rows = [line("  ", (fmt.left(key, 3), "key"), (text, "dim")) for key, text in keys]
     return [(), line("  ", (text, "strong")), (), *rows]

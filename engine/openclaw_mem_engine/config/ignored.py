@@ -1,0 +1,106 @@
+"""Keys of OpenClaw's configuration about memory that have no effect here: those of parts that are not used,
+unknown ones, and those in a wrong section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from openclaw_mem_engine.config.secret import printable
+from openclaw_mem_engine.model import Note
+
+#: Sections that are looked through, by dotted path, with the keys that are read in each.
+SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "": ("agents", "memory", "memorySearch", "models", "plugins"),
+        "memory": ("backend", "citations", "search"),
+        "agents": ("defaults", "list", "entries"),
+        "agents.defaults": ("memorySearch", "workspace"),
+        "agent": (),
+    }
+)
+#: Those of which every other key is named; of the rest, which hold more than memory, only misspelled ones.
+_WHOLE = ("memory", "agents", "agent")
+#: Keys of OpenClaw's, in any section, for which there is nothing here.
+_NOT_USED = ("qmd", "compaction")
+_NAMED, _DEPTH = 3, 5
+
+
+class IgnoredKey(NamedTuple):
+    """``key`` is a dotted path, ``hint`` says more of it; ``known``: OpenClaw has such a key."""
+
+    key: str
+    hint: str = ""
+    known: bool = False
+
+    @property
+    def text(self) -> str:
+        return f"{self.key} ({self.hint})" if self.hint else self.key
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"key": self.key, "reason": "not used" if self.known else "unknown", "hint": self.hint or None}
+
+
+def ignored_keys(
+    root: Mapping[str, Any], agents: Sequence[tuple[str, Mapping[str, Any]]]
+) -> Iterator[IgnoredKey]:
+    """The keys of a configuration that are ignored, ``memorySearch`` apart. ``agents`` are the agents'
+    entries with the dotted path of each."""
+    for path, node in (*((path, _at(root, path)) for path in SECTIONS), *agents):
+        read = SECTIONS.get(path, SECTIONS["agents.defaults"])
+        prefix = printable(f"{path}.") if path else ""
+        for name, value in node.items():
+            key = prefix + printable(name)
+            moved = path in ("agent", "agents") and name in SECTIONS["agents.defaults"]
+            if name in _NOT_USED:
+                yield from (IgnoredKey(leaf, known=True) for leaf in _leaves(key, value))
+            elif key == "memory.backend" and value == "qmd":
+                yield IgnoredKey(key, "qmd: the built-in index answers instead", known=True)
+            elif name not in (*read, "$include") and not (key in SECTIONS and isinstance(value, dict)):
+                one = nearest(name, read, 0.8)
+                near = f"agents.defaults.{name}" if moved else one and f"{prefix}{one}"
+                if near or path in _WHOLE:
+                    yield IgnoredKey(key, f"did you mean {near}?" if near else "")
+
+
+def notes_of(file: Path | None, ignored: Sequence[IgnoredKey]) -> Iterator[Note]:
+    """One note for the keys that are not used, and one for those that are unknown: the first three and how
+    many more. It is only a warning when search would be another with them."""
+    for known, code, words in (
+        (True, "config-not-used", "not used"),
+        (False, "config-unknown-key", "not known and ignored"),
+    ):
+        if found := [item for item in ignored if item.known == known]:
+            more = f" and {len(found) - _NAMED} more (`openclaw-mem config` names all)"
+            names = ", ".join(item.text for item in found[:_NAMED]) + (more if len(found) > _NAMED else "")
+            text = f"{file}: {names} {'is' if len(found) == 1 else 'are'} {words}."
+            only_lifecycle = all("compaction" in item.key.split(".") for item in found)
+            yield Note(code, text, "info" if only_lifecycle else "warning")
+
+
+def nearest(key: str, known: Sequence[str], cutoff: float = 0.6) -> str | None:
+    """The known key that was probably meant, if any."""
+    from difflib import get_close_matches  # only for those who have such a key
+
+    by_form = {one.lower(): one for one in known}
+    near = [by_form[form] for form in get_close_matches(key.lower(), by_form, n=1, cutoff=cutoff)]
+    # A right name in the wrong table: "min_score" for "query.min_score".
+    near += [one for one in known if one.rpartition(".")[2] == key.rpartition(".")[2]]
+    return near[0] if near else None
+
+
+def _at(root: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    node: Any = root
+    for name in filter(None, path.split(".")):
+        node = node.get(name) if isinstance(node, dict) else None
+    return node if isinstance(node, dict) else {}
+
+
+def _leaves(key: str, value: object) -> Iterator[str]:
+    if isinstance(value, dict) and value and key.count(".") < _DEPTH:
+        for name, item in value.items():
+            yield from _leaves(printable(f"{key}.{name}"), item)
+    else:
+        yield key
