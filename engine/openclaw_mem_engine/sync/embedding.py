@@ -14,7 +14,6 @@ from openclaw_mem_engine.cancellation import CancelToken, Deadline, LinkedToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note, Progress, Space
 from openclaw_mem_engine.providers.base import TextRefused, space_of
-from openclaw_mem_engine.providers.circuit_breaker import no_answer
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens
 from openclaw_mem_engine.stores.base import IndexStore
 
@@ -134,6 +133,8 @@ class Embedding:
         except Cancelled:
             # A local model may have to be read from disk first, which takes longer and is no failure.
             if not self._cancel.is_cancelled and embedder.id != "local":
+                from openclaw_mem_engine.providers.circuit_breaker import no_answer  # loads SQLite
+
                 no_answer(embedder, given_s)
             raise
         self._admitted = True
