@@ -12,6 +12,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.lines import NoteLine, note_lines
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.trace import (
+    NOT_SHOWN,
     Diversity,
     Operand,
     Outcome,
@@ -180,7 +181,7 @@ class RankingState:
                     item.operands if item is not None else (),
                     outcome,
                     item.diversity if item is not None else None,
-                    self.shown.get(chunk_id, Shown()),
+                    self.shown.get(chunk_id, NOT_SHOWN),
                     chunk_id in weak,
                 )
             )

@@ -91,6 +91,9 @@ class Shown(NamedTuple):
     truncated: bool = False
 
 
+NOT_SHOWN = Shown()
+
+
 class Row(NamedTuple):
     """One candidate. ``scores`` and ``ranks`` (from 1) are keyed by list and stage: a list's key has its raw
     score and rank, its term the value that entered the fusion (where that is another number), a stage the
@@ -107,7 +110,7 @@ class Row(NamedTuple):
     operands: tuple[Operand, ...]
     outcome: Outcome
     diversity: Diversity | None = None
-    shown: Shown = Shown()
+    shown: Shown = NOT_SHOWN
     weak: bool = False
 
     @property
