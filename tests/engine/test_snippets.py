@@ -125,6 +125,11 @@ def test_truncated_means_that_the_best_line_is_not_shown_whole(notes: dict[str, 
             )
         else:
             assert line.text in text.split("\n")
+    for row in trace.returned:
+        text = next(result.snippet for result in trace.results if row.chunk_id in result.chunk_ids)
+        for line in note_lines(pool.candidates[row.chunk_id]):
+            if any(a <= line.number <= b for a, b in row.shown.lines) and line.number not in row.shown.cut:
+                assert line.text in text.split("\n")
     assert trace.truncated == tuple(row for row in trace.returned if row.shown.truncated)
     stage = trace.stage("snippet")
     assert stage is not None and stage.changed == len(trace.truncated)

@@ -62,14 +62,15 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
 # -- by brute force -----------------------------------------------------------------------------------------
 
 
-def shows(trace: Trace, chunk_id: str, line: int | None) -> bool:
+def shows(memory: Memory, trace: Trace, chunk_id: str, line: int | None) -> bool:
     row = trace.row(chunk_id)
     if row is None or not row.returned:
         return False
     if line is None:
         return not row.shown.truncated
-    cut = line == row.shown.best_line and row.shown.truncated
-    return not cut and any(a <= line <= b for a, b in row.shown.lines)
+    text = memory.get(row.path).text.split("\n")[line - 1]
+    result = next(result for result in trace.results if chunk_id in result.chunk_ids)
+    return any(a <= line <= b for a, b in row.shown.lines) and text in result.snippet.split("\n")
 
 
 def exact_ranks(memory: Memory, query: str, knobs: Knobs, chunk_id: str) -> dict[str, int]:
@@ -107,7 +108,7 @@ def true_stage(memory: Memory, asked: WhyNot, line: int | None, knobs: Knobs) ->
     assert row is not None
     if not row.returned:
         return str(row.outcome.stage)
-    return RETURNED if shows(trace, chunk_id, line) else "snippet"
+    return RETURNED if shows(memory, trace, chunk_id, line) else "snippet"
 
 
 def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str, KnobValue]]:
@@ -174,14 +175,14 @@ def check(memory: Memory, seed: int) -> WhyNot:
     assert sizes == sorted(sizes)
     for change in found.changes:
         answer = memory.search(query, knobs.set(change.set))
-        assert shows(answer.trace, chunk_id, line), change
+        assert shows(memory, answer.trace, chunk_id, line), change
         at = next(n for n, result in enumerate(answer.trace.results, 1) if chunk_id in result.chunk_ids)
         after = locations(answer.trace.returned, chunk_id)
         assert at == change.rank
         assert change.lost == tuple(text for key, text in before.items() if key not in after)
         assert change.gained == tuple(text for key, text in after.items() if key not in before)
         for less in smaller(knobs, change.set):
-            assert not shows(memory.search(query, knobs.set(less)).trace, chunk_id, line), (change, less)
+            assert not shows(memory, memory.search(query, knobs.set(less)).trace, chunk_id, line), (change, less)
     return found
 
 
@@ -316,3 +317,18 @@ def test_json_has_the_documented_keys(small: Memory) -> None:
     assert list(data) == [*keys, "notes"]
     assert (data["returned"], data["rank"], data["stage"]) == (True, 1, RETURNED)
     assert set(data["steps"][0]) == {"name", "ok", "text"}
+
+
+def test_a_line_that_is_shown_in_part_is_not_returned(tmp_path: Path) -> None:
+    lines = ["the pump is red", "a step of the day " * 3, "the code of the pump 4711 " * 3]
+    notes = {"MEMORY.md": "\n".join(lines) + "\n"}
+    with open_memory(write_notes(tmp_path / "workspace", notes), tmp_path / "home") as memory:
+        memory.sync()
+        knobs = memory.knobs.set({"profile": "documented", "snippet_chars": 50, "min_score": 0})
+        assert memory.why_not("pump", "MEMORY.md", 1, knobs).stage == RETURNED
+        found = memory.why_not("pump", "MEMORY.md", 2, knobs)
+        assert (found.stage, found.returned) == ("snippet", True)
+        assert found.verdict.endswith("line 2 is cut off: the snippet shows lines 1–2 and line 2 not whole.")
+        for change in found.changes:
+            hits = memory.search("pump", knobs.set(change.set)).trace.results
+            assert lines[1] in hits[0].snippet.split("\n"), change

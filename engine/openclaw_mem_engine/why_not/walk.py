@@ -56,13 +56,14 @@ class ListFact:
 
 class Fate(NamedTuple):
     """What a ranking makes of a passage: ``rank`` of the result that shows something of its chunk, from 1;
-    ``shown``: also the line that is asked for, or without one the best line of the chunk; ``lines`` are
-    those of the chunk that are shown."""
+    ``shown``: also the whole line that is asked for, or without one the best line of the chunk; ``lines`` are
+    those of the chunk that are shown, ``cut`` those of them that are shown in part."""
 
     rank: int | None
     shown: bool
     lines: tuple[Lines, ...] = ()
     best_line: int | None = None
+    cut: tuple[int, ...] = ()
 
 
 def fate_of(state: RankingState, chunk_id: str, line: int | None) -> Fate:
@@ -73,9 +74,9 @@ def fate_of(state: RankingState, chunk_id: str, line: int | None) -> Fate:
     rank = next(n for n, result in enumerate(state.results, 1) if chunk_id in result.chunk_ids)
     lines, best = shown.lines, shown.best_line
     if line is None:
-        return Fate(rank, not shown.truncated, lines, best)
+        return Fate(rank, not shown.truncated, lines, best, shown.cut)
     inside = any(first <= line <= last for first, last in lines)
-    return Fate(rank, inside and not (line == best and shown.truncated), lines, best)
+    return Fate(rank, inside and line not in shown.cut, lines, best, shown.cut)
 
 
 class Walk(NamedTuple):

@@ -46,6 +46,13 @@ class _File:
         self.ranges: tuple[Lines, ...] = ()
         self.owners: list[Ranked] = []
 
+    @property
+    def cut(self) -> list[int]:
+        """The lines that are shown in part: an excerpt, or not all of their pieces."""
+        numbers = {key[0] for key in self.shown}
+        missing = {key[0] for key, line in self.known.items() if self.shown.get(key) != line.text}
+        return sorted(numbers & missing)
+
     def key_of(self, line: NoteLine) -> Key:
         """The key of a line, which is known from now on; chunks overlap."""
         piece = 0
@@ -173,7 +180,9 @@ def _record(
         inside = [(max(a, chunk.start_line), min(b, chunk.end_line)) for a, b in file.ranges]
         hidden = at is not None and file.shown.get(file.key_of(lines[at])) != lines[at].text
         number = None if at is None else lines[at].number
-        state.shown[item.chunk_id] = Shown(tuple(x for x in inside if x[0] <= x[1]), number, hidden)
+        parts = tuple(x for x in inside if x[0] <= x[1])
+        cut = (n for n in file.cut if any(a <= n <= b for a, b in parts))
+        state.shown[item.chunk_id] = Shown(parts, number, hidden, tuple(cut))
     state.ranked = kept
     order = {item.chunk_id: rank for rank, item in enumerate(kept)}
     results = []
