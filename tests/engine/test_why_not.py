@@ -171,6 +171,8 @@ def check(memory: Memory, seed: int) -> WhyNot:
     ranks = {"lexical" if fact["list"] == "bm25" else "vector": fact["rank"] for fact in facts}
     exact = exact_ranks(memory, query, knobs, chunk_id)
     assert {kind: rank for kind, rank in ranks.items() if rank is not None} == exact
+    assert all(change.set.get("min_score", 0) <= knobs.min_score for change in found.changes)  # type: ignore[operator]
+    assert not any("vector_space" in change.set for change in found.changes)  # the index has one
     sizes = [size(knobs, change.set) for change in found.changes]
     assert sizes == sorted(sizes)
     for change in found.changes:
@@ -182,7 +184,8 @@ def check(memory: Memory, seed: int) -> WhyNot:
         assert change.lost == tuple(text for key, text in before.items() if key not in after)
         assert change.gained == tuple(text for key, text in after.items() if key not in before)
         for less in smaller(knobs, change.set):
-            assert not shows(memory, memory.search(query, knobs.set(less)).trace, chunk_id, line), (change, less)
+            trace = memory.search(query, knobs.set(less)).trace
+            assert not shows(memory, trace, chunk_id, line), (change, less)
     return found
 
 
@@ -294,6 +297,12 @@ def test_words_that_the_passage_lacks_are_named(small: Memory) -> None:
     found = small.why_not("router gateway", "MEMORY.md", None, small.knobs.set({"max_results": 1}))
     lexical = next(f for f in found.steps[4].facts["lists"] if f["list"] == "bm25")
     assert (lexical["words"], lexical["missing"]) == (["gateway"], ["router"])
+    if lexical["rank"] > 1:
+        says = "The passage does not contain “router”; with that word it would rank higher among the keyword"
+        assert [change.text for change in found.text_changes] == [f"{says} matches."]
+    none = small.why_not("router VLAN", "MEMORY.md", None, small.knobs.set({"max_results": 1}))
+    says = "The passage does not contain “router” or “vlan”: a keyword search cannot match that."
+    assert [change.text.lower() for change in none.text_changes] == [says.lower()]
 
 
 def test_mmr_names_what_displaced_a_passage(tmp_path: Path) -> None:
@@ -332,3 +341,35 @@ def test_a_line_that_is_shown_in_part_is_not_returned(tmp_path: Path) -> None:
         for change in found.changes:
             hits = memory.search("pump", knobs.set(change.set)).trace.results
             assert lines[1] in hits[0].snippet.split("\n"), change
+
+
+def test_pieces_of_one_line_are_named_once(tmp_path: Path) -> None:
+    notes = {"MEMORY.md": "# Log\n\n" + "the pump hums on the hill " * 300 + "\n"}
+    with open_memory(write_notes(tmp_path / "workspace", notes), tmp_path / "home") as memory:
+        memory.sync()
+        found = memory.why_not("pump", "MEMORY.md", 3, memory.knobs.set({"profile": "workbench"}))
+        texts = {step.name: step.text for step in found.steps}
+        says = "line 3 is in chunks that hold lines 1–3, a part of line 3, lines 3–4"
+        assert texts["chunk"] == says
+        assert (found.stage, texts["snippet"]) == ("snippet", "the snippet shows a part of line 3")
+        count = len(memory.search("pump", memory.knobs.set({"profile": "workbench"})).trace.rows)
+        assert texts["max_results"] == f"it is among the {count} chunks whose lines are packed"
+
+
+@pytest.mark.parametrize(("rescue", "below"), [("when-empty", ""), ("fill", " below it")])
+def test_a_match_that_keyword_rescue_did_not_take_says_its_number(
+    tmp_path: Path, rescue: str, below: str
+) -> None:
+    notes = {f"memory/n{n}.md": f"# Note {n}\n\nThe pump {'hums ' * (n + 1)}.\n" for n in range(5)}
+    with open_memory(write_notes(tmp_path / "workspace", notes), tmp_path / "home") as memory:
+        memory.sync()
+        more = {"profile": "documented", "min_score": 1.0, "max_results": 2}
+        knobs = memory.knobs.set({**more, "keyword_rescue": rescue})
+        trace = memory.search("pump", knobs).trace
+        number = sum(row.final is not None and row.final < 1 for row in trace.rows)
+        kept = sum(row.outcome.rescued for row in trace.rows)
+        last = max(trace.rows, key=lambda row: row.ranks["final"])
+        found = memory.why_not("pump", last.path, None, knobs)
+        says = f"; keyword rescue kept the first {kept} keyword matches{below}, this is number"
+        assert found.stage == "min_score" and kept
+        assert found.verdict.endswith(f"{says} {number} of {number}.")
