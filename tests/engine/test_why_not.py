@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,15 @@ from openclaw_mem_engine.demo.workspace import write_demo
 from openclaw_mem_engine.errors import PathRefused, UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import KNOBS, PROFILES, Knobs, KnobValue, profile
+from openclaw_mem_engine.ranking.pipeline import ranked
+from openclaw_mem_engine.ranking.pool import CandidateList
+from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Row, Trace
 from openclaw_mem_engine.why_not import RETURNED, STEPS, WhyNot
+from openclaw_mem_engine.why_not.changes import Search, text_changes
+from openclaw_mem_engine.why_not.walk import ListFact
 from support.memories import backend_of, open_memory, write_notes
+from support.pools import bm25_list, pool_of_lists, vector_list
 
 WORDS = "router greenhouse invoice spool lantern ferry cheese alarm vpn restore kettle harbour".split()
 #: 2026-11-01, the day after the youngest generated note.
@@ -297,9 +304,6 @@ def test_words_that_the_passage_lacks_are_named(small: Memory) -> None:
     found = small.why_not("router gateway", "MEMORY.md", None, small.knobs.set({"max_results": 1}))
     lexical = next(f for f in found.steps[4].facts["lists"] if f["list"] == "bm25")
     assert (lexical["words"], lexical["missing"]) == (["gateway"], ["router"])
-    if lexical["rank"] > 1:
-        says = "The passage does not contain “router”; with that word it would rank higher among the keyword"
-        assert [change.text for change in found.text_changes] == [f"{says} matches."]
     none = small.why_not("router VLAN", "MEMORY.md", None, small.knobs.set({"max_results": 1}))
     says = "The passage does not contain “router” or “vlan”: a keyword search cannot match that."
     assert [change.text.lower() for change in none.text_changes] == [says.lower()]
@@ -373,3 +377,34 @@ def test_a_match_that_keyword_rescue_did_not_take_says_its_number(
         says = f"; keyword rescue kept the first {kept} keyword matches{below}, this is number"
         assert found.stage == "min_score" and kept
         assert found.verdict.endswith(f"{says} {number} of {number}.")
+
+
+def searched(lists: tuple[CandidateList, ...]) -> tuple[Search, RankingState]:
+    pool = pool_of_lists(*lists)
+    state = ranked(pool, profile("documented"))
+    return Search(state, "b", None, "min_score", lambda _: True, lambda _: pool, lambda: None), state
+
+
+def test_no_higher_minimum_score_and_no_space_that_is_not_there_is_proposed() -> None:
+    lists = (vector_list([("a", 0.55), ("b", 0.1)]), bm25_list([("b", 3.0)]))
+    changes = searched(lists)[0].singles()
+    low = next(change.set["min_score"] for change in changes if "min_score" in change.set)
+    assert float(low) < 0.35 and not any("vector_space" in change.set for change in changes)
+    second = replace(vector_list([("b", 0.9)]), id="vector:second", space_number=1)
+    changes = searched((*lists, second))[0].singles()
+    assert {"vector_space": "second"} in [dict(change.set) for change in changes]
+
+
+@pytest.mark.parametrize(
+    ("rank", "says"),
+    [
+        (3, "; with them it would rank higher among the keyword matches."),
+        (1, None),
+        (None, ": a keyword search cannot match that."),
+    ],
+)
+def test_what_words_that_are_not_there_would_do(rank: int | None, says: str | None) -> None:
+    search, state = searched((vector_list([("a", 0.55), ("b", 0.1)]),))
+    facts = [ListFact("bm25", "BM25", True, rank, 9, None, True, (), ("x", "y"))]
+    texts = [change.text for change in text_changes(search, state.pool, state.trace(), "pool", facts, "b")]
+    assert texts == ([f"The passage does not contain “x” or “y”{says}"] if says else [])
