@@ -66,7 +66,7 @@ class Status(IndexStatus):
 class Hit:
     """One result; ``rank`` counts from 1. ``snippet`` is what the agent receives: the lines ``shown`` (first
     and last, 1-based) of the file, out of ``chunk_id`` and, when lines are packed, of others. ``text`` is the
-    whole chunk. ``truncated``: the best line of one of its chunks, ``best_line``, is not shown whole.
+    whole chunk. ``truncated``: the best line of one of its chunks, ``best_line``, is not shown (``Shown``).
     ``weak``: no word matches and no cosine reaches the floor."""
 
     rank: int

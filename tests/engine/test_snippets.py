@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -123,8 +125,15 @@ def test_truncated_means_that_the_best_line_is_not_shown_whole(notes: dict[str, 
                 or line.text not in text.split("\n")[:-1]
                 or chunk.text.count(line.text) > 1
             )
+        elif knobs.snippet == "packed" and best in row.shown.cut:
+            assert WORD in line.text and WORD in text
         else:
             assert line.text in text.split("\n")
+    for row in trace.returned:
+        text = next(result.snippet for result in trace.results if row.chunk_id in result.chunk_ids)
+        for line in note_lines(pool.candidates[row.chunk_id]):
+            if any(a <= line.number <= b for a, b in row.shown.lines) and line.number not in row.shown.cut:
+                assert line.text in text.split("\n")
     assert trace.truncated == tuple(row for row in trace.returned if row.shown.truncated)
     stage = trace.stage("snippet")
     assert stage is not None and stage.changed == len(trace.truncated)
@@ -194,3 +203,12 @@ def test_a_long_line_is_cut_where_the_words_are() -> None:
     assert "pump restarts" in part and utf16_length(part) <= 100 and part in text
     assert excerpt_of("🙂" * 60, (), 41) == "🙂" * 20
     assert excerpt_of("short", ("x",), 40) == "short"
+
+
+def test_a_packed_part_with_all_the_words_is_not_truncated() -> None:
+    for line, hidden in ((f"{'so ' * 90}{WORD}{' on' * 90}", False), (f"{WORD}{' on' * 90} valve", True)):
+        pool = pool_of_notes({"MEMORY.md": line}, tokens=400)
+        words = (replace(pool.lists[0], words=(WORD, "valve")),)
+        knobs = DOCUMENTED.set({"snippet": "packed", "snippet_chars": 60})
+        (row,) = rank(replace(pool, lists=words), knobs).returned
+        assert (row.shown.best_line, row.shown.truncated, row.shown.cut) == (1, hidden, (1,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,15 @@ from openclaw_mem_engine.demo.workspace import write_demo
 from openclaw_mem_engine.errors import PathRefused, UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import KNOBS, PROFILES, Knobs, KnobValue, profile
+from openclaw_mem_engine.ranking.pipeline import ranked
+from openclaw_mem_engine.ranking.pool import CandidateList
+from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Row, Trace
 from openclaw_mem_engine.why_not import RETURNED, STEPS, WhyNot
+from openclaw_mem_engine.why_not.changes import Search, text_changes
+from openclaw_mem_engine.why_not.walk import ListFact
 from support.memories import backend_of, open_memory, write_notes
+from support.pools import bm25_list, pool_of_lists, vector_list
 
 WORDS = "router greenhouse invoice spool lantern ferry cheese alarm vpn restore kettle harbour".split()
 #: 2026-11-01, the day after the youngest generated note.
@@ -62,14 +69,15 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
 # -- by brute force -----------------------------------------------------------------------------------------
 
 
-def shows(trace: Trace, chunk_id: str, line: int | None) -> bool:
+def shows(memory: Memory, trace: Trace, chunk_id: str, line: int | None) -> bool:
     row = trace.row(chunk_id)
     if row is None or not row.returned:
         return False
     if line is None:
         return not row.shown.truncated
-    cut = line == row.shown.best_line and row.shown.truncated
-    return not cut and any(a <= line <= b for a, b in row.shown.lines)
+    text = memory.get(row.path).text.split("\n")[line - 1]
+    result = next(result for result in trace.results if chunk_id in result.chunk_ids)
+    return any(a <= line <= b for a, b in row.shown.lines) and text in result.snippet.split("\n")
 
 
 def exact_ranks(memory: Memory, query: str, knobs: Knobs, chunk_id: str) -> dict[str, int]:
@@ -107,7 +115,7 @@ def true_stage(memory: Memory, asked: WhyNot, line: int | None, knobs: Knobs) ->
     assert row is not None
     if not row.returned:
         return str(row.outcome.stage)
-    return RETURNED if shows(trace, chunk_id, line) else "snippet"
+    return RETURNED if shows(memory, trace, chunk_id, line) else "snippet"
 
 
 def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str, KnobValue]]:
@@ -170,18 +178,21 @@ def check(memory: Memory, seed: int) -> WhyNot:
     ranks = {"lexical" if fact["list"] == "bm25" else "vector": fact["rank"] for fact in facts}
     exact = exact_ranks(memory, query, knobs, chunk_id)
     assert {kind: rank for kind, rank in ranks.items() if rank is not None} == exact
+    assert all(change.set.get("min_score", 0) <= knobs.min_score for change in found.changes)  # type: ignore[operator]
+    assert not any("vector_space" in change.set for change in found.changes)  # the index has one
     sizes = [size(knobs, change.set) for change in found.changes]
     assert sizes == sorted(sizes)
     for change in found.changes:
         answer = memory.search(query, knobs.set(change.set))
-        assert shows(answer.trace, chunk_id, line), change
+        assert shows(memory, answer.trace, chunk_id, line), change
         at = next(n for n, result in enumerate(answer.trace.results, 1) if chunk_id in result.chunk_ids)
         after = locations(answer.trace.returned, chunk_id)
         assert at == change.rank
         assert change.lost == tuple(text for key, text in before.items() if key not in after)
         assert change.gained == tuple(text for key, text in after.items() if key not in before)
         for less in smaller(knobs, change.set):
-            assert not shows(memory.search(query, knobs.set(less)).trace, chunk_id, line), (change, less)
+            trace = memory.search(query, knobs.set(less)).trace
+            assert not shows(memory, trace, chunk_id, line), (change, less)
     return found
 
 
@@ -293,6 +304,9 @@ def test_words_that_the_passage_lacks_are_named(small: Memory) -> None:
     found = small.why_not("router gateway", "MEMORY.md", None, small.knobs.set({"max_results": 1}))
     lexical = next(f for f in found.steps[4].facts["lists"] if f["list"] == "bm25")
     assert (lexical["words"], lexical["missing"]) == (["gateway"], ["router"])
+    none = small.why_not("router VLAN", "MEMORY.md", None, small.knobs.set({"max_results": 1}))
+    says = "The passage does not contain “router” or “vlan”: a keyword search cannot match that."
+    assert [change.text.lower() for change in none.text_changes] == [says.lower()]
 
 
 def test_mmr_names_what_displaced_a_passage(tmp_path: Path) -> None:
@@ -316,3 +330,81 @@ def test_json_has_the_documented_keys(small: Memory) -> None:
     assert list(data) == [*keys, "notes"]
     assert (data["returned"], data["rank"], data["stage"]) == (True, 1, RETURNED)
     assert set(data["steps"][0]) == {"name", "ok", "text"}
+
+
+def test_a_line_that_is_shown_in_part_is_not_returned(tmp_path: Path) -> None:
+    lines = ["the pump is red", "a step of the day " * 3, "the code of the pump 4711 " * 3]
+    notes = {"MEMORY.md": "\n".join(lines) + "\n"}
+    with open_memory(write_notes(tmp_path / "workspace", notes), tmp_path / "home") as memory:
+        memory.sync()
+        knobs = memory.knobs.set({"profile": "documented", "snippet_chars": 50, "min_score": 0})
+        assert memory.why_not("pump", "MEMORY.md", 1, knobs).stage == RETURNED
+        found = memory.why_not("pump", "MEMORY.md", 2, knobs)
+        assert (found.stage, found.returned) == ("snippet", True)
+        assert found.verdict.endswith("line 2 is cut off: the snippet shows lines 1–2 and line 2 not whole.")
+        for change in found.changes:
+            hits = memory.search("pump", knobs.set(change.set)).trace.results
+            assert lines[1] in hits[0].snippet.split("\n"), change
+
+
+def test_pieces_of_one_line_are_named_once(tmp_path: Path) -> None:
+    notes = {"MEMORY.md": "# Log\n\n" + "the pump hums on the hill " * 300 + "\n"}
+    with open_memory(write_notes(tmp_path / "workspace", notes), tmp_path / "home") as memory:
+        memory.sync()
+        found = memory.why_not("pump", "MEMORY.md", 3, memory.knobs.set({"profile": "workbench"}))
+        texts = {step.name: step.text for step in found.steps}
+        says = "line 3 is in chunks that hold lines 1–3, a part of line 3, lines 3–4"
+        assert texts["chunk"] == says
+        assert (found.stage, texts["snippet"]) == ("snippet", "the snippet shows a part of line 3")
+        count = len(memory.search("pump", memory.knobs.set({"profile": "workbench"})).trace.rows)
+        assert texts["max_results"] == f"it is among the {count} chunks whose lines are packed"
+
+
+@pytest.mark.parametrize(("rescue", "below"), [("when-empty", ""), ("fill", " below it")])
+def test_a_match_that_keyword_rescue_did_not_take_says_its_number(
+    tmp_path: Path, rescue: str, below: str
+) -> None:
+    notes = {f"memory/n{n}.md": f"# Note {n}\n\nThe pump {'hums ' * (n + 1)}.\n" for n in range(5)}
+    with open_memory(write_notes(tmp_path / "workspace", notes), tmp_path / "home") as memory:
+        memory.sync()
+        more = {"profile": "documented", "min_score": 1.0, "max_results": 2}
+        knobs = memory.knobs.set({**more, "keyword_rescue": rescue})
+        trace = memory.search("pump", knobs).trace
+        number = sum(row.final is not None and row.final < 1 for row in trace.rows)
+        kept = sum(row.outcome.rescued for row in trace.rows)
+        last = max(trace.rows, key=lambda row: row.ranks["final"])
+        found = memory.why_not("pump", last.path, None, knobs)
+        says = f"; keyword rescue kept the first {kept} keyword matches{below}, this is number"
+        assert found.stage == "min_score" and kept
+        assert found.verdict.endswith(f"{says} {number} of {number}.")
+
+
+def searched(lists: tuple[CandidateList, ...]) -> tuple[Search, RankingState]:
+    pool = pool_of_lists(*lists)
+    state = ranked(pool, profile("documented"))
+    return Search(state, "b", None, "min_score", lambda _: True, lambda _: pool, lambda: None), state
+
+
+def test_no_higher_minimum_score_and_no_space_that_is_not_there_is_proposed() -> None:
+    lists = (vector_list([("a", 0.55), ("b", 0.1)]), bm25_list([("b", 3.0)]))
+    changes = searched(lists)[0].singles()
+    low = next(change.set["min_score"] for change in changes if "min_score" in change.set)
+    assert float(low) < 0.35 and not any("vector_space" in change.set for change in changes)
+    second = replace(vector_list([("b", 0.9)]), id="vector:second", space_number=1)
+    changes = searched((*lists, second))[0].singles()
+    assert {"vector_space": "second"} in [dict(change.set) for change in changes]
+
+
+@pytest.mark.parametrize(
+    ("rank", "says"),
+    [
+        (3, "; with them it would rank higher among the keyword matches."),
+        (1, None),
+        (None, ": a keyword search cannot match that."),
+    ],
+)
+def test_what_words_that_are_not_there_would_do(rank: int | None, says: str | None) -> None:
+    search, state = searched((vector_list([("a", 0.55), ("b", 0.1)]),))
+    facts = [ListFact("bm25", "BM25", True, rank, 9, None, True, (), ("x", "y"))]
+    texts = [change.text for change in text_changes(search, state.pool, state.trace(), "pool", facts, "b")]
+    assert texts == ([f"The passage does not contain “x” or “y”{says}"] if says else [])

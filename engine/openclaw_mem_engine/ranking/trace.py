@@ -84,11 +84,13 @@ class Result(NamedTuple):
 
 class Shown(NamedTuple):
     """What the agent receives of a returned chunk: the lines ``shown``, and the line that answers the query
-    best (None: no line of it has a score). ``truncated``: that line is not shown whole."""
+    best (None: no line of it has a score). ``truncated``: that line is not shown whole; of a packed one not
+    all words of the query that it holds. ``cut`` are the lines that are shown in part."""
 
     lines: tuple[Lines, ...] = ()
     best_line: int | None = None
     truncated: bool = False
+    cut: tuple[int, ...] = ()
 
 
 NOT_SHOWN = Shown()

@@ -4,6 +4,7 @@ that counterfactuals need."""
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -136,9 +137,14 @@ class PassageLookup:
         self._pass("indexed", f"it is indexed, in {len(chunks)} chunk{'s' * (len(chunks) > 1)}{stale}")
         if not holding:
             return self._stop_at("chunk", f"line {self._line} is in no chunk: it holds no text")
-        spans = ", ".join(f"{chunk.start_line}–{chunk.end_line}" for chunk in holding[:4])
-        what = "its chunks are lines" if self._line is None else f"line {self._line} is in the chunk of lines"
-        self._pass("chunk", f"{what} {spans}" + (" …" if len(holding) > 4 else ""))
+        spans = Counter((chunk.start_line, chunk.end_line) for chunk in holding)
+        texts = [
+            f"lines {a}–{b}" if a < b else f"{'a part of ' * (pieces > 1)}line {a}"
+            for (a, b), pieces in spans.items()
+        ]
+        where = "the chunk of" if len(holding) == 1 else "chunks that hold"
+        what = "its chunks hold" if self._line is None else f"line {self._line} is in {where}"
+        self._pass("chunk", f"{what} {', '.join(texts[:4])}" + (" …" if len(texts) > 4 else ""))
         return holding
 
     def _excluded(self, path: str, excluded: dict[str, SkippedFile]) -> str | None:

@@ -25,11 +25,12 @@ from openclaw_mem_engine.why_not.walk import Fate, ListFact, fate_of
 _PAIRS = 2
 #: The text weight is the complement of the vector weight, which is tried.
 _MIRRORED = "text_weight"
+_SPACE = "vector_space"
 #: Values before the first that helps, which are tried to see that none of them does.
 _CHECKED = 5
 #: Knobs that decide which chunks enter the pool: no other brings in what is outside.
 _POOL = ("max_results", "candidate_multiplier", "pool_results", "mode")
-_LISTS = ("vector_space", "lexical_form", "lexical_index", "name_weight")
+_LISTS = (_SPACE, "lexical_form", "lexical_index", "name_weight")
 #: Knobs of the snippet alone: they bring in nothing that is dropped before it.
 _SIZES = ("snippet_chars", "snippet_budget")
 #: Knobs that bring in more instead of better: named last.
@@ -158,10 +159,10 @@ class Search:
         if spec.kind == "switch":
             return (not now) if self._helps({**others, name: not now}) else None
         if spec.kind == "choice":
-            values = (value for value in spec.choices if value != now)
-            return next((value for value in values if self._helps({**others, name: value})), None)
+            helping = (value for value in self._choices(name) if self._helps({**others, name: value}))
+            return next(helping, None)
         found = []
-        for direction in (-1, 1):
+        for direction in _ways(name):
             steps = self._steps(name, direction)
             tries = partial(self._helps_at, steps, name, others)
             at = _first(len(steps), tries)
@@ -190,8 +191,16 @@ class Search:
         if spec.kind == "switch":
             return [not now]
         if spec.kind == "choice":
-            return [value for value in spec.choices if value != now]
-        return [steps[-1] for way in (-1, 1) if (steps := self._steps(name, way))]
+            return [*self._choices(name)]
+        return [steps[-1] for way in _ways(name) if (steps := self._steps(name, way))]
+
+    def _choices(self, name: str) -> Iterator[str]:
+        """The other choices of a knob; of vector spaces those that the index holds."""
+        for value in KNOBS[name].choices:
+            knobs = self._knobs.set({name: value})
+            numbers = (lst.space_number for lst in self._pool_of(knobs).lists) if name == _SPACE else ()
+            if knobs != self._knobs and (name != _SPACE or knobs.space_number in numbers):
+                yield value
 
     def _change(self, settings: Mapping[str, KnobValue]) -> Change:
         knobs = self._knobs.set(settings)
@@ -207,6 +216,11 @@ def _returned(state: RankingState) -> dict[str, str]:
     """Where the returned passages are (``path:line``), by chunk id."""
     chunks = (state.pool.candidates[item.chunk_id] for item in state.ranked)
     return {chunk.chunk_id: f"{chunk.path}:{chunk.start_line}" for chunk in chunks}
+
+
+def _ways(name: str) -> Sequence[int]:
+    """The directions in which a number is tried: a higher minimum score is no way to get a passage."""
+    return (-1,) if name == "min_score" else (-1, 1)
 
 
 class _Grid(Sequence[KnobValue]):
@@ -256,8 +270,14 @@ def text_changes(
             yield TextChange("undated", text)
     missing = tuple(dict.fromkeys(word for fact in lists for word in fact.missing))
     if missing and stage != "snippet":
-        words = " or ".join(f"“{word}”" for word in missing)
-        yield TextChange("word", f"The passage does not contain {words}: a keyword search cannot match that.")
+        text = f"The passage does not contain {' or '.join(f'“{word}”' for word in missing)}"
+        ranks = [fact.rank for fact in lists if fact.lexical and fact.rank is not None]
+        if not ranks:
+            yield TextChange("word", f"{text}: a keyword search cannot match that.")
+        elif max(ranks) > 1:
+            them = "them" if len(missing) > 1 else "that word"
+            text += f"; with {them} it would rank higher among the keyword matches."
+            yield TextChange("word", text)
     if stage == "snippet" and trace.knobs.snippet != "packed":
         text = (
             f"A snippet is {trace.knobs.snippet_chars:,} characters of a chunk: put what is cut off into a "

@@ -56,13 +56,14 @@ class ListFact:
 
 class Fate(NamedTuple):
     """What a ranking makes of a passage: ``rank`` of the result that shows something of its chunk, from 1;
-    ``shown``: also the line that is asked for, or without one the best line of the chunk; ``lines`` are
-    those of the chunk that are shown."""
+    ``shown``: also the whole line that is asked for, or without one the best line of the chunk; ``lines`` are
+    those of the chunk that are shown, ``cut`` those of them that are shown in part."""
 
     rank: int | None
     shown: bool
     lines: tuple[Lines, ...] = ()
     best_line: int | None = None
+    cut: tuple[int, ...] = ()
 
 
 def fate_of(state: RankingState, chunk_id: str, line: int | None) -> Fate:
@@ -73,9 +74,9 @@ def fate_of(state: RankingState, chunk_id: str, line: int | None) -> Fate:
     rank = next(n for n, result in enumerate(state.results, 1) if chunk_id in result.chunk_ids)
     lines, best = shown.lines, shown.best_line
     if line is None:
-        return Fate(rank, not shown.truncated, lines, best)
+        return Fate(rank, not shown.truncated, lines, best, shown.cut)
     inside = any(first <= line <= last for first, last in lines)
-    return Fate(rank, inside and not (line == best and shown.truncated), lines, best)
+    return Fate(rank, inside and line not in shown.cut, lines, best, shown.cut)
 
 
 class Walk(NamedTuple):
@@ -131,15 +132,16 @@ def _steps(
         numbers = {"score": row.scores.get(name), "rank": row.ranks.get(name)}
         facts = {key: value for key, value in numbers.items() if value is not None}
         if out.stage == name:
-            yield Step(name, False, out.reason or "", facts)
+            yield Step(name, False, (out.reason or "") + _not_rescued(row, trace), facts)
             return
         if stage.kind == "snippet":
-            shows = ", ".join(f"{a}–{b}" if a < b else f"{a}" for a, b in fate.lines)
+            shows = ", ".join(f"{a}–{b}" if a < b else f"{a}" for a, b in dict.fromkeys(fate.lines))
             parts = {"shown": [list(lines) for lines in fate.lines], "bestLine": fate.best_line}
-            text = f"the snippet shows line{'s' if '–' in shows or ',' in shows else ''} {shows}"
+            part = "a part of " if len(fate.cut) == 1 and shows == f"{fate.cut[0]}" else ""
+            text = f"the snippet shows {part}line{'s' if '–' in shows or ',' in shows else ''} {shows}"
             wanted = fate.best_line if line is None else line
             in_part = any(a <= (wanted or 0) <= b for a, b in fate.lines)
-            text += f" and line {wanted} not whole" if in_part and not fate.shown else ""
+            text += f" and line {wanted} not whole" if in_part and not fate.shown and not part else ""
             yield Step(name, fate.shown, text, parts)
         else:
             yield Step(name, True, _passed(name, row, stage.entered, out.rescued, trace), facts)
@@ -184,8 +186,28 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
     if name == "rescue":
         return f"keyword rescue ({trace.knobs.keyword_rescue}) keeps it"
     if name == "max_results":
+        if trace.knobs.snippet == "packed":
+            count = min(entered, trace.knobs.depth)
+            return f"it is among the {count} chunk{'s' * (count > 1)} whose lines are packed"
         return f"it is among the first {trace.knobs.depth}"
     return f"passed, {entered} entered"
+
+
+def _not_rescued(row: Row, trace: Trace) -> str:
+    """Where a keyword match below the minimum score is among those of which keyword rescue kept the first."""
+    stage, least = trace.stage("rescue"), trace.knobs.min_score
+    if row.outcome.stage != "min_score" or stage is None or not stage.changed:
+        return ""
+    terms = {lst.term for lst in trace.lists if lst.kind.by_words}
+    below = [other for other in trace.rows if other.final is not None and other.final < least]
+    ranks = sorted(other.ranks["final"] for other in below if not terms.isdisjoint(other.scores))
+    if terms.isdisjoint(row.scores):
+        return ""
+    matches = "keyword matches" + " below it" * (trace.knobs.keyword_rescue == "fill")
+    number = ranks.index(row.ranks["final"]) + 1
+    return (
+        f"; keyword rescue kept the first {stage.changed} {matches}, this is number {number} of {len(ranks)}"
+    )
 
 
 def _quoted(words: Sequence[str]) -> str:

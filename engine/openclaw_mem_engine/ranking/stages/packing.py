@@ -46,6 +46,13 @@ class _File:
         self.ranges: tuple[Lines, ...] = ()
         self.owners: list[Ranked] = []
 
+    @property
+    def cut(self) -> list[int]:
+        """The lines that are shown in part: an excerpt, or not all of their pieces."""
+        numbers = {key[0] for key in self.shown}
+        missing = {key[0] for key, line in self.known.items() if self.shown.get(key) != line.text}
+        return sorted(numbers & missing)
+
     def key_of(self, line: NoteLine) -> Key:
         """The key of a line, which is known from now on; chunks overlap."""
         piece = 0
@@ -171,9 +178,11 @@ def _record(
         file, lines = by_path[chunk.path], state.lines_of(item.chunk_id)
         at = best_of(lines, scores[item.chunk_id])
         inside = [(max(a, chunk.start_line), min(b, chunk.end_line)) for a, b in file.ranges]
-        hidden = at is not None and file.shown.get(file.key_of(lines[at])) != lines[at].text
+        hidden = at is not None and _hides(file.shown.get(file.key_of(lines[at]), ""), lines[at], state.words)
         number = None if at is None else lines[at].number
-        state.shown[item.chunk_id] = Shown(tuple(x for x in inside if x[0] <= x[1]), number, hidden)
+        parts = tuple(x for x in inside if x[0] <= x[1])
+        cut = (n for n in file.cut if any(a <= n <= b for a, b in parts))
+        state.shown[item.chunk_id] = Shown(parts, number, hidden, tuple(cut))
     state.ranked = kept
     order = {item.chunk_id: rank for rank, item in enumerate(kept)}
     results = []
@@ -184,3 +193,10 @@ def _record(
         ids = tuple(item.chunk_id for item in owners)
         results.append(Result(ids, file.path, *span, source, owners[0].score, file.text, file.ranges))
     state.results = sorted(results, key=lambda result: order[result.chunk_ids[0]])
+
+
+def _hides(shown: str, line: NoteLine, words: Sequence[str]) -> bool:
+    """Whether what is shown of a line leaves out any word of the query that it holds; of one without, any."""
+    part, whole = shown.casefold(), line.text.casefold()
+    matched = [word for word in map(str.casefold, words) if word in whole]
+    return shown != line.text and not (matched and all(word in part for word in matched))

@@ -66,13 +66,16 @@ def _show_part(state: RankingState, item: Ranked, scores: Sequence[float]) -> No
     text = snippet_of(chunk.text, most)
     first, last = 0, text.count("\n")
     # The last line shown may be cut.
-    whole = range(last + (len(text) == len(chunk.text) or chunk.text[len(text)] == "\n"))
+    whole = {*range(last + (len(text) == len(chunk.text) or chunk.text[len(text)] == "\n"))}
     if state.knobs.snippet == "best-line" and best is not None and len(text) < len(chunk.text):
         text, first, last = _around(state, lines, best)
-        whole = range(first, last + 1) if utf16_length(lines[best].text) <= most else range(0)
+        whole = {*range(first, last + 1)} - ({best} if utf16_length(lines[best].text) > most else set())
     ranges = ((lines[first].number, lines[last].number),)
     number = None if best is None else lines[best].number
-    state.shown[item.chunk_id] = Shown(ranges, number, best is not None and best not in whole)
+    cut = {line.number for at, line in enumerate(lines) if at not in whole}  # pieces share their number
+    cut &= {line.number for line in lines[first : last + 1]}
+    hidden = best is not None and best not in whole
+    state.shown[item.chunk_id] = Shown(ranges, number, hidden, tuple(sorted(cut)))
     at = (chunk.path, chunk.start_line, chunk.end_line, chunk.source)
     state.results.append(Result((item.chunk_id,), *at, item.score, text, ranges))
 
