@@ -56,7 +56,7 @@ def _first(trace: Trace) -> str:
     """How the lists rank the first result."""
     row = next(row for row in trace.rows if row.chunk_id == trace.results[0].chunk_ids[0])
     ranks = [
-        f"keyword rank {row.ranks[lst.key]}" if lst.kind.by_words else f"cosine {row.scores[lst.key]:.2f}"
+        f"keyword rank {row.ranks[lst.key]}" if lst.kind.by_words else f"cosine {row.scores[lst.key]:z.2f}"
         for lst in trace.lists
         if lst.key in row.ranks
     ]
@@ -68,7 +68,7 @@ def _nothing(pool: Pool, trace: Trace) -> str:
     best = next((row for row in trace.dropped if row.final is not None), None)
     if best is not None and best.final is not None and best.outcome.stage == "min_score":
         limit = f"below min_score {trace.knobs.min_score:g}"
-        return f"Nothing passes: best was {best.final:.2f} at {best.location}, {limit}"
+        return f"Nothing passes: best was {best.final:z.2f} at {best.location}, {limit}"
     fresh = pool.freshness
     if (fresh is not None and fresh.state == "empty") or not pool.lists:
         return "Nothing found: nothing could be searched"
@@ -84,7 +84,7 @@ def _absent_words(pool: Pool, knobs: Knobs) -> str:
         return ""
     every = knobs.lexical_form == "and" and len(lexical[0].words) > 1
     text = "no passage holds every searched word" if every else "no searched word occurs in the index"
-    return f"{text}, best cosine {vector.rows[0].raw:.2f}"
+    return f"{text}, best cosine {vector.rows[0].raw:z.2f}"
 
 
 def _truncated(trace: Trace) -> str:

@@ -225,7 +225,7 @@ def test_a_file_that_is_no_database_is_told_with_a_way_out(call: Call, world: Wo
     index.write_bytes(b"nothing of the kind" * 500)
     said = call("doctor", "--fix")
     assert said.code == 6 and "repair: openclaw-mem index --force" in said.out
-    assert said.out.endswith("not repaired: damaged: run `openclaw-mem index --force`.\n")
+    assert said.out.endswith("not repaired: damaged: `openclaw-mem index --force`.\n")
     plan = call("index", "--dry-run", "--force", "--json")
     assert plan.code == 0 and plan.json["chunks"] == 4, "a plan of what repairs the index"
     assert call("index", "--dry-run").code == 6 and index.read_bytes().startswith(b"nothing")
