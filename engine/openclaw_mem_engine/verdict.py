@@ -68,7 +68,7 @@ def _nothing(pool: Pool, trace: Trace) -> str:
     best = next((row for row in trace.dropped if row.final is not None), None)
     if best is not None and best.final is not None and best.outcome.stage == "min_score":
         limit = f"below min_score {trace.knobs.min_score:g}"
-        return f"Nothing passes: best was {best.final:z.2f} at {best.location}, {limit}"
+        return f"Nothing passes: best was {best.final:.2f} at {best.location}, {limit}"
     fresh = pool.freshness
     if (fresh is not None and fresh.state == "empty") or not pool.lists:
         return "Nothing found: nothing could be searched"

@@ -177,7 +177,7 @@ def test_fix_makes_no_full_text_of_altered_chunks(call: Call, world: World) -> N
     said = call("doctor", "--fix")
     assert said.code == 6 and "repaired\n" not in said.out and "--fix" not in said.out
     assert "not repaired: altered-chunks, full-text-lost" in said.out
-    assert said.out.endswith("run `openclaw-mem index --force`.\n")
+    assert said.out.endswith(": `openclaw-mem index --force`.\n")
     assert call("index", "--force").code == 0 and call("doctor", "--deep").code == 0
 
 
