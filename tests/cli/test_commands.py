@@ -332,5 +332,12 @@ def test_notes_taken_in_by_an_option_are_kept_without_it(call: Call, world: Worl
     assert "n1.md" in said.out and words in said.out and "no notes any more" not in said.out
     for command in ("status", "index", "files"):
         out = call(command).out
-        assert words in out and "\nnot indexed: 1 Markdown file here" in out
-        assert "**/*.md:" not in out and "1 file or folder excluded" not in out
+        assert words in out and "not indexed" not in out and "excluded" not in out
+
+
+def test_markdown_that_is_no_memory_is_not_counted_as_an_excluded_file(call: Call, world: World) -> None:
+    shutil.rmtree(world.workspace)
+    world.write("n1.md", "The router is grey.\n")
+    for command in ("status", "index", "files"):
+        out = call(command).out
+        assert "\nnot indexed: 1 Markdown file here" in f"\n{out}" and "excluded" not in out

@@ -108,13 +108,14 @@ def keeping(settings: Settings, listing: Listing, known: Mapping[str, FileState]
     if not notes or there or "memory" not in settings.sources:
         return listing
     ours = any(path in ROOT_FILES or path.startswith(f"{MEMORY_FOLDER}/") for path in known)
-    if ours or all(file.path != UNLISTED for file in listing.skipped):
+    skipped = tuple(file for file in listing.skipped if ours or file.path != UNLISTED)
+    if len(skipped) == len(listing.skipped):
         what = f"the workspace holds no notes any more: the {notes:,} of the index are kept, and still found,"
     else:
         what = f"the notes of the index ({notes:,}) were taken in by --include or extra_paths, which is not "
         what += "given now: they are kept, and still found,"
     reason = f"{what} until there are notes again; `openclaw-mem index --prune` forgets them"
-    return Listing(listing.files, (*listing.skipped, SkippedFile(WHOLE, reason, transient=True)))
+    return Listing(listing.files, (*skipped, SkippedFile(WHOLE, reason, transient=True)))
 
 
 def changes_of(
