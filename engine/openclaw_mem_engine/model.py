@@ -53,6 +53,10 @@ class MemoryFile(NamedTuple):
     ctime_ns: int = 0
 
 
+#: Paths of what is excluded that stand for all notes of the index, and for Markdown that is no memory.
+WHOLE, UNLISTED = ".", "**/*.md"
+
+
 @dataclass(frozen=True, slots=True)
 class SkippedFile:
     """A file or folder that is excluded, and why. ``by_rule``: it is no memory (a hidden folder).
@@ -63,6 +67,18 @@ class SkippedFile:
     reason: str
     by_rule: bool = False
     transient: bool = False
+
+    @property
+    def of_workspace(self) -> bool:
+        """Whether this is about the workspace as a whole, and its path no file of it."""
+        return self.path in (WHOLE, UNLISTED)
+
+    @property
+    def text(self) -> str:
+        """``memory/a.md: is not text``; of the workspace the sentence alone."""
+        if self.of_workspace:
+            return f"not indexed: {self.reason}" if self.path == UNLISTED else self.reason
+        return f"{self.path}: {self.reason}"
 
     def to_dict(self) -> dict[str, Any]:
         return as_json(self, by_rule="", transient="")

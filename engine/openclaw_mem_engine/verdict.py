@@ -56,7 +56,7 @@ def _first(trace: Trace) -> str:
     """How the lists rank the first result."""
     row = next(row for row in trace.rows if row.chunk_id == trace.results[0].chunk_ids[0])
     ranks = [
-        f"keyword rank {row.ranks[lst.key]}" if lst.kind.by_words else f"cosine {row.scores[lst.key]:.2f}"
+        f"keyword rank {row.ranks[lst.key]}" if lst.kind.by_words else f"cosine {row.scores[lst.key]:z.2f}"
         for lst in trace.lists
         if lst.key in row.ranks
     ]
@@ -84,7 +84,7 @@ def _absent_words(pool: Pool, knobs: Knobs) -> str:
         return ""
     every = knobs.lexical_form == "and" and len(lexical[0].words) > 1
     text = "no passage holds every searched word" if every else "no searched word occurs in the index"
-    return f"{text}, best cosine {vector.rows[0].raw:.2f}"
+    return f"{text}, best cosine {vector.rows[0].raw:z.2f}"
 
 
 def _truncated(trace: Trace) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -309,3 +310,34 @@ def test_every_command_has_help_with_an_example(bare: Call, command: str) -> Non
 
 def test_version(bare: Call) -> None:
     assert bare("--version").out == f"openclaw-mem {__version__}\n"
+
+
+def test_an_emptied_workspace_is_called_kept_not_up_to_date(call: Call, world: World) -> None:
+    call("index")
+    shutil.rmtree(world.workspace)
+    world.workspace.mkdir()
+    said = call("index").out
+    assert said.startswith("Kept as it is: ") and "excluded" not in said and "Up to date" not in said
+    assert "\nthe workspace holds no notes any more: " in said
+    said = call("status").out
+    assert "excluded" not in said and "so does the next search" not in said
+
+
+def test_notes_taken_in_by_an_option_are_kept_without_it(call: Call, world: World) -> None:
+    shutil.rmtree(world.workspace)
+    world.write("n1.md", "The router is grey.\n")
+    call("search", "router", "--include", "n*.md")
+    said = call("search", "router")
+    words = "the notes of the index (1) were taken in by --include or extra_paths, which is not given now"
+    assert "n1.md" in said.out and words in said.out and "no notes any more" not in said.out
+    for command in ("status", "index", "files"):
+        out = call(command).out
+        assert words in out and "not indexed" not in out and "excluded" not in out
+
+
+def test_markdown_that_is_no_memory_is_not_counted_as_an_excluded_file(call: Call, world: World) -> None:
+    shutil.rmtree(world.workspace)
+    world.write("n1.md", "The router is grey.\n")
+    for command in ("status", "index", "files"):
+        out = call(command).out
+        assert "\nnot indexed: 1 Markdown file here" in f"\n{out}" and "excluded" not in out

@@ -177,7 +177,7 @@ def test_fix_makes_no_full_text_of_altered_chunks(call: Call, world: World) -> N
     said = call("doctor", "--fix")
     assert said.code == 6 and "repaired\n" not in said.out and "--fix" not in said.out
     assert "not repaired: altered-chunks, full-text-lost" in said.out
-    assert said.out.endswith("run `openclaw-mem index --force`.\n")
+    assert said.out.endswith(": `openclaw-mem index --force`.\n")
     assert call("index", "--force").code == 0 and call("doctor", "--deep").code == 0
 
 
@@ -225,7 +225,7 @@ def test_a_file_that_is_no_database_is_told_with_a_way_out(call: Call, world: Wo
     index.write_bytes(b"nothing of the kind" * 500)
     said = call("doctor", "--fix")
     assert said.code == 6 and "repair: openclaw-mem index --force" in said.out
-    assert said.out.endswith("not repaired: damaged: run `openclaw-mem index --force`.\n")
+    assert said.out.endswith("not repaired: damaged: `openclaw-mem index --force`.\n")
     plan = call("index", "--dry-run", "--force", "--json")
     assert plan.code == 0 and plan.json["chunks"] == 4, "a plan of what repairs the index"
     assert call("index", "--dry-run").code == 6 and index.read_bytes().startswith(b"nothing")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,10 +132,20 @@ def test_by_products_of_the_agent_are_told_with_their_share(tmp_path: Path) -> N
     settings = indexed(tmp_path, {**dreams, "memory/DREAMS.md": "Asleep.\n", "MEMORY.md": "A fact.\n"})
     found = named(looked(settings), "by-products")
     assert found.severity == "warning" and "(19 of 20 chunks, 95 %)" in found.text
-    type_in(settings, found.repair)
-    assert looked(settings, deep=True).findings == ()
-    assert len(list((settings.workspace / "dreaming/light").iterdir())) == 18
-    assert (settings.workspace / "DREAMS.md").read_text() == "Asleep.\n"
+    assert found.repair == 'exclude = ["memory/DREAMS.md", "memory/dreaming/**"]'
+    excluding = replace(settings, exclude=tuple(json.loads(found.repair.removeprefix("exclude = "))))
+    sync(excluding)
+    assert "by-products" not in codes(looked(excluding, deep=True))
+    assert len(list((settings.workspace / "memory/dreaming/light").iterdir())) == 18
+
+
+def test_kept_notes_of_an_emptied_workspace_are_a_warning_of_their_own(settings: Settings) -> None:
+    shutil.rmtree(settings.workspace)
+    settings.workspace.mkdir()
+    report = looked(settings)
+    assert "files-left-out" not in codes(report)
+    found = named(report, "workspace-empty")
+    assert found.severity == "warning" and "are kept, and still found" in found.text
 
 
 def test_hidden_folders_in_an_index_are_told(settings: Settings) -> None:

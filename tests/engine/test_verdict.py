@@ -106,6 +106,10 @@ def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
     none = demo.search("xyzzy plugh")
     assert none.verdict.startswith("Nothing passes: best was 0.")
     assert "no searched word occurs in the index, best cosine 0.13" in none.verdict
+    lists = tuple(
+        replace(lst, rows=tuple(row._replace(raw=-0.001) for row in lst.rows)) for lst in none.pool.lists
+    )
+    assert "best cosine 0.00" in verdict(replace(none.pool, lists=lists), none.trace)
     weak = demo.search("xyzzy plugh", profile("workbench"))
     assert weak.verdict.startswith("6 results by vectors alone: no searched word occurs in the index")
     bare = replace(none.pool, lists=(), candidates={}, signals={})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date
@@ -245,7 +246,10 @@ def small(tmp_path: Path) -> Iterator[Memory]:
 
 def test_what_is_excluded_names_the_rule(small: Memory) -> None:
     hidden = small.why_not("router", "memory/.hidden/a.md")
-    assert hidden.stage == "listed" and "hidden folder" in hidden.verdict
+    assert (
+        hidden.stage == "listed" and "it is not listed: memory/.hidden, in which it lies: " in hidden.verdict
+    )
+    assert "hidden folder" in hidden.verdict
     elsewhere = small.why_not("router", "notes/b.md", 1)
     assert elsewhere.stage == "listed" and "files below memory/" in elsewhere.verdict
     assert elsewhere.to_dict()["passage"] == {"path": "notes/b.md", "startLine": 1, "endLine": 1}
@@ -268,6 +272,13 @@ def test_a_deleted_note_that_is_still_indexed_is_said_to_be(small: Memory) -> No
     small.sync()
     with pytest.raises(PathRefused):
         small.why_not("router", "memory/2026-02-20.md")
+
+
+def test_a_kept_note_of_an_emptied_workspace_is_not_said_to_exist(small: Memory) -> None:
+    shutil.rmtree(small.settings.workspace)
+    small.settings.workspace.mkdir()
+    found = small.why_not("router", "memory/2026-02-20.md")
+    assert found.steps[0].text.endswith("cannot be seen on the disk now; the index still holds its text")
 
 
 @pytest.mark.parametrize("path", ["memory/none.md", "/etc/hosts", "../x.md"])

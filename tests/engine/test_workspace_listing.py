@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import WorkspaceError
-from openclaw_mem_engine.workspace.listing import UNLISTED, Listing, list_memory
+from openclaw_mem_engine.model import UNLISTED
+from openclaw_mem_engine.workspace.listing import Listing, list_memory
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import get_excerpt
 from openclaw_mem_engine.workspace.rules import below, is_ignored_folder

@@ -236,6 +236,6 @@ def _outcome(report: SyncReport) -> str:
 
 def _verified(report: SyncReport) -> str:
     """What a sync that read every file and found nothing to do has shown."""
-    out = sum(not skipped.by_rule for skipped in report.skipped)
+    out = sum(not (skipped.by_rule or skipped.of_workspace) for skipped in report.skipped)
     outcome = f"{fmt.count(report.verified, 'file')} read: the index is as they are"
     return f"{outcome}; {fmt.count(out, 'file')} excluded" if out else outcome

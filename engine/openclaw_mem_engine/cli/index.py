@@ -9,8 +9,9 @@ from openclaw_mem_engine.cli.opening import looking, open_memory, say_warnings, 
 from openclaw_mem_engine.cli.planning import announce, plan_lines
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import one_line, say, show, stoppable
-from openclaw_mem_engine.cli.text_format import count, duration, left_out_words
+from openclaw_mem_engine.cli.text_format import count, duration, excluded_lines
 from openclaw_mem_engine.errors import IndexDamaged, ProviderError, UsageError
+from openclaw_mem_engine.model import WHOLE
 from openclaw_mem_engine.sync.report import SyncRequest
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ def _sync(settings: Settings, request: SyncRequest) -> SyncReport:
 def report_lines(report: SyncReport) -> list[str]:
     """What a sync did, for people."""
     did = report.changed or report.refused or report.removed
-    made = "Built anew" if report.rebuilt else "Indexed" if did else "Up to date"
+    # Of notes that are all gone nothing is up to date.
+    rest = "Kept as it is" if any(file.path == WHOLE for file in report.skipped) else "Up to date"
+    made = "Built anew" if report.rebuilt else "Indexed" if did else rest
     held = f"{count(report.files, 'file')}, {count(report.chunks, 'chunk')}"
     lines = [f"{made}: {held} in {duration(report.seconds)}."]
     if did and not report.rebuilt:
@@ -89,7 +92,4 @@ def report_lines(report: SyncReport) -> list[str]:
     # Failures are printed on stderr.
     others = [note for note in report.notes if note not in report.incomplete]
     lines += [f"  {note.level}: {one_line(note.text)}" for note in others]
-    if report.skipped:
-        lines.append(f"{count(len(report.skipped), 'file or folder', 'files or folders')} excluded:")
-        lines += [f"  {left_out_words(skipped, report)}" for skipped in report.skipped]
-    return lines
+    return [*lines, *excluded_lines(report.skipped, report)]

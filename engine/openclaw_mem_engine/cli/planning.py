@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.terminal import indented, marked, one_line, say, strong, table
-from openclaw_mem_engine.cli.text_format import count, destination, dollars, left_out_words
+from openclaw_mem_engine.cli.terminal import marked, one_line, say, strong, table
+from openclaw_mem_engine.cli.text_format import count, destination, dollars, excluded_lines
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncRequest
 
 if TYPE_CHECKING:
@@ -35,10 +35,7 @@ def plan_lines(plan: Plan) -> list[str]:
                 lines.append(f"{marked('not now')}: {one_line(f'{space.space.label}: {space.why_not}')}")
     else:
         lines.append("No vectors: keywords alone, by choice (provider none).")
-    if plan.skipped:
-        lines.append(f"{count(len(plan.skipped), 'file or folder', 'files or folders')} excluded:")
-        lines += indented(map(left_out_words, plan.skipped))
-    return lines
+    return [*lines, *excluded_lines(plan.skipped)]
 
 
 def announce(memory: Memory, token: threading.Event, request: SyncRequest = DEFAULT_REQUEST) -> None:

@@ -16,12 +16,13 @@ from openclaw_mem_engine.cli.text_format import (
     destination,
     dollars,
     duration,
+    excluded_lines,
     failing,
     fallback_words,
-    left_out_words,
     moment,
     token_count,
 )
+from openclaw_mem_engine.model import WHOLE
 from openclaw_mem_engine.providers.prices import Spent, summed
 from openclaw_mem_engine.ranking.unshown import Unshown, by_file, total
 from openclaw_mem_engine.sanitize import visible
@@ -67,13 +68,14 @@ def _status_lines(status: Status, unshown: Unshown) -> list[str]:
     asked = status.requested_provider
     provider = status.provider if asked == status.provider else f"{status.provider} (configured: {asked})"
     size = byte_size(status.index_bytes) if status.index_bytes else "not there yet"
+    excluded = sum(not file.of_workspace for file in fresh.skipped)
     rows = [
         ("agent", one_line(status.agent)),
         ("workspace", one_line(status.workspace)),
         ("index", f"{one_line(status.index_path)} ({size})"),
         ("state", f"{fresh.state}{since}, last brought up to date: {synced}"),
         *([("", _changes(status))] if fresh.changed_count else []),
-        ("files", f"{status.files:,}" + (f", {len(fresh.skipped):,} excluded" if fresh.skipped else "")),
+        ("files", f"{status.files:,}" + (f", {excluded:,} excluded" if excluded else "")),
         ("chunks", f"{status.chunks:,}, {status.vectors:,} with a vector"),
         ("unshown", _never_shown(unshown)),
         ("provider", provider),
@@ -93,9 +95,9 @@ def _status_lines(status: Status, unshown: Unshown) -> list[str]:
         rows += [("" if number else name, text) for number, text in enumerate(texts)]
     lines = aligned(rows)
     lines += [f"{marked(note.level)}: {one_line(note.text)}" for note in status.notes]
-    if fresh.skipped:
-        lines += ["excluded:", *indented(map(left_out_words, fresh.skipped))]
-    if fresh.state in ("empty", "stale"):
+    lines += excluded_lines(fresh.skipped)
+    # Notes that are all gone are kept: neither does anything about them.
+    if fresh.state in ("empty", "stale") and all(file.path != WHOLE for file in fresh.skipped):
         lines.append(dim("`openclaw-mem index` brings it up to date; so does the next search."))
     return lines
 
@@ -143,8 +145,10 @@ def run_files(arguments: Namespace) -> int:
 
 def _file_lines(overview: Overview, rows: Sequence[FileRow]) -> list[str]:
     """A table, and totals."""
-    cells = []
+    cells, whole = [], [file for file in overview.freshness.skipped if file.of_workspace]
     for row in rows:
+        if row.path in {file.path for file in whole}:
+            continue
         chunks = count(row.chunks, "chunk") if row.chunks else "–"
         cells.append((row.state, one_line(row.path), chunks, _file_size(row), one_line(row.why)))
     counts = overview.counts
@@ -154,7 +158,7 @@ def _file_lines(overview: Overview, rows: Sequence[FileRow]) -> list[str]:
         text += f", {count(waiting, 'file')} to sync: `openclaw-mem index`"
     elif overview.differences:
         text += ", built with other settings: `openclaw-mem index` builds it anew"
-    return [*aligned(cells), dim(f"{text}.")]
+    return [*aligned(cells), *excluded_lines(whole), dim(f"{text}.")]
 
 
 def _file_size(row: FileRow) -> str:

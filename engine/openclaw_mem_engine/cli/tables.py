@@ -132,10 +132,11 @@ def _dropped_lines(answer: Answer) -> Iterator[str]:
 def verdict_line(answer: Answer) -> str:
     """What was found, in one sentence; where nothing passes the score cut, which one the best would pass."""
     text, trace = one_line(answer.verdict), answer.trace
-    best = next((row.final for row in trace.dropped if row.final is not None), -1.0)
-    if trace.results or best < 0 or trace.dropped[0].outcome.stage != "min_score":
+    best = next((row for row in trace.dropped if row.final is not None), None)
+    # No cut lets a score below zero pass.
+    if trace.results or best is None or (best.final or 0.0) < 0 or best.outcome.stage != "min_score":
         return f"{text}."
-    return f"{text}; try --set min_score={math.floor(best * 20) / 20:g}"
+    return f"{text}; try --set min_score={math.floor((best.final or 0.0) * 20) / 20:g}"
 
 
 def closing(answer: Answer) -> Iterator[str]:

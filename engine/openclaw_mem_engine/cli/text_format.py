@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.terminal import one_line
+from openclaw_mem_engine.cli.terminal import indented, one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from openclaw_mem_engine.model import Fallback, SkippedFile
     from openclaw_mem_engine.sync.report import SyncReport
 
@@ -85,7 +87,14 @@ def token_count(tokens: int, *, estimated: bool) -> str:
 def left_out_words(skipped: SkippedFile, report: SyncReport | None = None) -> str:
     """``memory/a.md: is not text (its old text was removed)``"""
     removed = " (its old text was removed)" if report and skipped.path in report.removed else ""
-    return one_line(f"{skipped.path}: {skipped.reason}{removed}")
+    return one_line(f"{skipped.text}{removed}")
+
+
+def excluded_lines(skipped: Sequence[SkippedFile], report: SyncReport | None = None) -> list[str]:
+    """What is said of the workspace as a whole, then the files and folders that are excluded, counted."""
+    files = [left_out_words(file, report) for file in skipped if not file.of_workspace]
+    head = [f"{count(len(files), 'file or folder', 'files or folders')} excluded:"] if files else []
+    return [*(left_out_words(file) for file in skipped if file.of_workspace), *head, *indented(files)]
 
 
 def byte_size(size: float) -> str:

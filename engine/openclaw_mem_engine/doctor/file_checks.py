@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.model import MemoryFile, Progress, utf16_length
+from openclaw_mem_engine.model import WHOLE, MemoryFile, Progress, utf16_length
 from openclaw_mem_engine.ranking.knobs import Knobs, profile
 from openclaw_mem_engine.ranking.unshown import Passage, Unshown, percent, total, unshown_by_file
 from openclaw_mem_engine.stores.base import FileState, StoredChunk
@@ -102,7 +101,11 @@ def check_files(disk: Disk, out: Outcome) -> None:
     ):
         if paths:
             out.add(code, "warning", f"{counted_are(len(paths), 'file')} {what}.", sorted(paths), INDEX)
-    excluded = [f"{file.path}: {file.reason}" for file in skipped]
+    for file in skipped:
+        if file.of_workspace:
+            text, kept = f"{file.text[0].upper()}{file.text[1:]}.", file.path == WHOLE
+            out.add(*(("workspace-empty", "warning") if kept else ("unlisted-notes", "info")), text)
+    excluded = [file.text for file in skipped if not file.of_workspace]
     excluded += [f"{state.path}: {state.refusal}" for state in known.values() if state.refusal]
     if excluded:
         text = f"{counted_are(len(excluded), 'file or folder', 'files or folders')} excluded: never searched."
@@ -221,6 +224,7 @@ def check_by_products(settings: Settings, snap: Snapshot, out: Outcome) -> None:
     if machine:
         files = counted_are(len(machine), "file")
         text = f"{files} written by the agent's own machinery, and searched as memory {share(machine)}."
+        text += " The setting exclude, in config.toml, leaves them out."
         out.add("by-products", "warning", text, sorted(machine), _out_of_memory(settings, machine))
     if exports:
         what = "an exported conversation" if len(exports) == 1 else "exported conversations"
@@ -232,14 +236,14 @@ def check_by_products(settings: Settings, snap: Snapshot, out: Outcome) -> None:
 
 
 def _out_of_memory(settings: Settings, paths: Iterable[str]) -> str:
-    """The command that takes these by-products out of memory, and out of the index."""
-    root = settings.workspace
+    """What takes these by-products out of memory and leaves the files where their program looks for them."""
+    paths = set(paths)
     # A sync leaves ignored folders out by itself: an index that has them was made by an older program.
     folders = {machine_folder(path) for path in paths if not any(map(is_ignored_folder, path.split("/")))}
     if not folders:
         return INDEX
-    moved = " ".join(shlex.quote(str(root / folder)) for folder in sorted(folders))
-    return f"mv -- {moved} {shlex.quote(str(root))}/ && {INDEX}"
+    globs = [folder if folder in paths else f"{folder}/**" for folder in sorted(folders)]
+    return f"exclude = {json.dumps([*settings.exclude, *globs], ensure_ascii=False)}"
 
 
 def _check_databases(settings: Settings, out: Outcome) -> None:

@@ -196,6 +196,6 @@ class RankingState:
         floor = next((lst.floor for lst in fitting if lst.floor is not None), None)
         if weak and len(weak) == len(returned) and floor is not None:
             best = max((score for _, score in found.values() if score is not None), default=0.0)
-            text = f"no keyword matches a result, and the best cosine is {best:.2f}, below {floor:g}."
+            text = f"no keyword matches a result, and the best cosine is {best:z.2f}, below {floor:g}."
             self.notes.append(Note("weak", f"Nothing here looks relevant: {text}", "warning"))
         return weak

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Literal
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.model import Freshness, Note, SkippedFile
+from openclaw_mem_engine.model import WHOLE, Freshness, Note, SkippedFile
 from openclaw_mem_engine.providers.base import Embedders
 from openclaw_mem_engine.ranking.pool import Candidate
 from openclaw_mem_engine.stores.base import IndexStore
-from openclaw_mem_engine.sync.changes import WHOLE, Changes, scan
+from openclaw_mem_engine.sync.changes import Changes, scan
 from openclaw_mem_engine.sync.report import SyncReport
 from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
-from openclaw_mem_engine.workspace.listing import UNLISTED
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, machine_folder
 
 #: How many changed paths an answer names; the count is always exact.
@@ -149,8 +148,8 @@ def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
         text = f"The index is older than {some}{more}: run `openclaw-mem index`."
         notes.append(Note("stale", text, "warning"))
     for file in known.skipped:
-        if file.path == UNLISTED:
-            notes.append(Note("unlisted-notes", f"{file.path}: {file.reason}.", "warning"))
+        if file.of_workspace and file.path != WHOLE:
+            notes.append(Note("unlisted-notes", f"{file.text[0].upper()}{file.text[1:]}.", "warning"))
 
 
 def stale_since(settings: Settings, changes: Changes, synced_at: float | None, now: float) -> float | None:

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
@@ -23,7 +24,7 @@ from openclaw_mem_engine.why_not import RETURNED, Passage, Step, TextChange, Why
 from openclaw_mem_engine.why_not.changes import Search, text_changes
 from openclaw_mem_engine.why_not.walk import ListFact, walk
 from openclaw_mem_engine.workspace.opening import NoteRefused
-from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, absolute_path, open_workspace
+from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, absolute_path, open_workspace, source_of
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.retrieval.builtin import BuiltinBackend, FoundLists
@@ -115,9 +116,13 @@ class PassageLookup:
             reason = self._refused(path)
         chunks = backend.store.chunks_of(path)
         gone = path in {state.path for state in changes.removed}
-        self._pass("file", f"{path} is deleted; the index still holds its text" if gone else f"{path} exists")
+        there = "exists" if os.path.lexists(self._on_disk(path)) else "cannot be seen on the disk now"
+        held = "; the index still holds its text" if chunks else ""
+        self._pass(
+            "file", f"{path} is deleted{held}" if gone else f"{path} {there}{held * (there != 'exists')}"
+        )
         if reason is not None and not chunks:
-            return self._stop_at("listed", f"it is excluded: {reason}")
+            return self._stop_at("listed", f"it is not listed: {reason}")
         self._pass("listed", "it is one of the files that are indexed")
         if path in known and known[path].refusal:
             return self._stop_at("indexed", f"it holds no text that can be indexed: {known[path].refusal}")
@@ -152,17 +157,24 @@ class PassageLookup:
         above = path
         while above:
             if above in excluded:
-                inside = "" if above == path else f"{above}: "
+                inside = "" if above == path else f"{above}, in which it lies: "
                 return f"{inside}{excluded[above].reason}"
             above = above.rpartition("/")[0]
         return None
+
+    def _on_disk(self, path: str) -> Path:
+        """Where a path of the index is: transcripts have a folder of their own."""
+        settings = self._backend.settings
+        folder, _, name = path.partition("/")
+        if source_of(path) == "sessions" and folder == TRANSCRIPT_FOLDER:
+            return settings.openclaw.sessions_dir / name
+        return settings.workspace.resolve() / path
 
     def _refused(self, path: str) -> str:
         """Why a path that is in no list is not memory. Raises NoteRefused when nothing is there, or when it
         is outside of the workspace."""
         settings = self._backend.settings
-        transcript = settings.openclaw.sessions_dir / path.removeprefix(f"{TRANSCRIPT_FOLDER}/")
-        if path.startswith(f"{TRANSCRIPT_FOLDER}/") and os.path.lexists(transcript):
+        if path.startswith(f"{TRANSCRIPT_FOLDER}/") and os.path.lexists(self._on_disk(path)):
             return "transcripts are not a source of this memory (sources)"
         try:
             there = self._backend.get(path, 1, 1).found

@@ -10,12 +10,12 @@ from typing import Literal
 
 from openclaw_mem_engine.chunking.line_chunker import is_blank
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.model import MemoryFile, SkippedFile, text_hash
+from openclaw_mem_engine.model import UNLISTED, WHOLE, MemoryFile, SkippedFile, text_hash
 from openclaw_mem_engine.stores.base import FileState, IndexStore
-from openclaw_mem_engine.workspace.listing import UNLISTED, Listing, list_memory
+from openclaw_mem_engine.workspace.listing import Listing, list_memory
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable
 from openclaw_mem_engine.workspace.reading import read_note
-from openclaw_mem_engine.workspace.rules import source_of
+from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, source_of
 from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 from openclaw_mem_engine.workspace.transcripts import (
     Growth,
@@ -32,8 +32,6 @@ RACY_NS = 2_000_000_000
 #: what is indexed. ``doubtful``: as long as that, but its times do not prove it the same. ``same``: they do.
 TranscriptState = Literal["new", "rewritten", "grown", "doubtful", "same"]
 _NONE = Listing((), ())
-#: The path of the workspace itself.
-WHOLE = "."
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +107,15 @@ def keeping(settings: Settings, listing: Listing, known: Mapping[str, FileState]
     there |= any(file.path != UNLISTED and source_of(file.path) == "memory" for file in listing.skipped)
     if not notes or there or "memory" not in settings.sources:
         return listing
-    reason = (
-        f"the workspace holds no notes any more: the {notes:,} of the index are kept, and still found, until "
-        "there are notes again; `openclaw-mem index --prune` forgets them"
-    )
-    return Listing(listing.files, (*listing.skipped, SkippedFile(WHOLE, reason, transient=True)))
+    ours = any(path in ROOT_FILES or path.startswith(f"{MEMORY_FOLDER}/") for path in known)
+    skipped = tuple(file for file in listing.skipped if ours or file.path != UNLISTED)
+    if len(skipped) == len(listing.skipped):
+        what = f"the workspace holds no notes any more: the {notes:,} of the index are kept, and still found,"
+    else:
+        what = f"the notes of the index ({notes:,}) were taken in by --include or extra_paths, which is not "
+        what += "given now: they are kept, and still found,"
+    reason = f"{what} until there are notes again; `openclaw-mem index --prune` forgets them"
+    return Listing(listing.files, (*skipped, SkippedFile(WHOLE, reason, transient=True)))
 
 
 def changes_of(

@@ -19,7 +19,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from openclaw_mem_engine.errors import WorkspaceError
-from openclaw_mem_engine.model import MemoryFile, SkippedFile, Source
+from openclaw_mem_engine.model import UNLISTED, MemoryFile, SkippedFile, Source
 from openclaw_mem_engine.workspace.opening import (
     LINK,
     UNREADABLE,
@@ -48,9 +48,8 @@ from openclaw_mem_engine.workspace.rules import (
 SUFFIX_CASE = 'ends in another spelling of "{}"; only lower case counts'
 _FOLDER_LINK = "is a link to a folder; links are not followed"
 _EXCLUDED = "excluded by the setting exclude"
-#: The path under which notes are named that lie in a workspace without ``memory/``; how many entries of its
-#: folders are looked at.
-UNLISTED, _MOST_SEEN = "**/*.md", 20_000
+#: How many entries of the folders of a workspace without ``memory/`` are looked at.
+_MOST_SEEN = 20_000
 _NAME = "its name is not UTF-8 text; rename it"
 #: How the system gives bytes of a name that are not UTF-8.
 _NOT_UTF8 = re.compile("[\ud800-\udfff]")
@@ -259,7 +258,7 @@ def _count_outside(walk: Walk, real: str) -> None:
     if names:
         count = f"{'at least ' if pending else ''}{len(names):,} Markdown file{'s'[: len(names) > 1]}"
         how = "the option --include '**/*.md' or the setting extra_paths takes them in"
-        walk.skip(UNLISTED, f"{count} here and no folder {MEMORY_FOLDER}: not indexed; {how}")
+        walk.skip(UNLISTED, f"{count} here and no folder {MEMORY_FOLDER}; {how}")
 
 
 def _take_folder(walk: Walk, path: str, absolute: str) -> None:

@@ -184,8 +184,8 @@ def rebuild_plan(plan: Plan | IndexDamaged, cells: int) -> list[Line]:
         made += wrapped(_space(space), cells, 2)
     if not plan.spaces:
         made += wrapped(line("Nothing is embedded: BM25 only."), cells)
-    if plan.skipped:
-        made += wrapped(line((f"{fmt.count(len(plan.skipped), 'file')} excluded.", "warn")), cells)
+    if out := sum(not file.of_workspace for file in plan.skipped):
+        made += wrapped(line((f"{fmt.count(out, 'file')} excluded.", "warn")), cells)
     return made
 
 
