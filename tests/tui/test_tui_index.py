@@ -276,7 +276,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert after is not None and after.freshness.generation > before.freshness.generation
         assert after.counts == before.counts
         await press(pilot, "1")
-        assert lab(pilot.app).search.view.answers  # type: ignore[arg-type]
+        assert lab(pilot.app).search.view.answers
 
 
 async def test_chunks_of_a_file_that_changes_are_read_again(tmp_path: Path) -> None:

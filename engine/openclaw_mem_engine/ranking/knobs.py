@@ -1,5 +1,4 @@
-"""Every parameter of the ranking in one frozen value: range, step and meaning of each, and known
-profiles."""
+"""Every parameter of the ranking in one frozen value, with range and meaning; known profiles."""
 
 from __future__ import annotations
 

@@ -83,11 +83,14 @@ class Search:
             known = any(change.set.keys() == {name, other} for change in found)
             if known or name == other or not self._helps({name: value, other: far}):
                 continue
-            # The second as small as it can be with the first, then the first with that.
-            second = self._nearest(other, {name: value})
-            first = None if second is None else self._nearest(name, {other: second})
-            if second is not None and first is not None:
-                found.append(self._change({name: first, other: second}))
+            # Each as small as it can be with the other, until neither can be smaller.
+            pair, before = {name: value, other: far}, dict[str, KnobValue]()
+            while pair != before:
+                before = dict(pair)
+                for one, rest in ((other, name), (name, other)):
+                    nearest = self._nearest(one, {rest: pair[rest]})
+                    pair[one] = pair[one] if nearest is None else nearest
+            found.append(self._change(pair))
         return sorted(found, key=self._cost)
 
     def helps_with(self, pool: Pool) -> bool:
