@@ -265,6 +265,14 @@ def test_a_new_and_a_modified_note_are_not_up_to_date(small: Memory) -> None:
     assert small.why_not("switch", "memory/2026-02-20.md", 3).stage == RETURNED
 
 
+def test_a_line_that_a_modified_note_has_and_the_index_has_not(small: Memory) -> None:
+    note = small.settings.workspace / "MEMORY.md"
+    lines = note.read_text().rstrip("\n").split("\n")
+    note.write_text("\n".join([*lines, "", "the new pump"]) + "\n")
+    found = small.why_not("pump", "MEMORY.md", len(lines) + 2)
+    assert (found.stage, found.steps[-1].text) == ("indexed", "it has changed since it was indexed")
+
+
 def test_a_deleted_note_that_is_still_indexed_is_said_to_be(small: Memory) -> None:
     (small.settings.workspace / "memory/2026-02-20.md").unlink()
     found = small.why_not("router", "memory/2026-02-20.md")
