@@ -38,7 +38,7 @@ def fate(trace: Trace, path: str, line: int) -> Fate:
     rows = [row for row in trace.rows if row.path == path and row.start_line <= line <= row.end_line]
     if not rows:
         return Fate(None, False, "in no candidate list")
-    shown = next((row for row in rows if any(a <= line <= b for a, b in row.shown.lines)), None)
+    shown = next((row for row in rows if row.shown.holds(line)), None)
     row = shown or rows[0]  # rows begin with those nearest to being returned
     if row.returned:
         at = next(n for n, result in enumerate(trace.results, 1) if row.chunk_id in result.chunk_ids)
@@ -96,7 +96,7 @@ def _truncated(trace: Trace) -> str:
     first = rows[trace.results[0].chunk_ids[0]].shown
     if first.truncated:
         more = f", as in {len(hiding) - 1} more" if hiding[1:] else ""
-        return f"the best passage ranks 1, but its best line, {first.best_line}, is cut off{more}"
+        return f"the best line of the first, {first.best_line}, is cut off{more}"
     return f"the best line is cut off in {len(hiding)} of them"
 
 
@@ -106,11 +106,8 @@ def _cut_matches(trace: Trace) -> str:
     if trace.cut is None or knobs.keyword_rescue == "fill":
         return ""
     terms = {lst.term for lst in trace.lists if lst.kind.by_words}
-    # An operand without inputs is an absence.
-    cut = sum(
-        row.outcome.stage == "min_score" and any(o.label in terms and o.inputs for o in row.operands)
-        for row in trace.dropped
-    )
+    below = (row for row in trace.dropped if row.outcome.stage == "min_score")
+    cut = sum(not terms.isdisjoint(row.scores) for row in below)
     filled = min(cut, knobs.max_results - len(trace.returned))
     if filled <= 0:
         return ""

@@ -120,7 +120,7 @@ def test_a_best_line_that_is_cut_off_is_said(demo: Memory) -> None:
     knobs = Knobs().set({"snippet_chars": 60})
     found = demo.search(QUERIES[0], knobs)
     line = found.trace.returned[0].shown.best_line
-    assert f"the best passage ranks 1, but its best line, {line}, is cut off" in found.verdict
+    assert f"the best line of the first, {line}, is cut off" in found.verdict
     cut_off = fate(found.trace, found.hits[0].path, line or 0)
     assert cut_off == (1, False, f"rank 1, but line {line} is not shown")
     whole = demo.search(QUERIES[0])

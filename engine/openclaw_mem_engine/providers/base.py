@@ -278,7 +278,10 @@ def check_vectors(
     return vectors
 
 
-def stop_if_cancelled(cancel: CancelToken | None) -> None:
+_STOPPED = "Embedding was stopped on request; what was finished before is kept."
+
+
+def stop_if_cancelled(cancel: CancelToken | None, message: str = _STOPPED) -> None:
     """Raises Cancelled when the caller no longer wants the answer."""
     if cancel is not None and cancel.is_set():
-        raise Cancelled("Embedding was stopped on request; what was finished before is kept.")
+        raise Cancelled(message)

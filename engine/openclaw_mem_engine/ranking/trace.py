@@ -92,6 +92,10 @@ class Shown(NamedTuple):
     truncated: bool = False
     cut: tuple[int, ...] = ()
 
+    def holds(self, line: int) -> bool:
+        """Whether the agent receives the whole ``line``."""
+        return line not in self.cut and any(first <= line <= last for first, last in self.lines)
+
 
 NOT_SHOWN = Shown()
 

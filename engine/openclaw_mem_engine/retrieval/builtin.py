@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import Cancelled, UsageError
+from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress, SkippedFile, Space
-from openclaw_mem_engine.providers.base import Embedders, space_of
+from openclaw_mem_engine.providers.base import Embedders, space_of, stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.unshown import Unshown, unshown_by_file
@@ -29,6 +29,8 @@ from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.workspace.reading import get_excerpt
+
+STOPPED = "The search was stopped."
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.inspection import Overview
@@ -250,16 +252,16 @@ class BuiltinBackend:
         primary = self.embedders.primary
         builder = ListBuilder(self.store, self._vectors, primary, notes, {})
         spaces = builder.embed(query, cancel, counted=knobs.space_number, compare=compare, known=embedded)
-        stop_if_cancelled(cancel)
+        stop_if_cancelled(cancel, STOPPED)
         # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
         # network, which both would have to wait for anyway.
         lexical = self._lexical_query(query, knobs, notes, vectors=bool(spaces))
         for asked in spaces:
             builder.add_vectors(query, asked)
-            stop_if_cancelled(cancel)
+            stop_if_cancelled(cancel, STOPPED)
         if lexical is not None:
             builder.add_words(lexical)
-        stop_if_cancelled(cancel)
+        stop_if_cancelled(cancel, STOPPED)
         builder.check()
         self.journal.answered(
             builder.fallback, primary.id if primary is not None and builder.primary_answered else None
@@ -284,7 +286,7 @@ class BuiltinBackend:
     def pool_of(self, found: FoundLists, knobs: Knobs, cancel: CancelToken) -> Pool:
         """The pool of these lists, with the signals that the knobs need."""
         signals = found.builder.signals(found.lists, found.candidates, knobs)
-        stop_if_cancelled(cancel)
+        stop_if_cancelled(cancel, STOPPED)
         freshness, notes = self._freshness.known, [*found.notes]
         note_staleness(freshness, notes)
         note_by_products(found.candidates.values(), notes)
@@ -334,9 +336,3 @@ class BuiltinBackend:
 
     def close(self) -> None:
         self.store.close()
-
-
-def stop_if_cancelled(cancel: CancelToken) -> None:
-    """Raises Cancelled once the token is set."""
-    if cancel.is_set():
-        raise Cancelled("The search was stopped.")

@@ -14,11 +14,12 @@ from unicodedata import normalize
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Note, SkippedFile
+from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import ranked
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.trace import Trace
-from openclaw_mem_engine.retrieval.builtin import stop_if_cancelled
+from openclaw_mem_engine.retrieval.builtin import STOPPED
 from openclaw_mem_engine.stores.base import StoredChunk
 from openclaw_mem_engine.why_not import RETURNED, Passage, Step, TextChange, WhyNot
 from openclaw_mem_engine.why_not.changes import Search, text_changes
@@ -73,7 +74,7 @@ class PassageLookup:
         if walked.stage != RETURNED:
             holds = partial(self._holds, chunk.chunk_id)
             at = (chunk.chunk_id, self._line, walked.stage)
-            search = Search(state, *at, holds, self._pool, partial(stop_if_cancelled, self._cancel))
+            search = Search(state, *at, holds, self._pool, partial(stop_if_cancelled, self._cancel, STOPPED))
             changes = search.singles() or search.pairs()
             texts = list(text_changes(search, pool, trace, walked.stage, lists, chunk.chunk_id))
             if not changes:

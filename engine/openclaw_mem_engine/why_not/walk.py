@@ -18,8 +18,7 @@ class ListFact:
     """What one candidate list says of the chunk: its exact ``rank`` among the ``matched`` chunks, also beyond
     the rows of the pool (None: it does not match), and its raw score. Of a lexical list ``words`` are the
     terms of the query that the chunk's text holds, ``named`` those that only its path holds (where that is
-    searched), ``missing`` the others. ``fused``: the list takes part in this
-    mode and vector space."""
+    searched), ``missing`` the others. ``fused``: the list takes part in this mode and vector space."""
 
     list: str
     label: str
@@ -75,8 +74,7 @@ def fate_of(state: RankingState, chunk_id: str, line: int | None) -> Fate:
     lines, best = shown.lines, shown.best_line
     if line is None:
         return Fate(rank, not shown.truncated, lines, best, shown.cut)
-    inside = any(first <= line <= last for first, last in lines)
-    return Fate(rank, inside and line not in shown.cut, lines, best, shown.cut)
+    return Fate(rank, shown.holds(line), lines, best, shown.cut)
 
 
 class Walk(NamedTuple):

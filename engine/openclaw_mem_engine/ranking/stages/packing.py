@@ -46,7 +46,6 @@ class _File:
         self.ranges: tuple[Lines, ...] = ()
         self.owners: list[Ranked] = []
 
-    @property
     def cut(self) -> list[int]:
         """The lines that are shown in part: an excerpt, or not all of their pieces."""
         numbers = {key[0] for key in self.shown}
@@ -166,6 +165,7 @@ def _record(
     refused: Mapping[str, str],
 ) -> None:
     by_path = {file.path: file for file in chosen}
+    cut_lines = {file.path: file.cut() for file in chosen}
     returned = {id(item) for file in chosen for item in file.owners}
     kept = []
     for item in state.ranked:
@@ -181,7 +181,7 @@ def _record(
         hidden = at is not None and _hides(file.shown.get(file.key_of(lines[at]), ""), lines[at], state.words)
         number = None if at is None else lines[at].number
         parts = tuple(x for x in inside if x[0] <= x[1])
-        cut = (n for n in file.cut if any(a <= n <= b for a, b in parts))
+        cut = (n for n in cut_lines[file.path] if any(a <= n <= b for a, b in parts))
         state.shown[item.chunk_id] = Shown(parts, number, hidden, tuple(cut))
     state.ranked = kept
     order = {item.chunk_id: rank for rank, item in enumerate(kept)}

@@ -132,7 +132,7 @@ def refuse_foreign(path: Path) -> None:
             with path.open("rb") as file:
                 head = file.read(_SCHEMA_BYTES)
             ours = int.from_bytes(head[_ID_AT : _ID_AT + 4], "big") == APPLICATION_ID
-            # Before indexes had an application id, the names of their tables were all that told them.
+            # Indexes from before there was an application id are known by the names of their tables.
             if head.startswith(b"SQLite format 3\0") and not ours and b"chunks_fts_stemmed" not in head:
                 what = "is a database that this program did not make"
     if what:
