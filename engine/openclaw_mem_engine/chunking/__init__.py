@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from openclaw_mem_engine.chunking.break_chunker import BreakChunker
 from openclaw_mem_engine.chunking.line_chunker import LineChunker
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import ChunkSpan
@@ -38,7 +39,10 @@ class Chunker(Protocol):
 
 
 #: Name to constructor: (tokens, overlap) -> Chunker.
-CHUNKERS: dict[str, Callable[[int, int], Chunker]] = {LineChunker.name: LineChunker}
+CHUNKERS: dict[str, Callable[[int, int], Chunker]] = {
+    LineChunker.name: LineChunker,
+    BreakChunker.name: BreakChunker,
+}
 DEFAULT_CHUNKER = LineChunker.name
 
 

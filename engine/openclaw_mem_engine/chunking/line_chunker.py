@@ -37,7 +37,7 @@ class LineChunker:
     overlap: int = DEFAULT_OVERLAP
 
     def __post_init__(self) -> None:
-        _limits(self.tokens, self.overlap)
+        limits_of(self.tokens, self.overlap)
 
     def chunks(self, text: str) -> list[ChunkSpan]:
         """The chunks that are worth storing: those which hold more than white space."""
@@ -83,7 +83,7 @@ class _Pieces:
 
 
 def _spans(text: str, tokens: int, overlap: int) -> Iterator[ChunkSpan]:
-    limit, repeat = _limits(tokens, overlap)
+    limit, repeat = limits_of(tokens, overlap)
     pieces = _pieces(text, limit)
     offsets, numbers = pieces.offsets, pieces.numbers
     total = len(pieces.texts)
@@ -97,7 +97,8 @@ def _spans(text: str, tokens: int, overlap: int) -> Iterator[ChunkSpan]:
         fresh = after
 
 
-def _limits(tokens: int, overlap: int) -> tuple[int, int]:
+def limits_of(tokens: int, overlap: int) -> tuple[int, int]:
+    """The UTF-16 units of a chunk and of what it repeats. Raises UsageError as ``chunk_lines`` does."""
     for name, value in (("tokens", tokens), ("overlap", overlap)):
         if not isinstance(value, int) or isinstance(value, bool):
             raise UsageError(f"Chunk {name} must be a whole number, not {value!r}.")

@@ -1,0 +1,1 @@
+"""What QMD defines without any input or output: names, query grammar, prompts, snippets, contexts."""
