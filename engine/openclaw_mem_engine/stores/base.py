@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import Note, Source, Space
-from openclaw_mem_engine.ranking.unshown import Passage
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from openclaw_mem_engine.ranking.unshown import Passage
 
     Vector = NDArray[np.float32]
 
@@ -40,7 +41,8 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What an index was built with. Another value means that its content cannot be mixed with new rows."""
+    """What an index was built with. Another value means that its content cannot be mixed with new rows.
+    ``chunk_tokens`` 0: its chunks are whole documents."""
 
     provider: str
     model: str

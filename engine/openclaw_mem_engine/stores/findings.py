@@ -21,7 +21,9 @@ EVIDENCE, _EVIDENCE_CHARS = 5, 200
 INDEX = "openclaw-mem index"
 REBUILD = "openclaw-mem index --force"
 VERIFY = "openclaw-mem index --verify"
-FIX = "openclaw-mem doctor --fix"
+PRUNE = "openclaw-mem index --prune"
+DOCTOR = "openclaw-mem doctor"
+FIX = f"{DOCTOR} --fix"
 UPGRADE = "python -m pip install --upgrade openclaw-mem-workbench"
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -27,13 +27,25 @@ SWITCHED_OFF = "switched off by configuration"
 Bound = tuple[Any, ...]
 
 
+class Advice(NamedTuple):
+    """What the messages of one kind of index advise; the defaults are those of the builtin index."""
+
+    again: str = "run `openclaw-mem index` again"
+    rebuild: str = "`openclaw-mem index --force` sets that file aside and builds a new one from them."
+    check: str = "`openclaw-mem doctor` looks for what is wrong with it."
+    repair: str = IndexUnavailable.repair
+
+
+_ADVICE = Advice()
+
+
 def rows(connection: apsw.Connection, sql: str, bound: Bound = ()) -> list[Bound]:
     """All rows of one statement."""
     return connection.execute(sql, bound).fetchall()
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explained(path: Path, advice: Advice = _ADVICE) -> Iterator[None]:
     """Turn SQLite's errors into ours, with what to do next."""
     try:
         yield
@@ -42,20 +54,20 @@ def explained(path: Path) -> Iterator[None]:
     except apsw.Error as error:
         # On a full disk SQLite has rolled back by itself, and our rollback fails with a second error: the
         # first one is named.
-        named = _named(error, path)
-        named.repair = repair_of(error)
+        named = _named(error, path, advice)
+        named.repair = repair_of(error) if advice is _ADVICE else advice.repair
         raise named from error
     except UnicodeDecodeError as error:  # text that SQLite gives unchanged from a damaged page
-        raise _damaged(error, path) from error
+        raise _damaged(error, path, advice) from error
 
 
 @contextmanager
-def decoding(path: Path) -> Iterator[None]:
+def decoding(path: Path, advice: Advice = _ADVICE) -> Iterator[None]:
     """Values of a kind or length that we never wrote can only come from a damaged page."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise _damaged(error, path) from error
+        raise _damaged(error, path, advice) from error
 
 
 def repair_of(error: apsw.Error) -> str:
@@ -66,7 +78,7 @@ def repair_of(error: apsw.Error) -> str:
     return IndexUnavailable.repair
 
 
-def _named(error: apsw.Error, path: Path) -> IndexUnavailable:
+def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
     while isinstance(error.__context__, apsw.Error):
         error = error.__context__
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
@@ -75,25 +87,22 @@ def _named(error: apsw.Error, path: Path) -> IndexUnavailable:
         )
     if isinstance(error, apsw.FullError):
         return IndexUnavailable(
-            f"The disk that holds {path} is full. The index keeps its old content; free some space and run "
-            "`openclaw-mem index` again."
+            f"The disk that holds {path} is full. The index keeps its old content; free some space and "
+            f"{advice.again}."
         )
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError)):
-        return _damaged(error, path)
+        return _damaged(error, path, advice)
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
         return IndexUnavailable(
             f"The index {path} cannot be opened for writing ({error}). Check its permissions, or set "
             "OPENCLAW_MEM_HOME to a folder of yours."
         )
-    return IndexUnavailable(
-        f"The index {path} could not be used: {error}. `openclaw-mem doctor` looks for what is wrong with it."
-    )
+    return IndexUnavailable(f"The index {path} could not be used: {error}. {advice.check}")
 
 
-def _damaged(error: Exception, path: Path) -> IndexDamaged:
+def _damaged(error: Exception, path: Path, advice: Advice) -> IndexDamaged:
     return IndexDamaged(
-        f"The index {path} is damaged ({error}). Your notes are not touched: `openclaw-mem index --force` "
-        "sets that file aside and builds a new one from them."
+        f"The index {path} is damaged ({error}). Your notes are not touched: {advice.rebuild}"
     )
 
 
@@ -128,10 +137,18 @@ def load_extension(connection: apsw.Connection) -> str:
 class Database:
     """Connections to one SQLite file, made when there is none: a reader for each thread, one writer behind a
     lock. ``extension`` asks for sqlite-vec; the attribute tells whether it is there, ``extension_error`` why
-    not."""
+    not. ``application_id`` marks a file as ours, and of its kind; ``advice`` is for its messages."""
 
-    def __init__(self, path: Path, *, extension: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        extension: bool,
+        application_id: int = APPLICATION_ID,
+        advice: Advice = _ADVICE,
+    ) -> None:
         self.path = path
+        self.advice = advice
         self.extension = False
         self.extension_error = "" if extension else SWITCHED_OFF
         self._wanted = extension
@@ -142,12 +159,12 @@ class Database:
         self.is_closed = False
         self._write_lock = threading.RLock()
         make_folder(path)
-        refuse_foreign(path)
-        with explained(path):
+        refuse_foreign(path, application_id)
+        with self.explained():
             self._writer = self._connect()
             # Before the write-ahead log: the id has to be in the file itself, which is read without SQLite.
-            if self._writer.pragma("application_id") != APPLICATION_ID:
-                self._writer.pragma("application_id", APPLICATION_ID)
+            if self._writer.pragma("application_id") != application_id:
+                self._writer.pragma("application_id", application_id)
             # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
             # consistency.
             self._become_wal(self._writer)
@@ -158,6 +175,10 @@ class Database:
         with suppress(OSError):
             if path.stat().st_mode & 0o077:
                 path.chmod(0o600)
+
+    def explained(self) -> AbstractContextManager[None]:
+        """See ``explained``, for this file."""
+        return explained(self.path, self.advice)
 
     def _on_disk(self) -> tuple[int, int] | None:
         """Device and inode of the file at ``path`` now; None when there is none, or it cannot be seen."""
@@ -206,7 +227,7 @@ class Database:
                     f"The index {self.path} was set aside or removed just now. Try again, or run "
                     "`openclaw-mem index` when there is none."
                 )
-            with explained(self.path):
+            with self.explained():
                 connection = self._connect()
                 connection.pragma("query_only", True)
             self._local.connection = connection
@@ -216,7 +237,7 @@ class Database:
 
     def read(self, sql: str, bound: Bound = ()) -> list[Bound]:
         """All rows of one query, on this thread's connection."""
-        with explained(self.path):
+        with self.explained():
             return rows(self.reader(), sql, bound)
 
     def search(self, sql: str, bound: Bound = ()) -> list[Bound]:
@@ -226,7 +247,7 @@ class Database:
         with self._guard:
             self._searching.add(thread)
         try:
-            with explained(self.path):
+            with self.explained():
                 return connection.execute(sql, bound).fetchall()
         finally:
             with self._guard:
@@ -236,7 +257,7 @@ class Database:
         """The same for chunk ids and scores. Raises IndexDamaged when one is neither: a score that
         cannot be computed, as of a vector of zeros, is NULL."""
         found = self.search(sql, bound)
-        with decoding(self.path):
+        with decoding(self.path, self.advice):
             if not all(isinstance(chunk_id, str) and isinstance(score, float) for chunk_id, score in found):
                 raise ValueError("a row that is searched has no score")
         return found
@@ -244,13 +265,13 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[apsw.Connection]:
         """The writing connection inside BEGIN IMMEDIATE … COMMIT; rolled back when the body raises."""
-        with self._write_lock, explained(self.path), immediate(self._writer):
+        with self._write_lock, self.explained(), immediate(self._writer):
             yield self._writer
 
     @contextmanager
     def exclusive_writer(self) -> Iterator[apsw.Connection]:
         """The writing connection without a transaction, for what SQLite does on its own (backup, attach)."""
-        with self._write_lock, explained(self.path):
+        with self._write_lock, self.explained():
             yield self._writer
 
     def replace_content(self, other: Database) -> None:

@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 
 from openclaw_mem_engine.errors import IndexUnavailable
 
@@ -18,13 +17,15 @@ _ROOM_FACTOR = 2
 _MB = 1_000_000
 #: The application id of our index files, in the header of a SQLite file at this offset.
 APPLICATION_ID, _ID_AT = 0x6F636D31, 68
+#: The same of an index in the schema of QMD, where that program leaves 0.
+QMD_ID = 0x6F636D71
 #: The names of an index's tables are in these first bytes.
 _SCHEMA_BYTES = 65_536
 
 
 def aside_path(index: Path) -> Path:
     """A new name for each rebuild: it never continues a file of a killed process of the same number."""
-    return index.with_name(f"{index.name}.tmp-{os.getpid()}-{token_hex(4)}")
+    return index.with_name(f"{index.name}.tmp-{os.getpid()}-{os.urandom(4).hex()}")
 
 
 def damaged_path(index: Path) -> Path:
@@ -121,9 +122,9 @@ def index_is_there(path: Path) -> bool:
     return True
 
 
-def refuse_foreign(path: Path) -> None:
-    """Raise IndexUnavailable for a link, and for a SQLite file without our application id. Only reads. What
-    is empty, cannot be read or is no SQLite file passes: opening it finds out."""
+def refuse_foreign(path: Path, application_id: int | None = None) -> None:
+    """Raise IndexUnavailable for a link, and for a SQLite file without this application id (None: any of
+    ours). Only reads. What is empty, cannot be read or is no SQLite file passes: opening it finds out."""
     what = ""
     with suppress(OSError):
         if path.is_symlink():
@@ -131,9 +132,11 @@ def refuse_foreign(path: Path) -> None:
         elif path.is_file():
             with path.open("rb") as file:
                 head = file.read(_SCHEMA_BYTES)
-            ours = int.from_bytes(head[_ID_AT : _ID_AT + 4], "big") == APPLICATION_ID
+            found = int.from_bytes(head[_ID_AT : _ID_AT + 4], "big")
+            ours = found in ((APPLICATION_ID, QMD_ID) if application_id is None else (application_id,))
             # Indexes from before there was an application id are known by the names of their tables.
-            if head.startswith(b"SQLite format 3\0") and not ours and b"chunks_fts_stemmed" not in head:
+            ours = ours or (application_id != QMD_ID and b"chunks_fts_stemmed" in head)
+            if head.startswith(b"SQLite format 3\0") and not ours:
                 what = "is a database that this program did not make"
     if what:
         advice = "move it away, or set OPENCLAW_MEM_HOME to another folder"

@@ -54,6 +54,26 @@ def tokeniser(connection: apsw.Connection, index: str) -> Callable[[str], list[s
     return tokens
 
 
+def _best_rows(query: LexicalQuery, expression: str, sources: Sequence[Source] | None) -> tuple[str, Bound]:
+    """The statement for the best rows of an expression, and what is bound to it before the limit."""
+    table, score = _table(query)
+    # ORDER BY bm25() lets SQLite keep only the best rows; ORDER BY rank would sort every match.
+    if sources is None:
+        sql = f"""SELECT c.id, best.score FROM (
+            SELECT rowid AS seq, {score} AS score FROM {table}
+            WHERE {table} MATCH ? ORDER BY {score} LIMIT ?) best
+            JOIN chunks c ON c.seq = best.seq"""
+        return sql, (expression,)
+    sql = f"""SELECT c.id, {score} AS score FROM {table} JOIN chunks c ON c.seq = {table}.rowid
+        WHERE {table} MATCH ? AND c.source IN (SELECT value FROM json_each(?))
+        ORDER BY {score} LIMIT ?"""
+    return sql, (expression, json.dumps(list(sources)))
+
+
+def _best_first(hit: Scored) -> tuple[float, str]:
+    return -hit.raw, hit.chunk_id
+
+
 class FullTextRows:
     """Full-text reads and writes of a :class:`SqliteIndex` (see ``SearchStore``). All scores are negated FTS5
     bm25: >= 0 in practice, larger is better."""
@@ -72,11 +92,19 @@ class FullTextRows:
     def search(
         self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
     ) -> CandidateRows:
+        """The best rows. Ties at the limit are settled by chunk id: while the rows there have equal scores,
+        more are fetched."""
         whole, found, is_cut = expression_of(query), dict[str, Scored](), False
         for expression in map(_quoted, query.terms) if query.operator == "keywords" else (whole,):
-            hits = self._match(query, expression, limit, sources)
+            (sql, bound), wanted = _best_rows(query, expression, sources), max(0, limit) + 8
+            while True:
+                rows = self._db.search_scores(sql, (*bound, wanted))
+                hits = sorted((Scored(chunk_id, -score) for chunk_id, score in rows), key=_best_first)
+                if len(hits) < wanted or limit < 1 or hits[limit - 1].raw > hits[-1].raw:
+                    break
+                wanted *= 4
             is_cut |= len(hits) >= limit
-            for hit in hits:
+            for hit in hits[: max(0, limit)]:
                 found.setdefault(hit.chunk_id, hit)
         matched = self._count(query, whole, sources) if is_cut else len(found)
         return CandidateRows(tuple(found.values()), max(matched, len(found)), whole)
@@ -89,32 +117,6 @@ class FullTextRows:
         sql = f"""SELECT count(*) FROM {table} JOIN chunks c ON c.seq = {table}.rowid
             WHERE {table} MATCH ? AND c.source IN (SELECT value FROM json_each(?))"""
         return int(self._db.search(sql, (expression, json.dumps(list(sources))))[0][0])
-
-    def _match(
-        self, query: LexicalQuery, expression: str, limit: int, sources: Sequence[Source] | None
-    ) -> list[Scored]:
-        """The best rows. Ties at the limit are settled by chunk id: while the rows there have equal scores,
-        more are fetched."""
-        (table, score), wanted = _table(query), max(0, limit) + 8
-        # ORDER BY bm25() lets SQLite keep only the best rows; ORDER BY rank would sort every match.
-        if sources is None:
-            sql = f"""SELECT c.id, best.score FROM (
-                SELECT rowid AS seq, {score} AS score FROM {table}
-                WHERE {table} MATCH ? ORDER BY {score} LIMIT ?) best
-                JOIN chunks c ON c.seq = best.seq"""
-            bound: Bound = (expression,)
-        else:
-            sql = f"""SELECT c.id, {score} AS score FROM {table} JOIN chunks c ON c.seq = {table}.rowid
-                WHERE {table} MATCH ? AND c.source IN (SELECT value FROM json_each(?))
-                ORDER BY {score} LIMIT ?"""
-            bound = (expression, json.dumps(list(sources)))
-        while True:
-            found = self._db.search_scores(sql, (*bound, wanted))
-            hits = [Scored(chunk_id, -score) for chunk_id, score in found]
-            hits.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
-            if len(hits) < wanted or limit < 1 or hits[limit - 1].raw > hits[-1].raw:
-                return hits[: max(0, limit)]
-            wanted *= 4
 
     def scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         table, score = _table(query)
@@ -154,8 +156,9 @@ class FullTextRows:
             for row in self._db.read("SELECT doc FROM chunks_terms WHERE term = ?", (token,)):
                 counts[token] = row[0]
         total = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
-        lines = {key: stemmer.lines(text) for key, text in texts.items()}
-        return line_bm25(terms, lines, basis, document_frequencies(counts, terms), total)
+        return line_bm25(
+            terms, stemmer.where(terms, texts), basis, document_frequencies(counts, terms), total
+        )
 
     def insert(self, connection: apsw.Connection, added: Sequence[Bound]) -> None:
         """Index (seq, path, text) rows in every table, over rows that outlived their chunk (damage from

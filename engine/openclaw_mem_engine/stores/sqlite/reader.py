@@ -14,7 +14,6 @@ import apsw
 
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Note, Source, Space
-from openclaw_mem_engine.ranking.unshown import Passage
 from openclaw_mem_engine.stores.base import (
     UNLIMITED,
     Capabilities,
@@ -44,6 +43,7 @@ from openclaw_mem_engine.stores.sqlite.schema import (
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.ranking.unshown import Passage
     from openclaw_mem_engine.stores.base import Vector
 
 #: A change of one of these is a reason to check again for missing rows.
@@ -172,8 +172,11 @@ class SqliteReader:
         with suppress(IndexUnavailable):
             yield from self._missing_derived(flags, awaited)
         if awaited:
-            text = "Some passages have no vectors yet, keywords alone find them: run `openclaw-mem index`."
-            yield "vectors-awaited", text
+            label = self._primary().label
+            yield (
+                "vectors-awaited",
+                f"Some passages have no vectors of {label} yet: run `openclaw-mem index`.",
+            )
 
     def _missing_derived(self, flags: Mapping[str, str], awaited: bool) -> Iterator[tuple[str, str]]:
         with explained(self.path):
@@ -258,6 +261,8 @@ class SqliteReader:
         return [StoredChunk(*row) for row in found]
 
     def passages(self) -> Iterable[Passage]:
+        from openclaw_mem_engine.ranking.unshown import Passage
+
         return map(Passage._make, self._db.read(PASSAGES))
 
     def in_full_text(self, ids: Iterable[str]) -> set[str]:

@@ -1,0 +1,124 @@
+"""Which files belong to a collection, and reading one of them."""
+
+# Paths are strings here: some 20,000 of them pass at a time.
+# ruff: noqa: PTH111, PTH116, PTH118
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from openclaw_mem_engine.errors import WorkspaceError
+from openclaw_mem_engine.model import SkippedFile
+from openclaw_mem_engine.qmd.collections import Collection
+from openclaw_mem_engine.qmd.documents import split_masks
+from openclaw_mem_engine.qmd.globs import glob_regex
+from openclaw_mem_engine.workspace.opening import NoteRefused, printable, refusal_of
+from openclaw_mem_engine.workspace.reading import NoteText, read_note
+from openclaw_mem_engine.workspace.rules import MAX_NOTE_BYTES, below
+
+#: Folders that are never part of a collection, at any depth.
+IGNORED_FOLDERS = frozenset({"node_modules", ".git", ".cache", "vendor", "dist", "build"})
+
+
+class FoundFile(NamedTuple):
+    """A file of a collection: its path below the root, its real path, and what the system says of it."""
+
+    path: str
+    real: str
+    status: os.stat_result
+
+
+@dataclass(slots=True)
+class Scan:
+    """The files of a collection by path, sorted, and what was refused. ``root`` is the real path."""
+
+    root: str
+    files: list[FoundFile] = field(default_factory=list)
+    skipped: list[SkippedFile] = field(default_factory=list)
+
+
+def scan(collection: Collection, *, prune: bool = False) -> Scan:
+    """Look for the files of a collection: those that match its pattern and no pattern to ignore. Hidden files
+    and linked folders are left out, and so is a linked file, unless it leads to one inside of the collection.
+    Raises WorkspaceError when the root cannot be read, or is missing: with ``prune`` it has no files then."""
+    try:
+        root = os.path.realpath(os.path.expanduser(collection.root), strict=True)
+        os.scandir(root).close()
+    except (OSError, ValueError) as error:
+        missing = isinstance(error, FileNotFoundError)
+        if missing and prune:
+            return Scan("")
+        reason = refusal_of(error, str(collection.root)).reason
+        until = "`openclaw-mem index --prune` forgets them" if missing else "make it readable"
+        raise WorkspaceError(
+            f"The folder {collection.root} of the collection {collection.name!r} {reason}. Its documents "
+            f"stay in the index as they are; {until}, or remove the collection."
+        ) from error
+    scan = Scan(root)
+    wanted = re.compile("|".join(f"(?:{glob_regex(glob)})" for glob in split_masks(collection.pattern)), re.S)
+    ignored = re.compile("|".join(f"(?:{glob_regex(glob)})" for glob in collection.ignore) or r"(?!)", re.S)
+    for path, entry in _walk(scan, ignored):
+        if not wanted.fullmatch(path) or ignored.fullmatch(path):
+            continue
+        try:
+            _take(scan, path, entry)
+        except FileNotFoundError:
+            continue  # removed during the walk, or a link to nothing
+        except OSError as error:
+            scan.skipped.append(_skipped(refusal_of(error, path)))
+    scan.files.sort()
+    return scan
+
+
+def _walk(scan: Scan, ignored: re.Pattern[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    pending = [""]
+    while pending:
+        prefix = pending.pop()
+        try:
+            with os.scandir(os.path.join(scan.root, prefix)) as entries:
+                for entry in entries:
+                    path = prefix + entry.name
+                    if entry.name.startswith("."):
+                        continue
+                    if not entry.is_dir(follow_symlinks=False):
+                        yield path, entry
+                    # A pattern like `drafts/**` excludes all that is below.
+                    elif entry.name not in IGNORED_FOLDERS and not ignored.fullmatch(f"{path}/"):
+                        pending.append(f"{path}/")
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            scan.skipped.append(_skipped(refusal_of(error, prefix)))
+
+
+def _take(scan: Scan, path: str, entry: os.DirEntry[str]) -> None:
+    real = entry.path
+    if entry.is_symlink():
+        real = os.path.realpath(entry.path, strict=True)
+        if below(scan.root, real) is None:
+            scan.skipped.append(SkippedFile(path, "is a link that leads out of the collection"))
+            return
+    status = os.stat(real)
+    if not stat.S_ISREG(status.st_mode):
+        return
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        scan.skipped.append(SkippedFile(printable(path), "its name is not UTF-8 text; rename it"))
+        return
+    scan.files.append(FoundFile(path, real, status))
+
+
+def read_file(scan: Scan, file: FoundFile, max_bytes: int = MAX_NOTE_BYTES) -> NoteText:
+    """Read one file of a scan. No part of its path below the root may have become a link since. Raises
+    NoteRefused."""
+    return read_note(file.real, scan.root, max_bytes)
+
+
+def _skipped(refusal: NoteRefused) -> SkippedFile:
+    return SkippedFile(printable(refusal.path), refusal.reason, transient=refusal.transient)
