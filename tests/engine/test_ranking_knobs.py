@@ -10,16 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.ranking.knobs import (
-    KNOBS,
-    PROFILES,
-    WORKBENCH,
-    Knobs,
-    KnobSpec,
-    parse_settings,
-    profile,
-    spec,
-)
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobSpec, parse_settings, spec
+from openclaw_mem_engine.ranking.profiles import PROFILES, WORKBENCH, profile
 
 
 def test_every_knob_but_the_profile_is_in_the_table() -> None:
@@ -139,6 +131,13 @@ def test_only_what_changes_the_legs_or_signals_needs_a_new_retrieval() -> None:
         ("snippet_chars", 99),
     ):
         assert base.set({name: value}).retrieval_key != base.retrieval_key, name
+    # What is reranked depends on the fusion, not on what follows.
+    reranked = base.set({"rerank": "on"})
+    assert reranked.retrieval_key != base.retrieval_key
+    for name, value in (("vector_weight", 0.5), ("rerank_top", 9), ("candidate_limit", 20)):
+        assert reranked.set({name: value}).retrieval_key != reranked.retrieval_key, name
+    for name, value in (("decay", True), ("blend", "rerank"), ("min_score", 0.1), ("mmr", True)):
+        assert reranked.set({name: value}).retrieval_key == reranked.retrieval_key, name
     # With signals computed for the pool, a deeper pool needs more of them.
     assert WORKBENCH.set({"max_results": 50}).retrieval_key != WORKBENCH.retrieval_key
     assert WORKBENCH.set({"max_results": 5}).retrieval_key == WORKBENCH.retrieval_key

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.chunking.line_chunker import chunk_lines
 from openclaw_mem_engine.model import utf16_length
-from openclaw_mem_engine.ranking.knobs import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH, Knobs
+from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.lines import excerpt_of, note_lines
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import Candidate, Pool, Signal
-from openclaw_mem_engine.ranking.stages.packing import GAP
+from openclaw_mem_engine.ranking.profiles import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH
+from openclaw_mem_engine.ranking.stages.packing import GAP, _File
 from openclaw_mem_engine.ranking.trace import Trace
-from support.pools import NOW, bm25_list
+from support.pools import NOW, bm25_list, candidate
 
 WORD = "pump"
 
@@ -212,3 +213,21 @@ def test_a_packed_part_with_all_the_words_is_not_truncated() -> None:
         knobs = DOCUMENTED.set({"snippet": "packed", "snippet_chars": 60})
         (row,) = rank(replace(pool, lists=words), knobs).returned
         assert (row.shown.best_line, row.shown.truncated, row.shown.cut) == (1, hidden, (1,))
+
+
+@given(
+    st.lists(st.sampled_from(["# head", "word", "", "  ", "a", "😀 längere Zeile"]), min_size=1), st.data()
+)
+def test_a_line_takes_the_units_that_the_text_of_its_file_grows_by(
+    texts: list[str], data: st.DataObject
+) -> None:
+    lines = note_lines(replace(candidate("a", "\n".join(texts)), end_line=len(texts)))
+    file, room = _File("a.md", 1), data.draw(st.integers(0, 80))
+    file.load({(line.number, 0): line for line in lines}, lines)
+    used = 0
+    for line in data.draw(st.permutations([line for line in lines if line.says_something])):
+        used += file.add((line.number, 0), line.text, room - used) or 0
+    if file.shown:
+        text, ranges = file.joined()
+        assert utf16_length(text) == used <= room
+        assert {n for n, _ in file.shown} <= {n for a, b in ranges for n in range(a, b + 1)}

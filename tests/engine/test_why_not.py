@@ -6,7 +6,6 @@ import random
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,12 @@ from hypothesis import strategies as st
 from openclaw_mem_engine.demo.workspace import write_demo
 from openclaw_mem_engine.errors import PathRefused, UsageError
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.ranking.knobs import KNOBS, PROFILES, Knobs, KnobValue, profile
-from openclaw_mem_engine.ranking.pipeline import ranked
-from openclaw_mem_engine.ranking.pool import CandidateList
-from openclaw_mem_engine.ranking.state import RankingState
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
+from openclaw_mem_engine.ranking.profiles import PROFILES, profile
 from openclaw_mem_engine.ranking.trace import Row, Trace
 from openclaw_mem_engine.why_not import RETURNED, STEPS, WhyNot
-from openclaw_mem_engine.why_not.changes import Search, text_changes
-from openclaw_mem_engine.why_not.walk import ListFact
+from support.knob_values import few_values
 from support.memories import backend_of, open_memory, write_notes
-from support.pools import bm25_list, pool_of_lists, vector_list
 
 WORDS = "router greenhouse invoice spool lantern ferry cheese alarm vpn restore kettle harbour".split()
 #: 2026-11-01, the day after the youngest generated note.
@@ -70,14 +65,23 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
 # -- by brute force -----------------------------------------------------------------------------------------
 
 
-def shows(memory: Memory, trace: Trace, chunk_id: str, line: int | None) -> bool:
-    row = trace.row(chunk_id)
-    if row is None or not row.returned:
-        return False
+def holding(memory: Memory, asked: WhyNot, line: int | None) -> set[str]:
+    """The chunks that count: all that hold the line, or the one that is asked for."""
+    chunks = backend_of(memory).store.chunks_of(asked.passage.path)
+    at = asked.passage.chunk_id
+    return {c.chunk_id for c in chunks if (c.start_line <= line <= c.end_line if line else c.chunk_id == at)}
+
+
+def shows(memory: Memory, trace: Trace, chunk_ids: set[str], line: int | None) -> bool:
+    """Whether any of these chunks is returned, and the line with it, whole."""
+    return any(_shows(memory, trace, row, line) for row in trace.returned if row.chunk_id in chunk_ids)
+
+
+def _shows(memory: Memory, trace: Trace, row: Row, line: int | None) -> bool:
     if line is None:
         return not row.shown.truncated
     text = memory.get(row.path).text.split("\n")[line - 1]
-    result = next(result for result in trace.results if chunk_id in result.chunk_ids)
+    result = next(result for result in trace.results if row.chunk_id in result.chunk_ids)
     return any(a <= line <= b for a, b in row.shown.lines) and text in result.snippet.split("\n")
 
 
@@ -100,11 +104,11 @@ def exact_ranks(memory: Memory, query: str, knobs: Knobs, chunk_id: str) -> dict
     return found
 
 
-def true_stage(memory: Memory, asked: WhyNot, line: int | None, knobs: Knobs) -> str:
-    trace = memory.search(asked.query, knobs).trace
-    chunk_id = asked.passage.chunk_id
+def true_stage(
+    memory: Memory, asked: WhyNot, line: int | None, trace: Trace, ranks: Mapping[str, int]
+) -> str:
+    knobs, chunk_id = trace.knobs, asked.passage.chunk_id
     assert chunk_id is not None
-    ranks = exact_ranks(memory, asked.query, knobs, chunk_id)
     fused = [rank for kind, rank in ranks.items() if knobs.takes(kind)]  # type: ignore[arg-type]
     if not ranks:
         return "retrievers"
@@ -116,7 +120,7 @@ def true_stage(memory: Memory, asked: WhyNot, line: int | None, knobs: Knobs) ->
     assert row is not None
     if not row.returned:
         return str(row.outcome.stage)
-    return RETURNED if shows(memory, trace, chunk_id, line) else "snippet"
+    return RETURNED if shows(memory, trace, holding(memory, asked, line), line) else "snippet"
 
 
 def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str, KnobValue]]:
@@ -139,31 +143,62 @@ def size(knobs: Knobs, change: Mapping[str, KnobValue]) -> tuple[bool, float]:
         now = knobs.budget if name == "snippet_budget" else getattr(knobs, name)
         is_number = spec.kind in ("int", "float")
         parts.append(abs(float(value) - now) / (spec.high - spec.low) if is_number else 1.0)
-    return bool({*change} & {"max_results", "candidate_multiplier", "pool_results"}), sum(parts)
+    more = {
+        "max_results",
+        "candidate_multiplier",
+        "pool_results",
+        "list_rows",
+        "candidate_limit",
+        "rerank_top",
+    }
+    return bool({*change} & more), sum(parts)
 
 
-def locations(rows: tuple[Row, ...], without: str) -> dict[str, str]:
-    return {row.chunk_id: f"{row.path}:{row.start_line}" for row in rows if row.chunk_id != without}
+def locations(rows: tuple[Row, ...], without: set[str]) -> dict[str, str]:
+    return {row.chunk_id: f"{row.path}:{row.start_line}" for row in rows if row.chunk_id not in without}
 
 
 def drawn(memory: Memory, seed: int) -> tuple[str, str, int | None, Knobs]:
-    """A question about any passage under any profile and a few knobs."""
+    """A question under any profile and a few knobs, about any passage or one that the search ranks."""
     draw = random.Random(seed)
     path = draw.choice(memory.paths())
     text = memory.get(draw.choice((path, draw.choice(memory.paths())))).text
     words = [word for word in text.split() if word.isalpha()]
     query = " ".join(draw.sample(words, min(len(words), draw.randint(1, 4))))
-    lines = memory.get(path).text.split("\n")
-    says = [number for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
-    knobs = profile(draw.choice(list(PROFILES)))
     more: dict[str, Any] = {
         "mode": draw.choice(("hybrid", "hybrid", "bm25", "vector")),
+        "fusion": draw.choice(("weighted", "weighted", "rrf")),
         "decay": draw.random() < 0.4,
         "mmr": draw.random() < 0.4,
         "min_score": draw.choice((0.0, 0.2, 0.35)),
+        "keyword_rescue": draw.choice(("off", "when-empty", "fill")),
+        "max_results": draw.choice((1, 3, 6, 6)),
+        "candidate_multiplier": draw.choice((1, 4)),
+        "pool_results": draw.choice((1, 6)),
+        "snippet": draw.choice(("head", "best-line", "packed")),
         "snippet_chars": draw.choice((100, 700)),
     }
-    return query, path, draw.choice((None, *draw.sample(says, 1))), knobs.set(more)
+    # Scores of the external program are ranked by its own profile, these lists never.
+    knobs = profile(draw.choice([name for name in PROFILES if name != "qmd-process"])).set(more)
+    first, last = 1, None
+    if query and draw.random() < 0.6 and (rows := memory.search(query, knobs).trace.rows):
+        row = draw.choice(rows)
+        path, first, last = row.path, row.start_line, row.end_line
+    lines = memory.get(path).text.split("\n")[first - 1 : last]
+    says = [number for number, line in enumerate(lines, first) if line.strip() and not line.startswith("#")]
+    return query, path, draw.choice((None, *draw.sample(says, min(1, len(says))))), knobs
+
+
+def others_tried(memory: Memory, found: WhyNot, line: int | None, knobs: Knobs, seed: int) -> None:
+    """Any values of any knob, by brute force: what brings the passage in is a knob that is named."""
+    draw, named = random.Random(seed), {name for change in found.changes for name in change.set}
+    singles = not found.changes or any(len(change.set) == 1 for change in found.changes)
+    names = [n for n in KNOBS if n not in ("text_weight", "vector_space")]
+    for name in draw.sample(names, 3):
+        for value in draw.sample(few_values(knobs, name), 1):
+            trace = memory.search(found.query, knobs.set({name: value})).trace
+            if shows(memory, trace, holding(memory, found, line), line):
+                assert singles and name in named, (name, value)
 
 
 def check(memory: Memory, seed: int) -> WhyNot:
@@ -171,13 +206,14 @@ def check(memory: Memory, seed: int) -> WhyNot:
     found = memory.why_not(query, path, line, knobs)
     chunk_id = found.passage.chunk_id
     assert chunk_id is not None and found.verdict.endswith(".")
-    assert found.stage == true_stage(memory, found, line, knobs)
+    trace, exact = memory.search(query, knobs).trace, exact_ranks(memory, query, knobs, chunk_id)
+    assert found.stage == true_stage(memory, found, line, trace, exact)
     assert all(step.ok for step in found.steps[:-1]) and {step.name for step in found.steps} <= {*STEPS}
     assert found.steps[-1].ok == (found.stage == RETURNED)
-    before = locations(memory.search(query, knobs).trace.returned, chunk_id)
+    chunks = holding(memory, found, line)
+    before = locations(trace.returned, chunks)
     facts = next(step for step in found.steps if step.name == "retrievers").facts["lists"]
     ranks = {"lexical" if fact["list"] == "bm25" else "vector": fact["rank"] for fact in facts}
-    exact = exact_ranks(memory, query, knobs, chunk_id)
     assert {kind: rank for kind, rank in ranks.items() if rank is not None} == exact
     assert all(change.set.get("min_score", 0) <= knobs.min_score for change in found.changes)  # type: ignore[operator]
     assert not any("vector_space" in change.set for change in found.changes)  # the index has one
@@ -185,28 +221,26 @@ def check(memory: Memory, seed: int) -> WhyNot:
     assert sizes == sorted(sizes)
     for change in found.changes:
         answer = memory.search(query, knobs.set(change.set))
-        assert shows(memory, answer.trace, chunk_id, line), change
-        at = next(n for n, result in enumerate(answer.trace.results, 1) if chunk_id in result.chunk_ids)
-        after = locations(answer.trace.returned, chunk_id)
-        assert at == change.rank
+        assert shows(memory, answer.trace, chunks, line), change
+        numbers = [n for n, r in enumerate(answer.trace.results, 1) if chunks & {*r.chunk_ids}]
+        after = locations(answer.trace.returned, chunks)
+        assert change.rank in numbers
         assert change.lost == tuple(text for key, text in before.items() if key not in after)
         assert change.gained == tuple(text for key, text in after.items() if key not in before)
         for less in smaller(knobs, change.set):
-            trace = memory.search(query, knobs.set(less)).trace
-            assert not shows(memory, trace, chunk_id, line), (change, less)
+            nearer = memory.search(query, knobs.set(less)).trace
+            assert not shows(memory, nearer, chunks, line), (change, less)
+    if found.stage != RETURNED:
+        others_tried(memory, found, line, knobs, seed)
     return found
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(st.integers(0, 10**6))
-def test_any_passage_of_the_demo(demo: Memory, seed: int) -> None:
-    check(demo, seed)
-
-
-@settings(max_examples=150)
-@given(st.integers(0, 10**6))
-def test_any_passage_where_more_match_than_a_list_fetches(large: Memory, seed: int) -> None:
-    check(large, seed)
+def test_any_passage_also_where_more_match_than_a_list_fetches(
+    demo: Memory, large: Memory, seed: int
+) -> None:
+    check(large if seed % 2 else demo, seed)
 
 
 def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:
@@ -396,34 +430,3 @@ def test_a_match_that_keyword_rescue_did_not_take_says_its_number(
         says = f"; keyword rescue kept the first {kept} keyword matches{below}, this is number"
         assert found.stage == "min_score" and kept
         assert found.verdict.endswith(f"{says} {number} of {number}.")
-
-
-def searched(lists: tuple[CandidateList, ...]) -> tuple[Search, RankingState]:
-    pool = pool_of_lists(*lists)
-    state = ranked(pool, profile("documented"))
-    return Search(state, "b", None, "min_score", lambda _: True, lambda _: pool, lambda: None), state
-
-
-def test_no_higher_minimum_score_and_no_space_that_is_not_there_is_proposed() -> None:
-    lists = (vector_list([("a", 0.55), ("b", 0.1)]), bm25_list([("b", 3.0)]))
-    changes = searched(lists)[0].singles()
-    low = next(change.set["min_score"] for change in changes if "min_score" in change.set)
-    assert float(low) < 0.35 and not any("vector_space" in change.set for change in changes)
-    second = replace(vector_list([("b", 0.9)]), id="vector:second", space_number=1)
-    changes = searched((*lists, second))[0].singles()
-    assert {"vector_space": "second"} in [dict(change.set) for change in changes]
-
-
-@pytest.mark.parametrize(
-    ("rank", "says"),
-    [
-        (3, "; with them it would rank higher among the keyword matches."),
-        (1, None),
-        (None, ": a keyword search cannot match that."),
-    ],
-)
-def test_what_words_that_are_not_there_would_do(rank: int | None, says: str | None) -> None:
-    search, state = searched((vector_list([("a", 0.55), ("b", 0.1)]),))
-    facts = [ListFact("bm25", "BM25", True, rank, 9, None, True, (), ("x", "y"))]
-    texts = [change.text for change in text_changes(search, state.pool, state.trace(), "pool", facts, "b")]
-    assert texts == ([f"The passage does not contain “x” or “y”{says}"] if says else [])

@@ -16,15 +16,12 @@ from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Kind, Poo
 _NO_SIGNAL = Signal()
 
 
-class Value(NamedTuple):
-    """What a list says of a candidate: ``value`` enters the fusion, ``inputs`` are what it was made of."""
+class Values(NamedTuple):
+    """What a list says of the candidates that it knows, by chunk id: ``by_id`` enters the fusion, ``inputs``
+    gives what a value was made of."""
 
-    value: float
-    inputs: Mapping[str, float]
-
-
-#: Values by chunk id, for the candidates that the list knows.
-Values = dict[str, Value]
+    by_id: dict[str, float]
+    inputs: Callable[[str], Mapping[str, float]]
 
 
 class RankedList(NamedTuple):
@@ -57,8 +54,9 @@ class ListKind:
     ``ordered_by`` the raw score that ranks a list. ``by_words``: its rows hold words of the query, so keyword
     rescue may keep them, and its ranks are not on the scale of the score cut. ``weight`` is its share in
     weighted fusion, ``line_share`` that of its line scores in the choice of lines, ``ceiling`` its largest
-    possible value (None: not known). ``only`` begins a sentence on this kind alone; ``matches`` is what
-    matched ("vectors"), ``unmatched`` says why a candidate did not, ``nothing`` that a list is empty.
+    possible value (None: not known). ``reads`` are the knobs that ``values`` depend on beside the candidates.
+    ``only`` begins a sentence on this kind alone; ``matches`` is what matched ("vectors"), ``unmatched`` says
+    why a candidate did not, ``nothing`` that a list is empty.
     """
 
     label: str
@@ -75,16 +73,21 @@ class ListKind:
     ceiling: Callable[[Knobs], float | None]
     formula: Callable[[Knobs], str]
     values: Callable[[RankedList, Mapping[str, Signal], Knobs, Sequence[str]], Values]
+    reads: tuple[str, ...] = ()
 
 
-def ranked_list(source: CandidateList, cut: int, owner: str, *, fused: bool) -> RankedList:
+def ranked_list(pool: Pool, source: CandidateList, cut: int, *, fused: bool) -> RankedList:
     """The key of a fused list does not name its vector space, so that it is the same whichever is chosen."""
-    ranks = {row.chunk_id: rank for rank, row in enumerate(source.rows, 1)}
+    memo = pool.memo.setdefault("lists", {})
+    known, ranks, raw = memo.get(source.id, (None, {}, {}))
+    if known is not source:
+        ranks, raw = {row.chunk_id: n for n, row in enumerate(source.rows, 1)}, dict(source.rows)
+        memo[source.id] = source, ranks, raw
     key = source.id.removesuffix(f":{source.space}")
     _, colon, name = key.partition(":")
     term = f"{KINDS[source.kind].term}{colon}{name}"
     return RankedList(
-        source, key if fused else f"{key}:{source.space}", term, ranks, dict(source.rows), cut, owner
+        source, key if fused else f"{key}:{source.space}", term, ranks, raw, cut, pool.owner_of(source)
     )
 
 
@@ -160,6 +163,7 @@ def _text_formula(knobs: Knobs) -> str:
     return {
         "rank": "1 / (1 + rank)",
         "one": "1 for every keyword hit",
+        "ratio": "bm25 / (1 + bm25)",
         "max": f"{bm25} / largest in the pool",
     }[knobs.text_score]
 
@@ -167,25 +171,26 @@ def _text_formula(knobs: Knobs) -> str:
 def _text_values(
     lst: RankedList, signals: Mapping[str, Signal], knobs: Knobs, members: Sequence[str]
 ) -> Values:
-    """With ``rank`` and ``one`` only rows inside the cut count; with ``max`` every member with a bm25."""
+    """With ``max`` every member with a bm25 counts, else only rows inside the cut."""
+    inside = lst.source.rows[: lst.cut]
+    if knobs.text_score == "ratio":
+        ratios = {row.chunk_id: row.raw / (1.0 + row.raw) for row in inside}
+        return Values(ratios, lambda i: {"bm25": lst.raw[i]})
     if knobs.text_score != "max":
-        one, inside = knobs.text_score == "one", lst.source.rows[: lst.cut]
-        return {
-            row.chunk_id: Value(1.0 if one else 1.0 / (1.0 + rank), {"rank": rank, "bm25": row.raw})
-            for rank, row in enumerate(inside, 1)
-        }
+        one = knobs.text_score == "one"
+        values = {row.chunk_id: 1.0 if one else 1.0 / (1.0 + rank) for rank, row in enumerate(inside, 1)}
+        return Values(values, lambda i: {"rank": lst.ranks[i], "bm25": lst.raw[i]})
     mixed = {
         chunk_id: (bm25 + knobs.line_text * (line or 0.0), bm25, line or 0.0)
         for chunk_id, bm25, line in _true_scores(lst, signals, knobs, members)
     }
-    top = max((total for total, *_ in mixed.values()), default=0.0)
-    return {
-        chunk_id: Value(
-            total / top if top > 0 else 0.0,
-            {"bm25": bm25, "line": line, "line_share": knobs.line_text, "max": top},
-        )
-        for chunk_id, (total, bm25, line) in mixed.items()
-    }
+    top = max([total for total, *_ in mixed.values()], default=0.0)
+
+    def inputs(chunk_id: str) -> dict[str, float]:
+        _, bm25, line = mixed[chunk_id]
+        return {"bm25": bm25, "line": line, "line_share": knobs.line_text, "max": top}
+
+    return Values({i: total / top if top > 0 else 0.0 for i, (total, *_) in mixed.items()}, inputs)
 
 
 # -- vector -------------------------------------------------------------------------------------------------
@@ -212,13 +217,13 @@ def _vector_values(
         totals = [total for total, *_ in mixed.values()]
         low, high = min(totals), max(totals)
         spread, limits = high - low, {"min": low, "max": high}
-    return {
-        chunk_id: Value(
-            (total - low) / spread if spread > 0 else 0.0,
-            {"cosine": cosine, "line": line, "line_share": share, **limits},
-        )
-        for chunk_id, (total, cosine, line) in mixed.items()
-    }
+
+    def inputs(chunk_id: str) -> dict[str, float]:
+        _, cosine, line = mixed[chunk_id]
+        return {"cosine": cosine, "line": line, "line_share": share, **limits}
+
+    values = {i: (total - low) / spread if spread > 0 else 0.0 for i, (total, *_) in mixed.items()}
+    return Values(values, inputs)
 
 
 KINDS: Mapping[Kind, ListKind] = {
@@ -237,6 +242,7 @@ KINDS: Mapping[Kind, ListKind] = {
         ceiling=lambda _: None,
         formula=_vector_formula,
         values=_vector_values,
+        reads=("vector_score", "line_vector", "fill_missing"),
     ),
     "lexical": ListKind(
         label="bm25",
@@ -253,5 +259,24 @@ KINDS: Mapping[Kind, ListKind] = {
         ceiling=lambda knobs: 0.5 if knobs.text_score == "rank" else 1.0,  # 1 / (1 + rank) begins at 0.5
         formula=_text_formula,
         values=_text_values,
+        reads=("text_score", "line_text", "fill_missing"),
+    ),
+    "external": ListKind(
+        label="qmd",
+        term="qmd",
+        heading="score that the external program gave",
+        ordered_by="score of the external program, best first",
+        by_words=False,
+        only="QMD only",
+        matches="results of the program",
+        unmatched=lambda *_: "not in the program's answer",
+        nothing=lambda _: "the external program has no result",
+        line_share=0.0,
+        weight=lambda _: 1.0,
+        ceiling=lambda _: None,
+        formula=lambda _: "score of the program",
+        values=lambda lst, _signals, _knobs, _members: Values(
+            dict(lst.source.rows[: lst.cut]), lambda i: {"score": lst.raw[i]}
+        ),
     ),
 }

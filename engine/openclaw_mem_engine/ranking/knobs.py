@@ -3,92 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args, get_type_hints
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.ranking.pool import OVERFETCH, Kind
-
-KnobValue = str | int | float | bool
-_T = TypeVar("_T", bound=KnobValue)
-
-#: Key of the :class:`KnobSpec` in the metadata of a field of ``Knobs``.
-SPEC = "knob"
-
-_SWITCH = dict.fromkeys(("on", "true", "yes", "1"), True) | dict.fromkeys(("off", "false", "no", "0"), False)
-
-
-@dataclass(frozen=True, slots=True)
-class KnobSpec:
-    """Range, steps and meaning of one knob. ``low``/``high`` are inclusive; ``step``/``leap`` are the small
-    and large change of a key press; ``free`` is True where a change needs no new retrieval. ``needs`` are
-    settings of other knobs without which this one has no effect: ``knob=value`` or ``knob=one|other``."""
-
-    name: str
-    kind: Literal["choice", "int", "float", "switch"]
-    help: str
-    choices: tuple[str, ...] = ()
-    low: float = 0.0
-    high: float = 1.0
-    step: float = 0.05
-    leap: float = 0.2
-    free: bool = True
-    needs: tuple[str, ...] = ()
-
-    @property
-    def allowed(self) -> str:
-        if self.kind == "switch":
-            return "on or off"
-        if self.kind == "choice":
-            return ", ".join(self.choices)
-        return f"{self.low:g} to {self.high:g}" + (", a whole number" if self.kind == "int" else "")
-
-    def parse(self, value: object) -> KnobValue:
-        """The typed value of a setting. Raises UsageError."""
-        word = str(value).strip().lower()
-        if self.kind == "switch":
-            if word in _SWITCH:
-                return _SWITCH[word]
-        elif self.kind == "choice":
-            if word in self.choices:
-                return word
-        else:
-            with suppress(ValueError):  # also of True, which is no number here
-                number = float(word)
-                if self.low <= number <= self.high and (self.kind == "float" or number.is_integer()):
-                    return number if self.kind == "float" else int(number)
-        raise UsageError(f"{self.name} cannot be {value!r}: allowed is {self.allowed}.")
-
-    def nudge(self, value: KnobValue, direction: int, large: bool = False) -> KnobValue:
-        """The next value in a direction (+1, -1): the other switch position, the next choice, a step up."""
-        if self.kind == "switch":
-            return not value
-        if self.kind == "choice":
-            return self.choices[(self.choices.index(str(value)) + direction) % len(self.choices)]
-        step = self.leap if large else self.step
-        moved = min(self.high, max(self.low, float(value) + direction * step))
-        return int(moved) if self.kind == "int" else round(float(moved), 6)
-
-
-def value_text(value: KnobValue) -> str:
-    """A value as it is written in a setting; switches are on or off."""
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
-
-
-def knob(default: _T, help: str, **details: Any) -> _T:
-    """A field of ``Knobs``: its default, meaning, and those details of :class:`KnobSpec` that differ from
-    the usual. The kind follows from the default, the choices from the annotation."""
-    kinds: dict[type, Literal["choice", "int", "float", "switch"]]
-    kinds = {bool: "switch", int: "int", float: "float", str: "choice"}
-    details = {"kind": kinds[type(default)], **details}
-    return field(default=default, metadata={SPEC: KnobSpec("", help=help, **details)})
-
+from openclaw_mem_engine.ranking.knob_spec import SPEC, knob, value_text
+from openclaw_mem_engine.ranking.knob_spec import KnobSpec as KnobSpec
+from openclaw_mem_engine.ranking.knob_spec import KnobValue as KnobValue
+from openclaw_mem_engine.ranking.knob_spec import parse_settings as parse_settings
+from openclaw_mem_engine.ranking.pool import OVERFETCH, CandidateList, Kind
 
 Mode = Literal["hybrid", "bm25", "vector"]
-Fusion = Literal["weighted", "rrf"]
+Fusion = Literal["weighted", "rrf", "position"]
+Expansion = Literal["off", "both", "typed"]
+Blend = Literal["bands", "rerank"]
 Rescue = Literal["off", "when-empty", "fill"]
-Snippet = Literal["head", "best-line", "packed"]
+Snippet = Literal["head", "best-line", "packed", "window"]
 
 #: Chunks that lines are packed from, best first (``snippet=packed``).
 PACKED_CHUNKS = 40
@@ -100,6 +30,14 @@ _ONLY: Mapping[Mode, Kind] = {"bm25": "lexical", "vector": "vector"}
 Space = Literal["primary", "second", "third"]
 
 _SHARES = ("fusion=weighted", "mode=hybrid")
+_BY_RANK = ("fusion=rrf|position",)
+#: Fusions whose scores a minimum can be compared with.
+_SCALED = ("fusion=weighted|position",)
+_SIZED, _RERANK = ("list_rows=0",), ("rerank=on",)
+#: Knobs of later stages: they do not decide what is reranked.
+_AFTER_RERANK = frozenset(
+    "blend decay half_life_days mmr mmr_lambda mmr_tokens min_score keyword_rescue snippet_budget".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +53,11 @@ class Knobs:
         needs=("mode=hybrid|vector",),
         free=False,
     )
-    fusion: Fusion = knob("weighted", "how the lists become one score")
+    fusion: Fusion = knob("weighted", "one score: weighted, RRF, or 1 / position after RRF")
     vector_weight: float = knob(0.7, "share of the vector score in weighted fusion", needs=_SHARES)
     text_weight: float = knob(0.3, "share of the text score in weighted fusion", needs=_SHARES)
     rrf_k: int = knob(
-        60, "rank constant of RRF: 1 / (k + rank)", low=1, high=1000, step=5, leap=20, needs=("fusion=rrf",)
+        60, "rank constant of RRF: 1 / (k + rank)", low=1, high=1000, step=5, leap=20, needs=_BY_RANK
     )
     decay: bool = knob(False, "older dated notes count less")
     half_life_days: float = knob(
@@ -127,17 +65,47 @@ class Knobs:
     )
     mmr: bool = knob(False, "prefer hits that differ from those already chosen")
     mmr_lambda: float = knob(0.7, "1 is pure relevance, 0 pure diversity", needs=("mmr=on",))
-    min_score: float = knob(0.35, "hits below this are cut", needs=("fusion=weighted",))
-    keyword_rescue: Rescue = knob(
-        "when-empty", "keep keyword hits that the cut would lose", needs=("fusion=weighted",)
-    )
+    min_score: float = knob(0.35, "hits below this are cut", needs=_SCALED)
+    keyword_rescue: Rescue = knob("when-empty", "keep keyword hits that the cut would lose", needs=_SCALED)
     max_results: int = knob(6, "how many hits the agent gets", low=1, high=200, step=1, leap=5)
-    candidate_multiplier: int = knob(
-        4, "candidates of a list = max results × this", low=1, high=20, step=1, leap=4
+    expansion: Expansion = knob(
+        "off", "variants of a query of the qmd backend: each to both lists, or by type", free=False
     )
-    pool_results: int = knob(6, "size the pool for at least so many results", low=1, high=200, step=1, leap=5)
-    text_score: Literal["rank", "one", "max"] = knob(
-        "rank", "bm25 as 1/(1+rank), 1 for all, or share of the best", needs=("fusion=weighted",)
+    strong_signal: bool = knob(
+        False, "a clear first keyword hit needs no variants", free=False, needs=("expansion=both|typed",)
+    )
+    original_weight: float = knob(
+        1.0,
+        "weight of the lists of the query itself; lists of its expansion have 1",
+        low=0.5,
+        high=10,
+        step=0.5,
+    )
+    bonus_first: float = knob(
+        0.0, "added to the RRF score of what is first in a list", step=0.01, needs=_BY_RANK
+    )
+    bonus_next: float = knob(0.0, "added for a second or third rank in a list", step=0.01, needs=_BY_RANK)
+    candidate_limit: int = knob(
+        0, "how many of the fused go on; 0 is all of them", low=0, high=400, step=5, leap=20
+    )
+    rerank: bool = knob(False, "a reranker scores the first again", free=False)
+    rerank_top: int = knob(
+        30, "how many of the fused it scores", low=1, high=200, step=5, leap=20, free=False, needs=_RERANK
+    )
+    blend: Blend = knob(
+        "bands", "fused and rerank score mixed by rank, or the rerank score alone", needs=_RERANK
+    )
+    candidate_multiplier: int = knob(
+        4, "candidates of a list = max results × this", low=1, high=20, step=1, leap=4, needs=_SIZED
+    )
+    pool_results: int = knob(
+        6, "size the pool for at least so many results", low=1, high=200, step=1, leap=5, needs=_SIZED
+    )
+    list_rows: int = knob(
+        0, "candidates of a list; 0: by max results", low=0, high=OVERFETCH, step=5, leap=20
+    )
+    text_score: Literal["rank", "one", "max", "ratio"] = knob(
+        "rank", "bm25 as 1/(1+rank), 1, share of the best, or bm25/(1+bm25)", needs=("fusion=weighted",)
     )
     vector_score: Literal["cosine", "minmax"] = knob(
         "cosine", "cosine as it is, or spread from 0 to 1", needs=("fusion=weighted",)
@@ -195,8 +163,11 @@ class Knobs:
 
     @property
     def candidates(self) -> int:
-        """Rows that each list may send into the pool: ``min(200, multiplier × max(max_results,
-        pool_results))``, so that asking for fewer results does not shrink what they are chosen from."""
+        """Rows that each list may send into the pool: ``list_rows``, or ``min(200, multiplier ×
+        max(max_results, pool_results))``, so that asking for fewer results does not shrink what they are
+        chosen from."""
+        if self.list_rows:
+            return self.list_rows
         results = max(self.max_results, self.pool_results)
         return min(OVERFETCH, max(1, results * self.candidate_multiplier))
 
@@ -210,15 +181,23 @@ class Knobs:
 
     @property
     def retrieval_key(self) -> tuple[object, ...]:
-        """Two knob settings with the same key can share a pool; anything else needs a new retrieval."""
+        """Two knob settings with the same key can share a pool; anything else needs a new retrieval. With
+        ``rerank`` that is also what decides which chunks need a score."""
         lines = 0 if self.scores_all_lines else self.snippet_chars
-        words = (self.lexical_form, self.lexical_index, self.name_weight, self.vector_space)
-        return (*words, self.fill_missing, lines, self.signal_depth)
+        lists = (self.lexical_form, self.lexical_index, self.name_weight, self.vector_space)
+        expanded = (self.expansion, self.strong_signal)
+        before = self.to_dict().items() if self.rerank else ()
+        wanted = tuple(value for name, value in before if name not in _AFTER_RERANK)
+        return (*lists, *expanded, self.fill_missing, lines, self.signal_depth, *wanted)
 
     @property
     def space_number(self) -> int:
         """Which vector space of a pool is fused, from 0."""
         return get_args(Space).index(self.vector_space)
+
+    def weight_of(self, found: CandidateList) -> float:
+        """The weight of a list beside the others: its own, and that of the query itself over expansion."""
+        return found.weight * (self.original_weight if found.role == "original" else 1.0)
 
     def takes(self, kind: Kind) -> bool:
         """Whether lists of a kind take part in this mode."""
@@ -241,6 +220,8 @@ class Knobs:
         settings = {name.replace("-", "_"): value for name, value in settings.items()}
         base = self
         if "profile" in settings:
+            from openclaw_mem_engine.ranking.profiles import profile
+
             base = profile(str(settings.pop("profile")))
         changes: dict[str, Any] = {name: spec(name).parse(value) for name, value in settings.items()}
         if "vector_weight" in changes and "text_weight" not in changes:
@@ -279,72 +260,3 @@ def spec(name: str) -> KnobSpec:
         near = get_close_matches(name, names, 3, 0.7) or get_close_matches(name, names, 1, 0.5)
         hint = f" Did you mean {', '.join(near)}?" if near else ""
         raise UsageError(f"There is no knob {name!r}.{hint} Known: profile, {', '.join(KNOBS)}.") from None
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """A known ranker: its knobs, and its stages in order (names of ``ranking.pipeline.STAGES``)."""
-
-    knobs: Knobs
-    stages: tuple[str, ...]
-
-
-#: Documented: the published formulas, with two protections. Keyword rescue, because BM25 only reaches
-#: 0.3 × 0.5 and the cut is 0.35; and a pool that is never smaller than that of the default six results,
-#: because asking for one result must not find a worse best hit than asking for five.
-DOCUMENTED = Knobs()
-
-#: Release 2026.2.26 as it computes: every keyword hit scores 1.0, all words must match, ASCII-only MMR.
-OPENCLAW_2026_2 = Knobs(
-    profile="openclaw-2026.2",
-    lexical_form="and",
-    lexical_index="plain",
-    pool_results=1,
-    text_score="one",
-    mmr_tokens="ascii",
-    keyword_rescue="off",
-)
-
-#: Ours: bm25 over the best, min-max cosine, each with its best line mixed in; no cut, because its scores
-#: are relative to the query and never a confidence. The weights come from measured retrieval quality.
-WORKBENCH = Knobs(
-    profile="workbench",
-    name_weight=2.0,
-    line_text=0.25,
-    line_vector=0.5,
-    fill_missing=True,
-    same_script=True,
-    pool_results=10,
-    text_score="max",
-    vector_score="minmax",
-    vector_weight=0.4,
-    text_weight=0.6,
-    min_score=0.0,
-    keyword_rescue="off",
-    snippet="packed",
-)
-
-_STAGES = ("candidates", "fusion", "decay", "mmr", "min_score", "rescue", "max_results", "snippet")
-
-PROFILES: Mapping[str, Profile] = {
-    knobs.profile: Profile(knobs, _STAGES) for knobs in (DOCUMENTED, OPENCLAW_2026_2, WORKBENCH)
-}
-
-
-def profile(name: str) -> Knobs:
-    """The knobs of a named profile. Raises UsageError naming the known ones."""
-    try:
-        return PROFILES[name.strip().lower()].knobs
-    except KeyError:
-        raise UsageError(f"There is no profile {name!r}. Known: {', '.join(PROFILES)}.") from None
-
-
-def parse_settings(texts: list[str]) -> dict[str, str]:
-    """``["decay=on", "min_score=0.2"]`` as a mapping. Raises UsageError for a text without ``=``."""
-    settings: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(f"{text!r} is not a setting: write knob=value, for example decay=on.")
-        settings[name.strip()] = value.strip()
-    return settings

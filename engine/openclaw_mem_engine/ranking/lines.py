@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 from openclaw_mem_engine.model import snippet_of, utf16_length
@@ -24,6 +25,25 @@ class NoteLine(NamedTuple):
     is_heading: bool
 
 
+class ScoredLines(NamedTuple):
+    """The score of each line of a chunk, 0–1. ``order`` are the indexes of those that say something, best
+    first, ``units`` the most UTF-16 units that the first n of these take with all that can stand between."""
+
+    values: Sequence[float]
+    order: Sequence[int]
+    units: Sequence[int]
+
+    @property
+    def best(self) -> float:
+        """The score of the best line."""
+        return self.values[self.order[0]]
+
+    @property
+    def best_line(self) -> int | None:
+        """The index of the best line that says something; None when no such line has a score."""
+        return self.order[0] if self.order and self.best > 0 else None
+
+
 class Numbered(Protocol):
     """A text with the numbers of its first and last line in the note, 1-based."""
 
@@ -39,8 +59,10 @@ def note_lines(chunk: Numbered) -> list[NoteLine]:
     """The lines of a chunk's text (``text.split("\\n")``), in their order."""
     texts = chunk.text.split("\n")
     silent = silent_lines(texts, chunk.start_line)
-    numbered = enumerate(zip(_numbers(chunk, texts), texts, strict=True))
-    return [NoteLine(*line, at not in silent, silent.get(at, False)) for at, line in numbered]
+    numbers = _numbers(chunk, texts)
+    return [
+        NoteLine(numbers[at], text, at not in silent, silent.get(at, False)) for at, text in enumerate(texts)
+    ]
 
 
 def silent_lines(texts: list[str], start_line: int) -> dict[int, bool]:
@@ -64,11 +86,13 @@ def _front_matter(texts: list[str]) -> int:
     return next((at + 1 for at, text in enumerate(texts) if at and _RULE.match(text)), 0)
 
 
-def _numbers(chunk: Numbered, texts: list[str]) -> list[int]:
+def _numbers(chunk: Numbered, texts: list[str]) -> Sequence[int]:
     """The number of each line. A line longer than a chunk is cut into pieces of equal length with the same
     number: where there are more texts than lines, the longest are those that go on in the next one."""
     extra = len(texts) - (chunk.end_line - chunk.start_line + 1)
-    going_on = set(sorted(range(len(texts) - 1), key=lambda at: -len(texts[at]))[: max(0, extra)])
+    if extra <= 0:
+        return range(chunk.start_line, chunk.start_line + len(texts))
+    going_on = set(sorted(range(len(texts) - 1), key=lambda at: -len(texts[at]))[:extra])
     numbers, number = [], chunk.start_line
     for at in range(len(texts)):
         numbers.append(number)
@@ -76,10 +100,16 @@ def _numbers(chunk: Numbered, texts: list[str]) -> list[int]:
     return numbers
 
 
-def best_of(lines: Sequence[NoteLine], scores: Sequence[float]) -> int | None:
-    """The index of the best line that says something; None when no such line has a score."""
-    usable = [at for at, line in enumerate(lines) if line.says_something and scores[at] > 0]
-    return max(usable, key=lambda at: (scores[at], -at), default=None)
+#: A gap mark and two line ends.
+_BETWEEN = 3
+
+
+def scored_lines(lines: Sequence[NoteLine], values: Sequence[float]) -> ScoredLines:
+    """The lines of a chunk with a score each."""
+    order = sorted((at for at, line in enumerate(lines) if line.says_something), key=lambda at: -values[at])
+    sizes = [(len(text) if text.isascii() else 2 * len(text)) + _BETWEEN for _, text, *_ in lines]
+    silent = sum(sizes) - sum(sizes[at] for at in order)
+    return ScoredLines(values, order, [*accumulate((sizes[at] for at in order), initial=silent)])
 
 
 def excerpt_of(text: str, words: Iterable[str], most: int) -> str:

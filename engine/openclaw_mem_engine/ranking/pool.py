@@ -16,6 +16,9 @@ from openclaw_mem_engine.model import Fallback, Freshness, Note, Source
 #: Rows fetched for each list, whatever the knobs are; also the upper bound of the candidate count.
 OVERFETCH = 200
 
+#: What is remembered of single chunks in ``Pool.memo``: their lines, and their tokens by the knob mmr_tokens.
+CHUNKS = frozenset({"lines", "keys", "unicode", "ascii"})
+
 #: Codes of notes that say why a list could not be made.
 MISSING_LIST_NOTES = frozenset(
     {
@@ -32,13 +35,16 @@ MISSING_LIST_NOTES = frozenset(
 )
 
 #: What a list was made by; ``ranking.kinds`` holds what ranking knows of each.
-Kind = Literal["lexical", "vector"]
+Kind = Literal["lexical", "vector", "external"]
+#: Which text a list was made for: the query itself, or a line that expansion made of it.
+Role = Literal["original", "lex", "vec", "hyde"]
 DateKind = Literal["dated", "evergreen", "mtime"]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A chunk of at least one list. ``date`` is epoch seconds for decay, None where the text is evergreen."""
+    """A chunk of at least one list. ``date`` is epoch seconds for decay, None where the text is evergreen;
+    ``context`` is what the user says of its folder or collection."""
 
     chunk_id: str
     path: str
@@ -48,6 +54,7 @@ class Candidate:
     source: Source
     date: float | None = None
     date_kind: DateKind = "evergreen"
+    context: str = ""
 
     @property
     def location(self) -> str:
@@ -55,7 +62,8 @@ class Candidate:
 
 
 class ListRow(NamedTuple):
-    """One row of a list, best first. ``raw``: negated FTS5 bm25 (>= 0) or cosine similarity (-1..1)."""
+    """One row of a list, best first. ``raw``: negated FTS5 bm25 (>= 0), cosine similarity (-1..1), or the
+    score that another program gave."""
 
     chunk_id: str
     raw: float
@@ -76,6 +84,7 @@ class CandidateList:
     ``space_number`` 0 is the primary's vector space (or its fallback's), None no space; ``space``
     names it, "" for the primary's. ``provider`` and ``model`` made its vectors, "" where unknown. ``by_name``
     are the ids of rows that match only with the words of their path, None where paths are not searched.
+    ``role``: which text of an expanded query it was made for.
     """
 
     id: str
@@ -95,6 +104,7 @@ class CandidateList:
     floor: float | None = None
     suits: bool = True
     by_name: frozenset[str] | None = None
+    role: Role = "original"
 
     @property
     def found(self) -> int:
@@ -122,6 +132,8 @@ class Pool:
 
     ``candidates`` and ``rerank_scores`` are keyed by chunk id, ``signals`` by list id and then chunk id.
     ``now`` is epoch seconds (ranking has no clock); ``timings`` are milliseconds by step, in their order.
+    ``rerank_missing`` is why the reranker gave some of the candidates no score, "" where none is missing;
+    ``intent`` is what the query is for, as far as it was said.
     """
 
     query: str
@@ -137,9 +149,11 @@ class Pool:
     notes: tuple[Note, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
     rerank_scores: Mapping[str, float] = field(default_factory=dict)
-    # Knob-independent work (token bitsets) done once for a pool; the pool's content never changes, so
-    # what is remembered here cannot become wrong.
-    memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    rerank_missing: str = ""
+    intent: str = ""
+    # Work that is done once for a pool (token bitsets), with the knobs that enter it as a key where it has
+    # any; the pool's content never changes, so what is remembered here cannot become wrong.
+    memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def first(self, kind: Kind, space_number: int = 0) -> CandidateList | None:
         """The first list of a kind and, for vectors, of a space; None when there is none."""

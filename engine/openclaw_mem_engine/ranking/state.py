@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
+from typing import NamedTuple
 
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import RankedList, evidence
@@ -32,12 +33,20 @@ class Ranked:
 
     chunk_id: str
     score: float
-    operands: tuple[Operand, ...]
-    scores: dict[str, float]
-    ranks: dict[str, int]
+    operands: tuple[Operand, ...] = ()
+    scores: dict[str, float] = field(default_factory=dict)
+    ranks: dict[str, int] = field(default_factory=dict)
     rank: int = 0
     rescued: bool = False
     diversity: Diversity | None = None
+
+
+class Wanted(NamedTuple):
+    """The only chunks of a ranking that are asked for: of one file, each with its copy of a ``line``; without
+    a line, one chunk and its best line."""
+
+    chunk_ids: frozenset[str]
+    line: int | None = None
 
 
 class RankingState:
@@ -48,17 +57,24 @@ class RankingState:
     score or a late rank (an empty text: not the cause); the latest stage is asked first. ``why_displaced``
     gives stage, label and reason of a drop that the score alone would not have caused. ``no_cut`` says why a
     score cut has no meaning for these scores, None when it has one. Unless ``explained`` only scores, order
-    and results are wanted: stages make no operands and no reasons, and there is no trace.
+    and results are wanted: stages make no operands and no reasons, and there is no trace. With ``wanted``
+    only what the agent receives of that.
     """
 
-    def __init__(self, pool: Pool, knobs: Knobs, *, explained: bool = True) -> None:
+    def __init__(
+        self, pool: Pool, knobs: Knobs, *, explained: bool = True, wanted: Wanted | None = None
+    ) -> None:
         self.pool = pool
         self.knobs = knobs
         self.explained = explained
+        self.wanted = wanted
         self.notes: list[Note] = list(pool.notes)
         self.lists: list[RankedList] = []
         self.shown_lists: list[RankedList] = []
         self.ranked: list[Ranked] = []
+        #: Chunks that hold words of the query, and candidates below the score cut: for keyword rescue.
+        self.by_words: frozenset[str] = frozenset()
+        self.low: list[Ranked] = []
         self.no_cut: str | None = None
         self.why_low: list[Callable[[Ranked], str]] = []
         self.why_late: list[Callable[[Ranked], str]] = []
@@ -98,21 +114,20 @@ class RankingState:
 
     def reorder(self, stage: str, order: Sequence[Ranked]) -> int:
         """The candidates in a new order, remembered as the ranks of this stage. Returns how many moved."""
-        moved = sum(1 for old, new in zip(self.ranked, order, strict=True) if old is not new)
+        moved = 0
+        if self.explained:
+            moved = sum(1 for old, new in zip(self.ranked, order, strict=True) if old is not new)
         self.ranked = list(order)
         for rank, item in enumerate(self.ranked, 1):
-            item.rank = item.ranks[stage] = rank
+            item.rank = rank
+            if self.explained:
+                item.ranks[stage] = rank
         return moved
 
     def drop(self, chunk_id: str, stage: str, label: str, reason: str, order: float) -> None:
         """A candidate is not returned: ``reason`` is shown, ``order`` sorts what one stage dropped. The
         stage takes it out of ``ranked`` itself."""
         self._drops[-1][chunk_id] = order, Outcome("dropped", None, stage, reason, False, label)
-
-    def dropped_scores(self) -> list[Ranked]:
-        """Scored candidates that were dropped so far, in the order of dropping."""
-        dropped = (chunk_id for drops in self._drops for chunk_id in drops)
-        return [self._scored[chunk_id] for chunk_id in dropped if chunk_id in self._scored]
 
     def restore(self, item: Ranked) -> None:
         """A dropped candidate is returned after all, behind those that passed."""
@@ -196,6 +211,7 @@ class RankingState:
         floor = next((lst.floor for lst in fitting if lst.floor is not None), None)
         if weak and len(weak) == len(returned) and floor is not None:
             best = max((score for _, score in found.values() if score is not None), default=0.0)
-            text = f"no keyword matches a result, and the best cosine is {best:z.2f}, below {floor:g}."
+            of = " of a chunk or line" if self.knobs.scores_all_lines else ""
+            text = f"no keyword matches a result, and the best cosine{of} is {best:z.2f}, below {floor:g}."
             self.notes.append(Note("weak", f"Nothing here looks relevant: {text}", "warning"))
         return weak

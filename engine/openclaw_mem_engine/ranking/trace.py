@@ -27,12 +27,13 @@ Lines = tuple[int, int]
 
 class Operand(NamedTuple):
     """One term of a score: ``add`` contributes ``value × weight``, ``mul`` multiplies the sum so far by
-    ``value``. ``label`` is that of a list (``RankedList.term``) or the stage; ``inputs`` are what ``value``
-    was computed from, none where a list does not hold the candidate (``note`` says why)."""
+    ``value``, ``set`` replaces it by ``value``. ``label`` is that of a list (``RankedList.term``) or of a
+    stage; ``inputs`` are what ``value`` was computed from, none where a list does not hold the candidate
+    (``note`` says why)."""
 
     stage: str
     label: str
-    op: Literal["add", "mul"]
+    op: Literal["add", "mul", "set"]
     value: float
     weight: float
     inputs: Mapping[str, float]
@@ -41,6 +42,12 @@ class Operand(NamedTuple):
     @property
     def product(self) -> float:
         return self.value * self.weight
+
+    def applied(self, total: float) -> float:
+        """The score after this operand, of that before it."""
+        if self.op == "add":
+            return total + self.value * self.weight
+        return total * self.value if self.op == "mul" else self.value
 
 
 class Outcome(NamedTuple):
@@ -246,14 +253,11 @@ def _row_dict(row: Row) -> dict[str, object]:
 
 
 def recompute(operands: Iterable[Operand]) -> float:
-    """The score that the operands make, in order: sums of products, then factors.
+    """The score that the operands make, in order: products are added, factors and new values applied.
 
     The identity ``recompute(row.operands) == row.final`` (to 1e-9) holds for every ranked row.
     """
     total = 0.0
     for operand in operands:
-        if operand.op == "add":
-            total += operand.value * operand.weight
-        else:
-            total *= operand.value
+        total = operand.applied(total)
     return total

@@ -89,9 +89,9 @@ def by_file(files: Mapping[str, Unshown]) -> dict[str, Any]:
 def unshown_of(chunks: Sequence[Numbered], knobs: Knobs) -> Unshown:
     """What no search can show of the file that is cut into ``chunks``, in reading order.
 
-    ``snippet=head``: what is beyond the head of its chunk and before the next chunk. ``best-line``: nothing,
-    since every line can be the best or next to it. ``packed``: fence marks, rules and front matter, and
-    headings that no line follows.
+    ``snippet=head``: what is beyond the head of its chunk and before the next chunk. ``best-line`` and
+    ``window``: nothing, since every line can be the best or next to it. ``packed``: fence marks, rules and
+    front matter, and headings that no line follows.
     """
     if not chunks:
         return Unshown()

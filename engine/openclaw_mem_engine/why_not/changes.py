@@ -7,62 +7,82 @@ smaller one it is not.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from math import ceil
+from typing import Protocol
 
-from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobSpec, KnobValue
-from openclaw_mem_engine.ranking.pipeline import ranked
-from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.state import RankingState
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
+from openclaw_mem_engine.ranking.pipeline import READS, ranked, to_rerank
+from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
+from openclaw_mem_engine.ranking.profiles import PROFILES
+from openclaw_mem_engine.ranking.state import RankingState, Wanted
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.why_not import Change, TextChange
-from openclaw_mem_engine.why_not.walk import Fate, ListFact, fate_of
+from openclaw_mem_engine.why_not.steps import Grid, first_that
+from openclaw_mem_engine.why_not.walk import ListFact, fate_of
 
 #: Pairs that are named when no single knob helps.
 _PAIRS = 2
-#: The text weight is the complement of the vector weight, which is tried.
+#: Each is the complement of the other, and one of the two is tried.
 _MIRRORED = "text_weight"
 _SPACE = "vector_space"
-#: Values before the first that helps, which are tried to see that none of them does.
-_CHECKED = 5
-#: Knobs that decide which chunks enter the pool: no other brings in what is outside.
-_POOL = ("max_results", "candidate_multiplier", "pool_results", "mode")
-_LISTS = (_SPACE, "lexical_form", "lexical_index", "name_weight")
-#: Knobs of the snippet alone: they bring in nothing that is dropped before it.
-_SIZES = ("snippet_chars", "snippet_budget")
+_LINE_SHARES = ("line_text", "line_vector")
+#: A number alone with at most so many values in a direction is tried value by value.
+_FEW = 20
+#: The steps of the walk that another stage of the ranking decides.
+_STAGE_OF = dict.fromkeys(("retrievers", "scope", "pool"), "candidates")
+_STAGE_OF |= {"min_score": "rescue", "mmr": "max_results"}
 #: Knobs that bring in more instead of better: named last.
-_MORE = ("max_results", "candidate_multiplier", "pool_results")
+_MORE = ("max_results", "candidate_multiplier", "pool_results", "list_rows", "candidate_limit", "rerank_top")
 #: Knobs that move a chunk most, for pairs.
 _LEVERS = ("min_score", "max_results", "mode", "fusion", "keyword_rescue", "vector_weight", "decay", "mmr")
 
 
+class Pools(Protocol):
+    """The pools of one query. All methods may read an index and raise Cancelled."""
+
+    def pool(self, knobs: Knobs) -> Pool:
+        """The lists for knobs, the same object for the same lists, and no signals."""
+
+    def complete(self, knobs: Knobs) -> Pool:
+        """The same pool with its signals."""
+
+    def same(self, knobs: Knobs) -> Knobs:
+        """Other knobs that are known to give the same answer, or these."""
+
+
 class Search:
-    """Looks for changes that bring in one passage, which the step ``stage`` of the walk keeps out. ``holds``
-    says whether the pool of knobs has the passage, ``pool_of`` gives that pool, the same one for the same
-    ``retrieval_key``. ``stop`` is called before each try, and may raise."""
+    """Looks for changes that bring in one passage, which the step ``stage`` of the walk keeps out: the chunks
+    ``wanted``, of which each holds the ``line``, or without a line one. ``stop`` is called before each try,
+    and may raise."""
 
     def __init__(
         self,
         state: RankingState,
-        chunk_id: str,
+        wanted: Collection[str],
         line: int | None,
         stage: str,
-        holds: Callable[[Knobs], bool],
-        pool_of: Callable[[Knobs], Pool],
+        pools: Pools,
         stop: Callable[[], None],
     ) -> None:
         self._knobs = state.knobs
-        self._chunk_id = chunk_id
+        self._wanted = frozenset(wanted)
         self._line = line
-        self._stage = stage
-        self._outside = stage in ("retrievers", "scope", "pool")
-        self._holds = holds
-        self._pool_of = pool_of
+        self._stage = _STAGE_OF.get(stage, stage)
+        self._all_returned = self._wanted <= state.shown.keys()
+        self._spaces = {lst.space_number for lst in state.pool.lists}
+        kinds = [(lst.kind, lst.space_number) for lst in state.pool.lists]
+        self._lone_lists = len(kinds) == len(set(kinds))
+        self._pools = pools
         self._stop = stop
         self._tried: dict[tuple[tuple[str, KnobValue], ...], bool] = {}
+        self._answers: dict[tuple[Knobs, int], bool] = {}
+        self._ranks: dict[int, list[tuple[CandidateList, int]]] = {}
+        # Settings that would ask the reranker for scores that are not known: what they do cannot be said.
+        self._unknown: set[tuple[tuple[str, KnobValue], ...]] = set()
         self._before = _returned(state)
 
     def singles(self) -> list[Change]:
@@ -76,7 +96,7 @@ class Search:
         found: list[Change] = []
         names = [name for name in _LEVERS if not self._knobs.missing_need(name)]
         levers = [(name, value) for name in names for value in self._far(name)]
-        firsts = list(self._entrances()) if self._outside else levers
+        firsts = list(self._entrances()) if self._stage == "candidates" else levers
         for (name, value), (other, far) in product(firsts, levers):
             if len(found) == _PAIRS:
                 break
@@ -93,9 +113,9 @@ class Search:
             found.append(self._change(pair))
         return sorted(found, key=self._cost)
 
-    def helps_with(self, pool: Pool) -> bool:
-        """Whether the passage would be in the answer of another pool."""
-        return self._fate(pool, self._knobs).shown
+    def helps_undated(self) -> bool:
+        """Whether the passage would be in the answer in a note without a date."""
+        return self._shown(self._knobs, undated=True)
 
     # -- trying -----------------------------------------------------------------------------------------
 
@@ -108,26 +128,73 @@ class Search:
         return f"{len(self._tried):,} settings tried (values of {knobs}, alone{pairs})"
 
     def _names(self) -> Iterator[str]:
-        """The knobs that can have an effect."""
-        if self._outside:
-            names: Sequence[str] = (*_POOL, *_LISTS)
-        elif self._stage == "snippet" and self._knobs.snippet != "packed":
-            names = ("snippet", *_SIZES)
-        else:
-            names = [name for name in KNOBS if self._stage == "snippet" or name not in _SIZES]
-        return (name for name in names if name != _MIRRORED and not self._knobs.missing_need(name))
+        """The knobs that can have an effect: those that the stages up to the one that keeps the passage out
+        read, where no other setting makes them idle. The head of a chunk that is returned is the same
+        whatever ranks it."""
+        stages = [*PROFILES[self._knobs.profile].stages]
+        until = stages.index(self._stage) + 1
+        first = 0
+        if self._stage == "snippet" and self._knobs.snippet == "head" and self._line and self._all_returned:
+            first = until - 1
+        read = frozenset[str]().union(*(READS[name] for name in stages[first:until]))
+        return (n for n in KNOBS if n in read and n != _MIRRORED and not self._is_idle(n))
 
-    def _fate(self, pool: Pool, knobs: Knobs) -> Fate:
-        state = ranked(pool, knobs, explained=False, wanted=self._chunk_id)
-        return fate_of(state, self._chunk_id, self._line)
+    def _is_idle(self, name: str) -> bool:
+        """Whether other settings keep a knob from having an effect. The shares of lines also decide which
+        lines have scores, among which a snippet chooses the best; an original weight cancels out where it is
+        that of the only list of each kind."""
+        knobs = self._knobs
+        if name == "original_weight" and knobs.fusion == "weighted" and self._lone_lists:
+            return True
+        if name in _LINE_SHARES and self._stage == "snippet" and knobs.snippet != "packed":
+            return False
+        return bool(knobs.missing_need(name))
+
+    def _shown(self, knobs: Knobs, *, undated: bool = False) -> bool:
+        """Whether the answer of these knobs shows the passage."""
+        pool = self._pools.pool(knobs)
+        complete: Callable[[], Pool] | None = partial(self._pools.complete, knobs)
+        if undated:
+            known = (pool := self._pools.complete(knobs)).candidates
+            dateless = {i: replace(known[i], date=None) for i in self._wanted if i in known}
+            pool, complete = replace(pool, candidates={**known, **dateless}, memo={}), None
+        wanted = Wanted(self._wanted, self._line)
+        state = ranked(pool, knobs, explained=False, wanted=wanted, complete=complete)
+        return fate_of(state, self._wanted, self._line).shown
 
     def _helps(self, settings: Mapping[str, KnobValue]) -> bool:
         key = tuple(sorted(settings.items()))
-        if key not in self._tried:
+        if key not in self._tried and key not in self._unknown:
             self._stop()
             knobs = self._knobs.set(settings)
-            self._tried[key] = self._holds(knobs) and self._fate(self._pool_of(knobs), knobs).shown
-        return self._tried[key]
+            if "name_weight" in settings:
+                knobs = self._pools.same(knobs)
+            # The size of the pool is one number, whichever knobs make it.
+            sized = replace(knobs, candidate_multiplier=1, pool_results=1, list_rows=0), knobs.candidates
+            if sized not in self._answers:
+                self._answers[sized] = self._holds(knobs) and self._shown(knobs)
+            if self._answers[sized] and not _is_scored(self._pools.complete(knobs), knobs):
+                self._unknown.add(key)
+            else:
+                self._tried[key] = self._answers[sized]
+        return self._tried.get(key, False)
+
+    def _holds(self, knobs: Knobs) -> bool:
+        """Whether the pool of these knobs has the passage: a list that they fuse has it in its first rows."""
+        pool = self._pools.pool(knobs)
+        if id(pool) not in self._ranks:
+            self._ranks[id(pool)] = [
+                (lst, rank)
+                for lst in pool.lists
+                for rank, row in enumerate(lst.rows, 1)
+                if row.chunk_id in self._wanted
+            ]
+        return any(
+            rank <= knobs.candidates
+            and knobs.takes(lst.kind)
+            and lst.space_number in (None, knobs.space_number)
+            for lst, rank in self._ranks[id(pool)]
+        )
 
     def _entrances(self) -> Iterator[tuple[str, KnobValue]]:
         """Changes that bring the passage into the pool: as many results as there can be, another mode, and
@@ -168,7 +235,10 @@ class Search:
         for direction in _ways(name):
             steps = self._steps(name, direction)
             tries = partial(self._helps_at, steps, name, others)
-            at = _first(len(steps), tries)
+            if len(steps) <= _FEW and not others:
+                at = next(filter(tries, range(len(steps))), None)
+            else:
+                at = first_that(len(steps), tries)
             if at is not None:
                 found.append((at, steps[at]))
         return min(found)[1] if found else None
@@ -182,7 +252,7 @@ class Search:
         """The values of a number from the present one to the end of its range, without the present one."""
         spec, start = KNOBS[name], self._start(name)
         end = spec.low if direction < 0 else spec.high
-        return _Grid(spec, start, direction, ceil(abs(end - start) / spec.step - 1e-9))
+        return Grid(spec, start, direction, ceil(abs(end - start) / spec.step - 1e-9))
 
     def _start(self, name: str) -> float:
         """The present value; of a budget that follows from others, what it is."""
@@ -201,17 +271,18 @@ class Search:
         """The other choices of a knob; of vector spaces those that the index holds."""
         for value in KNOBS[name].choices:
             knobs = self._knobs.set({name: value})
-            numbers = (lst.space_number for lst in self._pool_of(knobs).lists) if name == _SPACE else ()
-            if knobs != self._knobs and (name != _SPACE or knobs.space_number in numbers):
+            if knobs != self._knobs and (name != _SPACE or knobs.space_number in self._spaces):
                 yield value
 
     def _change(self, settings: Mapping[str, KnobValue]) -> Change:
         knobs = self._knobs.set(settings)
-        now = _returned(after := ranked(self._pool_of(knobs), knobs, explained=False))
-        lost = (text for chunk_id, text in self._before.items() if chunk_id not in now)
-        known = {self._chunk_id, *self._before}
+        complete = partial(self._pools.complete, knobs)
+        after = ranked(self._pools.pool(knobs), knobs, explained=False, complete=complete)
+        now = _returned(after)
+        lost = (text for i, text in self._before.items() if i not in now and i not in self._wanted)
+        known = {*self._wanted, *self._before}
         gained = (text for chunk_id, text in now.items() if chunk_id not in known)
-        rank_now = fate_of(after, self._chunk_id, self._line).rank or 0
+        rank_now = fate_of(after, self._wanted, self._line).rank or 0
         return Change(dict(settings), rank_now, tuple(lost), tuple(gained))
 
 
@@ -221,56 +292,25 @@ def _returned(state: RankingState) -> dict[str, str]:
     return {chunk.chunk_id: f"{chunk.path}:{chunk.start_line}" for chunk in chunks}
 
 
+def _is_scored(pool: Pool, knobs: Knobs) -> bool:
+    """Whether the pool has the rerank scores that a search with these knobs would have."""
+    if pool.rerank_missing and not pool.rerank_scores:
+        return True  # that search would get none either
+    return all(chunk_id in pool.rerank_scores for chunk_id in to_rerank(pool, knobs))
+
+
 def _ways(name: str) -> Sequence[int]:
     """The directions in which a number is tried: a higher minimum score is no way to get a passage."""
     return (-1,) if name == "min_score" else (-1, 1)
 
 
-class _Grid(Sequence[KnobValue]):
-    """The values of a number knob, step by step in one direction."""
-
-    def __init__(self, spec: KnobSpec, start: float, direction: int, count: int) -> None:
-        self._spec, self._start, self._direction, self._count = spec, start, direction, count
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, at: int) -> KnobValue:  # type: ignore[override]
-        at = at + self._count if at < 0 else at
-        spec = self._spec
-        value = min(spec.high, max(spec.low, self._start + self._direction * (at + 1) * spec.step))
-        return int(value) if spec.kind == "int" else round(value, 6)
-
-
-def _first(count: int, helps: Callable[[int], bool]) -> int | None:
-    """The first of ``count`` steps that helps: steps 1, 4, 16 … away and the last, then bisection. What helps
-    need not go on helping: some of the steps before are tried too."""
-    probes: list[int] = sorted({0, 3, 15, 63, 255, count - 1} & {*range(count)})
-    best = next((at for at in probes if helps(at)), None)
-    while best is not None:
-        low, high = max((at for at in probes if at < best), default=-1), best
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if helps(middle) else (middle, high)
-        stride = max(1, -(-high // _CHECKED))
-        earlier = next((at for at in range(0, high, stride) if helps(at)), None)
-        if earlier is None:
-            return high
-        best = earlier
-    return None
-
-
 def text_changes(
-    search: Search, pool: Pool, trace: Trace, stage: str, lists: Sequence[ListFact], chunk_id: str
+    search: Search, chunk: Candidate | None, trace: Trace, stage: str, lists: Sequence[ListFact]
 ) -> Iterator[TextChange]:
     """Changes of the note that would help, as far as they can be tried; and the words that it lacks."""
-    chunk = pool.candidates.get(chunk_id)
-    if chunk is not None and chunk.date is not None and trace.knobs.decay:
-        undated = replace(chunk, date=None, date_kind="evergreen")
-        pool_then = replace(pool, candidates={**pool.candidates, chunk_id: undated}, memo={})
-        if search.helps_with(pool_then):
-            text = "Move it to MEMORY.md or to a note without a date in its name: decay alone keeps it out."
-            yield TextChange("undated", text)
+    if chunk is not None and chunk.date is not None and trace.knobs.decay and search.helps_undated():
+        text = "Move it to MEMORY.md or to a note without a date in its name: decay alone keeps it out."
+        yield TextChange("undated", text)
     missing = tuple(dict.fromkeys(word for fact in lists for word in fact.missing))
     if missing and stage != "snippet":
         text = f"The passage does not contain {' or '.join(f'“{word}”' for word in missing)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -54,7 +54,7 @@ class ListFact:
 
 
 class Fate(NamedTuple):
-    """What a ranking makes of a passage: ``rank`` of the result that shows something of its chunk, from 1;
+    """What a ranking makes of a passage: ``rank`` of the result that shows something of it, from 1;
     ``shown``: also the whole line that is asked for, or without one the best line of the chunk; ``lines`` are
     those of the chunk that are shown, ``cut`` those of them that are shown in part."""
 
@@ -65,16 +65,17 @@ class Fate(NamedTuple):
     cut: tuple[int, ...] = ()
 
 
-def fate_of(state: RankingState, chunk_id: str, line: int | None) -> Fate:
-    """What the agent receives of a chunk, and of a ``line`` in it."""
-    shown = state.shown.get(chunk_id)
-    if shown is None:
-        return Fate(None, False)
-    rank = next(n for n, result in enumerate(state.results, 1) if chunk_id in result.chunk_ids)
-    lines, best = shown.lines, shown.best_line
-    if line is None:
-        return Fate(rank, not shown.truncated, lines, best, shown.cut)
-    return Fate(rank, shown.holds(line), lines, best, shown.cut)
+def fate_of(state: RankingState, chunk_ids: Collection[str], line: int | None) -> Fate:
+    """What the agent receives of a ``line``, of which chunks that overlap may hold a copy each; without a
+    line, of one chunk. Of several chunks the one that shows the line counts, else the first."""
+    fates = []
+    for chunk_id, shown in state.shown.items():
+        if chunk_id not in chunk_ids:
+            continue
+        rank = next(n for n, result in enumerate(state.results, 1) if chunk_id in result.chunk_ids)
+        whole = not shown.truncated if line is None else shown.holds(line)
+        fates.append(Fate(rank, whole, shown.lines, shown.best_line, shown.cut))
+    return max(fates, key=lambda fate: fate.shown, default=Fate(None, False))
 
 
 class Walk(NamedTuple):
@@ -87,11 +88,17 @@ class Walk(NamedTuple):
 
 
 def walk(
-    before: Sequence[Step], passage: Passage, line: int | None, lists: Sequence[ListFact], state: RankingState
+    before: Sequence[Step],
+    passage: Passage,
+    line: int | None,
+    lists: Sequence[ListFact],
+    state: RankingState,
+    trace: Trace,
 ) -> Walk:
-    """Walk on from the steps ``before``, which the passage passed, with its chunk. Pure."""
+    """Walk on from the steps ``before``, which the passage passed, with its chunk. ``trace`` is that of the
+    ``state``. Pure."""
     chunk_id = passage.chunk_id or ""
-    fate, trace = fate_of(state, chunk_id, line), state.trace()
+    fate = fate_of(state, (chunk_id,), line)
     steps = [*before]
     for step in _steps(lists, trace, trace.row(chunk_id), fate, line):
         steps.append(step)
@@ -166,11 +173,24 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
     if name == "fusion":
         scored = sum(1 for other in trace.rows if name in other.ranks)
         return f"score {row.scores[name]:.4g}, rank {row.ranks[name]} of {scored}"
+    ranks = f"rank {_rank_before(name, row, trace)} → {row.ranks.get(name)}"
+    if name == "bonus":
+        bonus = next(o for o in row.operands if o.stage == name)
+        return (
+            f"+ {bonus.value:g}{f' ({bonus.note})' if bonus.note else ''} = {row.scores[name]:.4g}, {ranks}"
+        )
+    if name == "limit":
+        return f"it is among the first {trace.knobs.candidate_limit} of the fused"
+    if name == "position":
+        return f"1 / rank {row.ranks[name]} = {row.scores[name]:.4g}"
+    if name == "rerank":
+        blended = next(o for o in reversed(row.operands) if o.stage == name)
+        score = f"rerank score {blended.value:.3f}, share {blended.weight:.2f}"
+        return f"{blended.note or score}: {row.scores[name]:.4g}, {ranks}"
     if name == "decay":
         factor = next(o for o in row.operands if o.stage == name)
         age = factor.inputs.get("age_days")
         why = f"{age:.0f} days old" if age is not None else factor.note
-        ranks = f"rank {row.ranks['fusion']} → {row.ranks[name]}"
         return f"× {factor.value:.3g} ({why}) = {row.scores[name]:.4g}, {ranks}"
     if name == "mmr" and row.diversity is not None:
         near = f", nearest chosen: {row.diversity.nearest}" if row.diversity.nearest else ""
@@ -189,6 +209,13 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
             return f"it is among the {count} chunk{'s' * (count > 1)} whose lines are packed"
         return f"it is among the first {trace.knobs.depth}"
     return f"passed, {entered} entered"
+
+
+def _rank_before(name: str, row: Row, trace: Trace) -> int | None:
+    """The rank of a chunk before a stage."""
+    names = [stage.name for stage in trace.stages if stage.kind != "list"]
+    before = names[: names.index(name)] if name in names else []
+    return next((row.ranks[stage] for stage in reversed(before) if stage in row.ranks), None)
 
 
 def _not_rescued(row: Row, trace: Trace) -> str:

@@ -13,9 +13,9 @@ def cut_by_score(state: RankingState) -> None:
     minimum, no_cut, before = state.knobs.min_score, state.no_cut, state.ranked
     if no_cut is None:
         state.ranked = [item for item in before if item.score >= minimum]
-        for item in before:
-            if item.score < minimum:
-                state.drop(item.chunk_id, "min_score", "min", _why_below(state, item), -item.score)
+        state.low = [item for item in before if item.score < minimum]
+        for item in state.low if state.explained else ():
+            state.drop(item.chunk_id, "min_score", "min", _why_below(state, item), -item.score)
     elif minimum > 0:
         state.notes.append(Note("cut-not-applied", no_cut + "."))
     state.record(
@@ -31,8 +31,6 @@ def cut_by_score(state: RankingState) -> None:
 
 
 def _why_below(state: RankingState, item: Ranked) -> str:
-    if not state.explained:
-        return ""
     minimum = state.knobs.min_score
     reason = f"{item.score:.3f} is below {minimum:g}, short by {minimum - item.score:.3f}"
     return _joined(reason, state.why_low, item)
@@ -45,9 +43,8 @@ def rescue_keyword_hits(state: RankingState) -> None:
     if knobs.keyword_rescue == "off" or state.no_cut is not None:
         return
     fills = knobs.keyword_rescue == "fill"
-    terms = {lst.term for lst in state.lists if lst.kind.by_words}
-    hits = [item for item in state.dropped_scores() if not terms.isdisjoint(item.scores)]
-    saved = hits[: max(0, knobs.max_results - passed)] if fills or not passed else []
+    saved = [item for item in state.low if item.chunk_id in state.by_words] if fills or not passed else []
+    saved = saved[: max(0, knobs.max_results - passed)]
     for item in saved:
         state.restore(item)
     state.record(

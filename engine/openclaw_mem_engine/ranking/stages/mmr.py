@@ -127,12 +127,19 @@ def diversify(state: RankingState) -> None:
     knobs, before = state.knobs, state.ranked
     if not knobs.mmr:
         return
+    missing = {item.chunk_id for item in before if state.wanted and item.chunk_id in state.wanted.chunk_ids}
+    alone = state.wanted is not None and knobs.snippet != "packed"  # packed lines share one budget
+    if alone and (not missing or _order_is_idle(state)):
+        return
     sets = token_bitsets(state.pool, knobs.mmr_tokens, [item.chunk_id for item in before])
     wanted = knobs.depth
 
     def enough(index: int) -> bool:
         # What comes after the last returned hit needs no exact order, only its value and its nearest hit.
         nonlocal wanted
+        missing.discard(before[index].chunk_id)
+        if alone and not missing:
+            return True
         if state.no_cut is not None or before[index].score >= knobs.min_score:
             wanted -= 1
         return wanted <= 0
@@ -156,6 +163,18 @@ def diversify(state: RankingState) -> None:
         label="mmr",
         heading="out: too close to a better hit",
     )
+
+
+def _order_is_idle(state: RankingState) -> bool:
+    """Whether no later stage drops anything because of its rank: all that pass the score cut are returned,
+    and keyword rescue takes none of the others, or all."""
+    knobs, count = state.knobs, len(state.ranked)
+    passing = count
+    if state.no_cut is None:
+        passing = sum(1 for item in state.ranked if item.score >= knobs.min_score)
+    rescue = knobs.keyword_rescue
+    unused = passing == count or rescue == "off" or (rescue == "when-empty" and passing > 0)
+    return count <= knobs.depth or (unused and passing <= knobs.depth)
 
 
 def _why_displaced(item: Ranked) -> tuple[str, str, str]:

@@ -6,12 +6,13 @@ chunk's share of the best chunk's score (0–1).
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from openclaw_mem_engine.model import utf16_length
-from openclaw_mem_engine.ranking.lines import NoteLine, best_of, excerpt_of
+from openclaw_mem_engine.ranking.lines import NoteLine, ScoredLines, excerpt_of
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Lines, Result, Shown
 
@@ -25,12 +26,14 @@ Key = tuple[int, int]
 
 
 class _Unit(NamedTuple):
-    """A line that may be shown, and the chunk that gives it its score: the best of those that hold it."""
+    """A line that may be shown, and the chunk that gives it its score: the best of those that hold it. Units
+    sort best first."""
 
+    minus_score: float
+    rank: int
     key: Key
     file: _File
     owner: Ranked
-    score: float
 
 
 class _File:
@@ -42,9 +45,9 @@ class _File:
         self.rank = rank
         self.known: dict[Key, NoteLine] = {}
         self.shown: dict[Key, str] = {}
-        self.text = ""
-        self.ranges: tuple[Lines, ...] = ()
         self.owners: list[Ranked] = []
+        self._headings: list[Key] = []
+        self._keys: list[Key] = []  # of what is shown, in their order
 
     def cut(self) -> list[int]:
         """The lines that are shown in part: an excerpt, or not all of their pieces."""
@@ -52,33 +55,66 @@ class _File:
         missing = {key[0] for key, line in self.known.items() if self.shown.get(key) != line.text}
         return sorted(numbers & missing)
 
+    def load(self, lines: Mapping[Key, NoteLine], texts: Sequence[NoteLine]) -> list[Key]:
+        """Know the lines of a chunk from now on. Returns the key of each."""
+        if len(lines) == len(texts) and self.known.keys().isdisjoint(lines):
+            self.known.update(lines)
+            keys = [*lines]
+        else:  # chunks overlap, and a long line has pieces
+            keys = [self.key_of(line) for line in texts]
+        self._headings += (key for key, line in zip(keys, texts, strict=True) if line.is_heading)
+        self._headings.sort()
+        return keys
+
     def key_of(self, line: NoteLine) -> Key:
-        """The key of a line, which is known from now on; chunks overlap."""
+        """The key of a line, which is known from now on."""
         piece = 0
         while (known := self.known.setdefault((line.number, piece), line)).text != line.text:
             piece += 1
         return known.number, piece
 
-    def add(self, key: Key, text: str, room: int) -> int:
+    def add(self, key: Key, text: str, room: int) -> int | None:
         """Show a line too, with the heading of its section if that fits. Returns the UTF-16 units that this
-        takes, 0 when ``room`` is not enough."""
+        takes, None when ``room`` is not enough."""
         if utf16_length(text) > room + 1:  # a line between two others may take the two units of a gap
-            return 0
-        headings = (k for k, line in self.known.items() if line.is_heading and k < key)
-        above = max(headings, default=None)
-        with_line = {**self.shown, key: text}
-        with_heading = with_line if above is None else {above: self.known[above].text, **with_line}
-        for shown in (with_heading, with_line):
-            made, ranges = self._joined(shown)
-            need = utf16_length(made) - utf16_length(self.text)
-            if need <= room:
-                self.shown, self.text, self.ranges = shown, made, ranges
+            return None
+        at = bisect_left(self._headings, key)
+        if at and (above := self._headings[at - 1]) not in self.shown:
+            heading = self._show(above, self.known[above].text)
+            if (need := heading + self._show(key, text)) <= room:
                 return need
-        return 0
+            self._hide(key)
+            self._hide(above)
+        if (need := self._show(key, text)) <= room:
+            return need
+        self._hide(key)
+        return None
 
-    def _joined(self, shown: Mapping[Key, str]) -> tuple[str, tuple[Lines, ...]]:
-        """The text of these lines in their order, and their ranges."""
-        keys = sorted(shown)
+    def _show(self, key: Key, text: str) -> int:
+        """Show a line. Returns the units that the text of the file grows by."""
+        at = bisect_left(self._keys, key)
+        before = self._keys[at - 1] if at else None
+        after = self._keys[at] if at < len(self._keys) else None
+        need = utf16_length(text) + (len(self._keys) > 0)
+        need += self._between(before, key) + self._between(key, after) - self._between(before, after)
+        insort(self._keys, key)
+        self.shown[key] = text
+        return need
+
+    def _hide(self, key: Key) -> None:
+        self._keys.remove(key)
+        del self.shown[key]
+
+    def _between(self, before: Key | None, after: Key | None) -> int:
+        """The units of what stands between two neighbours that are shown."""
+        if before is None or after is None:
+            return 0
+        blank = self._blank_between(before[0], after[0])
+        return sum(utf16_length(text) + 1 for text in ((GAP,) if blank is None else blank))
+
+    def joined(self) -> tuple[str, tuple[Lines, ...]]:
+        """The text of the lines that are shown, in their order, and their ranges."""
+        keys, shown = self._keys, self.shown
         parts, first = [shown[keys[0]]], keys[0][0]
         ranges = []
         for before, key in pairwise(keys):
@@ -103,70 +139,142 @@ class _File:
         return blank
 
 
-def pack(state: RankingState, scores: Mapping[str, Sequence[float]]) -> None:
+def pack(state: RankingState, scores: Mapping[str, ScoredLines]) -> None:
     """Choose the lines to show: the best first, until the budget is used up. Chunks without a shown line are
     dropped with the reason."""
-    files: dict[str, _File] = {}
-    units = _units(state, scores, files)
+    shares = _shares(state)
+    lowest = _wanted_lines(state, scores, shares)
+    if lowest is not None and not lowest:
+        state.ranked = []
+        return
+    chunks = state.pool.candidates
+    top = max((shares[i] + scores[i].best for i in shares if scores[i].order), default=0.0)
+    floor = max((lowest or {}).values(), default=0.0)
+    if lowest and _most_units(scores, shares, floor) <= state.knobs.budget:
+        # Whatever is shown of others, there is room for all of this file.
+        state.ranked = [item for item in state.ranked if chunks[item.chunk_id].path in lowest]
+    units = _units(state, scores, shares, floor)
+    words, longest = state.words, min(state.knobs.snippet_chars, state.knobs.budget)
+    least = 0
+    if floor > 0 and state.wanted and lowest:
+        # Room only shrinks: once the line itself does not fit, nothing that follows can show it.
+        number = state.wanted.line
+        own = [unit for unit in units if unit.key[0] == number and unit.file.path in lowest]
+        parts = (excerpt_of(unit.file.known[unit.key].text, words, longest) for unit in own)
+        least = min(map(utf16_length, parts), default=0)
     refused: dict[str, str] = {}  # chunk id: why its best line is not shown
-    chosen: list[_File] = []
+    chosen: dict[str, _File] = {}
     room = state.knobs.budget
-    top = units[0].score if units else 0.0
-    for unit in units:
+    for minus_score, _, key, file, owner in units:
         reason = ""
-        number, file = unit.key[0], unit.file
-        if unit.score < WEAK_SHARE * top:
-            reason = f"its best line, {number}, scores {unit.score:.2f}, too little beside {top:.2f}"
+        score = -minus_score
+        if least > room + 1:
+            break
+        if score < WEAK_SHARE * top:
+            reason = f"its best line, {key[0]}, scores {score:.2f}, too little beside {top:.2f}"
         elif file.rank > state.knobs.max_results:
             reason = (
                 f"its file is number {file.rank}, lines of the first {state.knobs.max_results} are packed"
             )
         else:
-            longest = min(state.knobs.snippet_chars, state.knobs.budget)
-            part = excerpt_of(file.known[unit.key].text, state.words, longest)
-            if used := file.add(unit.key, part, room):
+            part = excerpt_of(file.known[key].text, words, longest)
+            used = file.add(key, part, room)
+            if used is not None:
                 room -= used
-                if file not in chosen:
-                    chosen.append(file)
-                if unit.owner not in file.owners:
-                    file.owners.append(unit.owner)
+                chosen[file.path] = file
+                if owner not in file.owners:
+                    file.owners.append(owner)
                 continue
-            reason = f"its best line, {number}, does not fit: better ones fill {state.knobs.budget:,}"
-        refused.setdefault(unit.owner.chunk_id, reason)
+            reason = f"its best line, {key[0]}, does not fit: better ones fill {state.knobs.budget:,}"
+        refused.setdefault(owner.chunk_id, reason)
+    if state.wanted:  # the other files say nothing of it
+        chosen = {path: file for path, file in chosen.items() if path in (lowest or ())}
     _record(state, scores, chosen, refused)
 
 
-def _units(
-    state: RankingState, scores: Mapping[str, Sequence[float]], files: dict[str, _File]
-) -> list[_Unit]:
-    """Every line of the chunks that are left, once, best first."""
-    best: dict[tuple[str, Key], _Unit] = {}
+def _shares(state: RankingState) -> dict[str, float]:
+    """By chunk id the share of each chunk's score in the best one's. Where a stage changed the order alone
+    (MMR), a chunk counts no more than the one before it."""
     top = max((item.score for item in state.ranked), default=0.0)
-    share = 1.0
+    shares = (item.score / top if top > 0 else 0.0 for item in state.ranked)
+    lowered = [*accumulate(shares, min, initial=1.0)][1:]
+    return dict(zip((item.chunk_id for item in state.ranked), lowered, strict=True))
+
+
+def _wanted_lines(
+    state: RankingState, scores: Mapping[str, ScoredLines], shares: Mapping[str, float]
+) -> dict[str, float] | None:
+    """Of what is wanted alone the file and the lowest score of its lines: no line below it changes what is
+    shown of them. Empty when its file is not among those whose lines are packed; None: all is wanted."""
+    if state.wanted is None:
+        return None
+    ids, number = state.wanted
+    chunks = state.pool.candidates
+    packed = [*dict.fromkeys(chunks[chunk_id].path for chunk_id in shares)][: state.knobs.max_results]
+    lowest = dict[str, float]()
+    for chunk_id in filter(ids.__contains__, shares):
+        path, values = chunks[chunk_id].path, scores[chunk_id].values
+        if path not in packed:
+            continue
+        lines = state.lines_of(chunk_id)
+        of_it = [
+            shares[chunk_id] + value
+            for line, value in zip(lines, values, strict=True)
+            if line.number == number and line.says_something
+        ]
+        # Any line can bring in the heading above it, or make a chunk one of those that are returned.
+        lowest[path] = min(lowest.get(path, 2.0), *of_it) if of_it else 0.0
+    return lowest
+
+
+def _count(lines: ScoredLines, share: float, floor: float) -> int:
+    """How many lines of a chunk with this share score at least the floor."""
+    values = lines.values
+    return bisect_right(lines.order, -floor, key=lambda at: -(share + values[at]))
+
+
+def _most_units(scores: Mapping[str, ScoredLines], shares: Mapping[str, float], floor: float) -> int:
+    """The most UTF-16 units that lines from a score on take, with all that can stand between them."""
+    return sum(scores[i].units[_count(scores[i], share, floor)] for i, share in shares.items())
+
+
+def _units(
+    state: RankingState, scores: Mapping[str, ScoredLines], shares: Mapping[str, float], floor: float
+) -> list[_Unit]:
+    """Every line of the chunks that are left that scores at least the floor, once, best first."""
+    best: dict[tuple[str, Key], _Unit] = {}
+    files: dict[str, _File] = {}
+    # Of later files only the reasons are of interest.
+    most = len(state.ranked) if state.explained else state.knobs.max_results
+    made: dict[str, dict[Key, NoteLine]] = state.pool.memo.setdefault("keys", {})
     for item in state.ranked:
-        # Where a stage changed the order alone (MMR), a chunk counts no more than the one before it.
-        share = min(share, item.score / top if top > 0 else 0.0)
-        chunk = state.pool.candidates[item.chunk_id]
-        file = files.setdefault(chunk.path, _File(chunk.path, len(files) + 1))
-        for line, value in zip(state.lines_of(item.chunk_id), scores[item.chunk_id], strict=True):
-            key = file.key_of(line)
-            if not line.says_something:
+        chunk_id, path = item.chunk_id, state.pool.candidates[item.chunk_id].path
+        if path not in files:
+            if len(files) == most:
                 continue
-            found = best.get((chunk.path, key))
-            if found is None or found.score < share + value:
-                best[chunk.path, key] = _Unit(key, file, item, share + value)
-    return sorted(best.values(), key=lambda unit: (-unit.score, unit.owner.rank, unit.key))
+            files[path] = _File(path, len(files) + 1)
+        file = files[path]
+        share, found, lines = shares[chunk_id], scores[chunk_id], state.lines_of(chunk_id)
+        if chunk_id not in made:
+            made[chunk_id] = {(line.number, 0): line for line in lines}
+        keys = file.load(made[chunk_id], lines)
+        for at in found.order[: _count(found, share, floor)]:
+            unit = _Unit(-(share + found.values[at]), item.rank, keys[at], file, item)
+            known = best.get((path, unit.key))
+            if known is None or unit.minus_score < known.minus_score:
+                best[path, unit.key] = unit
+    return sorted(best.values())
 
 
 def _record(
     state: RankingState,
-    scores: Mapping[str, Sequence[float]],
-    chosen: Sequence[_File],
+    scores: Mapping[str, ScoredLines],
+    by_path: Mapping[str, _File],
     refused: Mapping[str, str],
 ) -> None:
-    by_path = {file.path: file for file in chosen}
-    cut_lines = {file.path: file.cut() for file in chosen}
-    returned = {id(item) for file in chosen for item in file.owners}
+    cut_lines = {path: file.cut() for path, file in by_path.items()}
+    texts = {path: file.joined() for path, file in by_path.items()}
+    returned = {id(item) for file in by_path.values() for item in file.owners}
     kept = []
     for item in state.ranked:
         chunk = state.pool.candidates[item.chunk_id]
@@ -176,8 +284,9 @@ def _record(
             continue
         kept.append(item)
         file, lines = by_path[chunk.path], state.lines_of(item.chunk_id)
-        at = best_of(lines, scores[item.chunk_id])
-        inside = [(max(a, chunk.start_line), min(b, chunk.end_line)) for a, b in file.ranges]
+        at = scores[item.chunk_id].best_line
+        ranges = texts[chunk.path][1]
+        inside = [(max(a, chunk.start_line), min(b, chunk.end_line)) for a, b in ranges]
         hidden = at is not None and _hides(file.shown.get(file.key_of(lines[at]), ""), lines[at], state.words)
         number = None if at is None else lines[at].number
         parts = tuple(x for x in inside if x[0] <= x[1])
@@ -186,12 +295,13 @@ def _record(
     state.ranked = kept
     order = {item.chunk_id: rank for rank, item in enumerate(kept)}
     results = []
-    for file in chosen:
+    for path, file in by_path.items():
+        text, ranges = texts[path]
         owners = sorted(file.owners, key=lambda item: order[item.chunk_id])
         source = state.pool.candidates[owners[0].chunk_id].source
-        span = file.ranges[0][0], file.ranges[-1][1]
+        span = ranges[0][0], ranges[-1][1]
         ids = tuple(item.chunk_id for item in owners)
-        results.append(Result(ids, file.path, *span, source, owners[0].score, file.text, file.ranges))
+        results.append(Result(ids, path, *span, source, owners[0].score, text, ranges))
     state.results = sorted(results, key=lambda result: order[result.chunk_ids[0]])
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain, islice
+from typing import NamedTuple, TypeVar
 
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Value, Values, ranked_list, why_absent
+from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Values, ranked_list, why_absent
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Operand
 
+T = TypeVar("T")
 _LAST = 1e9  # sorts behind every rank
 
 
@@ -20,11 +24,10 @@ def take_candidates(state: RankingState) -> None:
     stage. Drops what no list ranks high enough (``pool``) and what only other lists hold (``scope``)."""
     knobs = state.knobs
     for source in state.pool.lists:
-        owner = state.pool.owner_of(source)
         if source.space_number not in (None, knobs.space_number):  # shown beside the chosen space
-            state.shown_lists.append(ranked_list(source, knobs.candidates, owner, fused=False))
+            state.shown_lists.append(ranked_list(state.pool, source, knobs.candidates, fused=False))
         elif knobs.takes(source.kind) and not _is_ignored(state, source):
-            state.lists.append(ranked_list(source, knobs.candidates, owner, fused=True))
+            state.lists.append(ranked_list(state.pool, source, knobs.candidates, fused=True))
     _note_missing(state)
     for lst in state.lists:
         source, rows = lst.source, len(lst.source.rows)
@@ -62,7 +65,7 @@ def take_candidates(state: RankingState) -> None:
 
 def _members(state: RankingState) -> list[str]:
     """Chunk ids inside the cut of any list, in the order of the lists."""
-    return list(dict.fromkeys(row.chunk_id for lst in state.lists for row in lst.source.rows[: lst.cut]))
+    return list(dict.fromkeys(chain.from_iterable(islice(lst.ranks, lst.cut) for lst in state.lists)))
 
 
 def _note_missing(state: RankingState) -> None:
@@ -70,8 +73,15 @@ def _note_missing(state: RankingState) -> None:
     knobs, spaces = state.knobs, {lst.space_number for lst in state.pool.lists} - {None}
     text = ""
     if knobs.takes("vector") and knobs.space_number and spaces and knobs.space_number not in spaces:
-        text = f"The index holds no {knobs.vector_space} vector space: set provider.also and index."
-    elif knobs.mode != "hybrid" and not state.lists:
+        text = (
+            f"The {knobs.vector_space} vector space was not searched, and vector_space counts no other: no "
+        )
+        text += "vectors count. The setting provider.also names its embedder."
+    elif (
+        knobs.mode != "hybrid"
+        and not state.lists
+        and all(note.code != "scope-denied" for note in state.pool.notes)  # then none was to be made
+    ):
         text = f"Mode {knobs.mode} is set, but its candidate list could not be made."
     if text:
         state.notes.append(Note("leg-missing", text, "warning"))
@@ -99,33 +109,41 @@ def _why_excluded(state: RankingState, chunk_id: str) -> str:
     return f"found only by {shown}"
 
 
+class _Fused(NamedTuple):
+    """The scores of all candidates, best first, and what they are made of: the ``values`` of each list, and
+    what is ``added`` of it (times its weight). ``by_words`` are the chunks that a list by words values."""
+
+    totals: dict[str, float]
+    values: list[Values]
+    added: list[Values]
+    by_words: frozenset[str]
+
+
 def fuse(state: RankingState) -> None:
-    """One score for every candidate: values × weights (``weighted``), or list weight / (k + rank) (``rrf``;
-    Cormack, Clarke and Büttcher, 2009). Ties keep the order of the lists."""
+    """One score for every candidate: values × weights (``weighted``), or list weight / (k + rank) (``rrf``
+    and ``position``; Cormack, Clarke and Büttcher, 2009). Ties keep the order of the lists."""
     lists, knobs = state.lists, state.knobs
-    members, signals = _members(state), state.pool.signals
-    values = [lst.kind.values(lst, signals.get(lst.source.id, {}), knobs, members) for lst in lists]
-    rrf = knobs.fusion == "rrf"
-    added = [_reciprocals(lst, knobs.rrf_k) for lst in lists] if rrf else values
     weights = _weights(state)
-    made = []
-    for chunk_id in members:
-        terms = [(found.get(chunk_id), weight) for found, weight in zip(added, weights, strict=True)]
-        score = sum([0.0 if value is None else value.value * weight for value, weight in terms])
-        operands = _operands(state, chunk_id, terms) if state.explained else ()
-        scores = {"fusion": score}
-        for lst, found in zip(lists, values, strict=True):
-            if lst.term != lst.key and chunk_id in found:
-                scores[lst.term] = found[chunk_id].value
-        made.append(Ranked(chunk_id, score, operands, scores, {}))
+    reads = tuple(getattr(knobs, name) for lst in lists for name in lst.kind.reads)
+    key = "fused", _among(state), reads, tuple(weights), knobs.fusion, knobs.rrf_k
+    totals, values, added, state.by_words = _once(state, key, lambda: _fused(state, weights))
+    made = [Ranked(chunk_id, score) for chunk_id, score in totals.items()]
+    if state.explained:
+        named = [(lst.term, v.by_id) for lst, v in zip(lists, values, strict=True) if lst.term != lst.key]
+        for item in made:
+            i = item.chunk_id
+            item.operands = _operands(state, i, added, weights)
+            item.scores = {"fusion": item.score} | {term: by_id[i] for term, by_id in named if i in by_id}
     state.add(made)
-    state.reorder("fusion", sorted(made, key=lambda item: -item.score))
+    state.reorder("fusion", made)
     explained = any(note.code in MISSING_LIST_NOTES for note in state.pool.notes)
-    if len({lst.source.kind for lst in lists}) == 1 and knobs.mode == "hybrid" and not explained:
+    kinds = {lst.source.kind for lst in lists}
+    alone = len(kinds) == 1 and kinds != {"external"}
+    if alone and knobs.mode == "hybrid" and not explained and knobs.fusion != "position":
         text = f"{lists[0].kind.only}: the score of this list counts in full."
         state.notes.append(Note("single-leg", text, "info"))
     state.no_cut = _why_no_cut(state)
-    state.why_low.append(lambda item: _ceiling(state, item))
+    state.why_low.append(partial(_ceiling, lists, knobs))
     formula, constants = _formula(state, weights)
     state.record(
         "fusion",
@@ -138,41 +156,74 @@ def fuse(state: RankingState) -> None:
     )
 
 
+def _fused(state: RankingState, weights: Sequence[float]) -> _Fused:
+    lists, knobs, signals = state.lists, state.knobs, state.pool.signals
+    members, among, values = _members(state), _among(state), []
+    for lst in lists:
+        key = lst.source.id, among, *(getattr(knobs, name) for name in lst.kind.reads)
+        made = partial(lst.kind.values, lst, signals.get(lst.source.id, {}), knobs, members)
+        values.append(_once(state, key, made))
+    added = values if knobs.fusion == "weighted" else [_reciprocals(lst, knobs.rrf_k) for lst in lists]
+    totals = dict.fromkeys(members, 0.0)
+    for found, weight in zip(added, weights, strict=True):
+        for chunk_id, value in found.by_id.items():
+            totals[chunk_id] += value * weight
+    best_first = {i: totals[i] for i in sorted(totals, key=totals.__getitem__, reverse=True)}
+    by_words = (found.by_id for lst, found in zip(lists, values, strict=True) if lst.kind.by_words)
+    return _Fused(best_first, values, added, frozenset(chain.from_iterable(by_words)))
+
+
+def _among(state: RankingState) -> tuple[object, ...]:
+    """What decides which chunks are the candidates."""
+    return *(lst.source.id for lst in state.lists), state.knobs.candidates
+
+
+def _once(state: RankingState, key: tuple[object, ...], make: Callable[[], T]) -> T:
+    """What ``make`` returns; remembered by the settings that enter it where many are tried."""
+    memo: dict[object, T] = {} if state.explained else state.pool.memo.setdefault("fusion", {})
+    if key not in memo:
+        memo[key] = make()
+    return memo[key]
+
+
 def _weights(state: RankingState) -> list[float]:
     """RRF: the list's own. Weighted: the share of its kind (1 when there is only one kind), divided among
     the lists of that kind by their own weights."""
     lists, knobs = state.lists, state.knobs
-    if knobs.fusion == "rrf":
-        return [lst.source.weight for lst in lists]
+    own = [knobs.weight_of(lst.source) for lst in lists]
+    if knobs.fusion != "weighted":
+        return own
     totals: dict[str, float] = {}
-    for lst in lists:
-        totals[lst.source.kind] = totals.get(lst.source.kind, 0.0) + lst.source.weight
+    for lst, weight in zip(lists, own, strict=True):
+        totals[lst.source.kind] = totals.get(lst.source.kind, 0.0) + weight
     shares = {kind: KINDS[kind].weight(knobs) if len(totals) > 1 else 1.0 for kind in KINDS}
-    return [shares[lst.source.kind] * (lst.source.weight / totals[lst.source.kind]) for lst in lists]
+    kinds = (lst.source.kind for lst in lists)
+    return [shares[kind] * (weight / totals[kind]) for kind, weight in zip(kinds, own, strict=True)]
 
 
 def _reciprocals(lst: RankedList, k: int) -> Values:
-    inside = ((row.chunk_id, rank) for rank, row in enumerate(lst.source.rows[: lst.cut], 1))
-    return {chunk_id: Value(1.0 / (k + rank), {"rank": rank, "k": k}) for chunk_id, rank in inside}
+    inside = enumerate(lst.source.rows[: lst.cut], 1)
+    values = {row.chunk_id: 1.0 / (k + rank) for rank, row in inside}
+    return Values(values, lambda chunk_id: {"rank": lst.ranks[chunk_id], "k": k})
 
 
 def _operands(
-    state: RankingState, chunk_id: str, terms: Sequence[tuple[Value | None, float]]
+    state: RankingState, chunk_id: str, added: Sequence[Values], weights: Sequence[float]
 ) -> tuple[Operand, ...]:
     candidate, knobs = state.pool.candidates[chunk_id], state.knobs
     return tuple(
-        _operand(lst, candidate, weight, value, knobs)
-        for lst, (value, weight) in zip(state.lists, terms, strict=True)
+        [
+            _operand(lst, candidate, weight, values, knobs)
+            for lst, values, weight in zip(state.lists, added, weights, strict=True)
+        ]
     )
 
 
-def _operand(
-    lst: RankedList, candidate: Candidate, weight: float, value: Value | None, knobs: Knobs
-) -> Operand:
-    if value is not None:
-        by_name = candidate.chunk_id in (lst.source.by_name or ())
-        named = "matches only with words of its path" if by_name else ""
-        return Operand("fusion", lst.term, "add", value.value, weight, value.inputs, named)
+def _operand(lst: RankedList, candidate: Candidate, weight: float, values: Values, knobs: Knobs) -> Operand:
+    chunk_id = candidate.chunk_id
+    if (value := values.by_id.get(chunk_id)) is not None:
+        named = "matches only with words of its path" if chunk_id in (lst.source.by_name or ()) else ""
+        return Operand("fusion", lst.term, "add", value, weight, values.inputs(chunk_id), named)
     note = why_absent(lst, candidate, knobs)
     return Operand("fusion", lst.term, "add", 0.0, weight, {}, note)
 
@@ -180,7 +231,7 @@ def _operand(
 def _formula(state: RankingState, weights: list[float]) -> tuple[str, dict[str, float | str | bool]]:
     knobs = state.knobs
     constants: dict[str, float | str | bool] = {}
-    if knobs.fusion == "rrf":
+    if knobs.fusion != "weighted":
         weighted = any(weight != 1.0 for weight in weights)
         return f"Σ {'weight' if weighted else '1'} / (k + rank)", {"k": knobs.rrf_k}
     for lst, weight in zip(state.lists, weights, strict=True):
@@ -193,6 +244,10 @@ def _formula(state: RankingState, weights: list[float]) -> tuple[str, dict[str, 
 def _why_no_cut(state: RankingState) -> str | None:
     """Scores made of ranks are not on the scale that the minimum was set for: an RRF sum of two lists is at
     most 2/61, and a single text score says only "first"."""
+    if state.knobs.fusion == "position":
+        return None  # QMD compares its minimum with 1 / rank, blended with the rerank score
+    if state.knobs.text_score == "ratio" and state.knobs.fusion == "weighted":
+        return None  # made of bm25 itself
     if state.knobs.fusion == "rrf":
         return "RRF scores come from ranks, not relevance: the score cut does not apply"
     if state.lists and all(lst.kind.by_words for lst in state.lists):
@@ -200,14 +255,16 @@ def _why_no_cut(state: RankingState) -> str | None:
     return None
 
 
-def _ceiling(state: RankingState, item: Ranked) -> str:
+def _ceiling(lists: Sequence[RankedList], knobs: Knobs, item: Ranked) -> str:
     """Said of a candidate whose lists, all others being silent, cannot lift it over the minimum."""
-    found = [(lst, o) for lst, o in zip(state.lists, item.operands, strict=False) if o.inputs]
-    ceilings = [lst.kind.ceiling(state.knobs) for lst, _ in found]
-    if not found or len(found) == len(state.lists) or None in ceilings:
+    if knobs.fusion != "weighted" or any(o.op == "add" for o in item.operands[len(lists) :]):
+        return ""  # a score of ranks, or one with a term of a later stage
+    found = [(lst, o) for lst, o in zip(lists, item.operands, strict=False) if o.inputs]
+    ceilings = [lst.kind.ceiling(knobs) for lst, _ in found]
+    if not found or len(found) == len(lists) or None in ceilings:
         return ""
     most = sum(o.weight * (top or 0.0) for (_, o), top in zip(found, ceilings, strict=True))
-    return f"{found[0][0].kind.only} reaches {most:g} at most" if most < state.knobs.min_score else ""
+    return f"{found[0][0].kind.only} reaches {most:g} at most" if most < knobs.min_score else ""
 
 
 # -- temporal decay -----------------------------------------------------------------------------------------
@@ -233,9 +290,10 @@ def decay_scores(state: RankingState) -> None:
     before = {item.chunk_id: (item.score, item.rank) for item in state.ranked}
     for item in state.ranked:
         operand = _age_factor(state.pool, item.chunk_id, knobs.half_life_days)
-        item.operands = (*item.operands, operand)
         item.score *= operand.value
-        item.scores["decay"] = item.score
+        if state.explained:
+            item.operands = (*item.operands, operand)
+            item.scores["decay"] = item.score
     moved = state.reorder("decay", sorted(state.ranked, key=lambda item: -item.score))
 
     def why_low(item: Ranked) -> str:

@@ -1,0 +1,94 @@
+"""One knob as data: its kind, range, steps and meaning."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from openclaw_mem_engine.errors import UsageError
+
+KnobValue = str | int | float | bool
+_T = TypeVar("_T", bound=KnobValue)
+
+#: Key of the :class:`KnobSpec` in the metadata of a field of ``Knobs``.
+SPEC = "knob"
+
+_SWITCH = dict.fromkeys(("on", "true", "yes", "1"), True) | dict.fromkeys(("off", "false", "no", "0"), False)
+
+
+@dataclass(frozen=True, slots=True)
+class KnobSpec:
+    """Range, steps and meaning of one knob. ``low``/``high`` are inclusive; ``step``/``leap`` are the small
+    and large change of a key press; ``free`` is True where a change needs no new retrieval. ``needs`` are
+    settings of other knobs without which this one has no effect: ``knob=value`` or ``knob=one|other``."""
+
+    name: str
+    kind: Literal["choice", "int", "float", "switch"]
+    help: str
+    choices: tuple[str, ...] = ()
+    low: float = 0.0
+    high: float = 1.0
+    step: float = 0.05
+    leap: float = 0.2
+    free: bool = True
+    needs: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> str:
+        if self.kind == "switch":
+            return "on or off"
+        if self.kind == "choice":
+            return ", ".join(self.choices)
+        return f"{self.low:g} to {self.high:g}" + (", a whole number" if self.kind == "int" else "")
+
+    def parse(self, value: object) -> KnobValue:
+        """The typed value of a setting. Raises UsageError."""
+        word = str(value).strip().lower()
+        if self.kind == "switch":
+            if word in _SWITCH:
+                return _SWITCH[word]
+        elif self.kind == "choice":
+            if word in self.choices:
+                return word
+        else:
+            with suppress(ValueError):  # also of True, which is no number here
+                number = float(word)
+                if self.low <= number <= self.high and (self.kind == "float" or number.is_integer()):
+                    return number if self.kind == "float" else int(number)
+        raise UsageError(f"{self.name} cannot be {value!r}: allowed is {self.allowed}.")
+
+    def nudge(self, value: KnobValue, direction: int, large: bool = False) -> KnobValue:
+        """The next value in a direction (+1, -1): the other switch position, the next choice, a step up."""
+        if self.kind == "switch":
+            return not value
+        if self.kind == "choice":
+            return self.choices[(self.choices.index(str(value)) + direction) % len(self.choices)]
+        step = self.leap if large else self.step
+        moved = min(self.high, max(self.low, float(value) + direction * step))
+        return int(moved) if self.kind == "int" else round(float(moved), 6)
+
+
+def value_text(value: KnobValue) -> str:
+    """A value as it is written in a setting; switches are on or off."""
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def knob(default: _T, help: str, **details: Any) -> _T:
+    """A field of ``Knobs``: its default, meaning, and those details of :class:`KnobSpec` that differ from
+    the usual. The kind follows from the default, the choices from the annotation."""
+    kinds: dict[type, Literal["choice", "int", "float", "switch"]]
+    kinds = {bool: "switch", int: "int", float: "float", str: "choice"}
+    details = {"kind": kinds[type(default)], **details}
+    return field(default=default, metadata={SPEC: KnobSpec("", help=help, **details)})
+
+
+def parse_settings(texts: list[str]) -> dict[str, str]:
+    """``["decay=on", "min_score=0.2"]`` as a mapping. Raises UsageError for a text without ``=``."""
+    settings: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"{text!r} is not a setting: write knob=value, for example decay=on.")
+        settings[name.strip()] = value.strip()
+    return settings

@@ -1,0 +1,44 @@
+"""The values of a number knob in one direction, and the first of them that helps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from openclaw_mem_engine.ranking.knobs import KnobSpec, KnobValue
+
+#: Values before the first that helps, which are tried to see that none of them does.
+_CHECKED = 5
+
+
+class Grid(Sequence[KnobValue]):
+    """The values of a number knob, step by step in one direction."""
+
+    def __init__(self, spec: KnobSpec, start: float, direction: int, count: int) -> None:
+        self._spec, self._start, self._direction, self._count = spec, start, direction, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, at: int) -> KnobValue:  # type: ignore[override]
+        at = at + self._count if at < 0 else at
+        spec = self._spec
+        value = min(spec.high, max(spec.low, self._start + self._direction * (at + 1) * spec.step))
+        return int(value) if spec.kind == "int" else round(value, 6)
+
+
+def first_that(count: int, helps: Callable[[int], bool]) -> int | None:
+    """The first of ``count`` steps that helps: steps 1, 4, 16 … away and the last, then bisection. What helps
+    need not go on helping: some of the steps before are tried too."""
+    probes: list[int] = sorted({0, 3, 15, 63, 255, count - 1} & {*range(count)})
+    best = next((at for at in probes if helps(at)), None)
+    while best is not None:
+        low, high = max((at for at in probes if at < best), default=-1), best
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if helps(middle) else (middle, high)
+        stride = max(1, -(-high // _CHECKED))
+        earlier = next((at for at in range(0, high, stride) if helps(at)), None)
+        if earlier is None:
+            return high
+        best = earlier
+    return None

@@ -1,0 +1,226 @@
+"""Changes of knobs that bring a passage in: none is missed, each is the smallest; every value is tried."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
+from openclaw_mem_engine.ranking.pipeline import READS, STAGES, ranked
+from openclaw_mem_engine.ranking.pool import CandidateList, Pool
+from openclaw_mem_engine.ranking.profiles import PROFILES, profile
+from openclaw_mem_engine.ranking.stages import scores
+from openclaw_mem_engine.ranking.state import RankingState, Wanted
+from openclaw_mem_engine.why_not import RETURNED
+from openclaw_mem_engine.why_not.changes import Search, text_changes
+from openclaw_mem_engine.why_not.walk import ListFact, fate_of
+from support.knob_values import few_values, values_of
+from support.memories import backend_of, open_memory, write_notes
+from support.pools import bm25_list, knob_settings, pool_of_lists, pools, vector_list
+
+
+class OnePool:
+    """The same pool for all knobs."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def pool(self, knobs: Knobs) -> Pool:
+        return self._pool
+
+    def complete(self, knobs: Knobs) -> Pool:
+        return self._pool
+
+    def same(self, knobs: Knobs) -> Knobs:
+        return knobs
+
+
+def searched(lists: tuple[CandidateList, ...]) -> tuple[Search, RankingState]:
+    pool = pool_of_lists(*lists)
+    state = ranked(pool, profile("documented"))
+    return Search(state, "b", None, "min_score", OnePool(pool), lambda: None), state
+
+
+def test_no_higher_minimum_score_and_no_space_that_is_not_there_is_proposed() -> None:
+    lists = (vector_list([("a", 0.55), ("b", 0.1)]), bm25_list([("b", 3.0)]))
+    changes = searched(lists)[0].singles()
+    low = next(change.set["min_score"] for change in changes if "min_score" in change.set)
+    assert float(low) < 0.35 and not any("vector_space" in change.set for change in changes)
+    second = replace(vector_list([("b", 0.9)]), id="vector:second", space_number=1)
+    changes = searched((*lists, second))[0].singles()
+    assert {"vector_space": "second"} in [dict(change.set) for change in changes]
+
+
+@pytest.mark.parametrize(
+    ("rank", "says"),
+    [
+        (3, "; with them it would rank higher among the keyword matches."),
+        (1, None),
+        (None, ": a keyword search cannot match that."),
+    ],
+)
+def test_what_words_that_are_not_there_would_do(rank: int | None, says: str | None) -> None:
+    search, state = searched((vector_list([("a", 0.55), ("b", 0.1)]),))
+    facts = [ListFact("bm25", "BM25", True, rank, 9, None, True, (), ("x", "y"))]
+    texts = [change.text for change in text_changes(search, None, state.trace(), "pool", facts)]
+    assert texts == ([f"The passage does not contain “x” or “y”{says}"] if says else [])
+
+
+# -- by trying everything -----------------------------------------------------------------------------------
+
+
+def dropped(pool: Pool, knobs: Knobs, data: st.DataObject) -> tuple[RankingState, str, int | None, str]:
+    """A ranking, a passage that it does not show (chunk and line), and the stage that keeps it out."""
+    state = ranked(pool, knobs)
+    rows = state.trace().rows
+    assume(rows)
+    row = data.draw(st.sampled_from(rows))
+    lines = pool.candidates[row.chunk_id].text.count("\n") + 1
+    line = data.draw(st.none() | st.integers(1, lines))
+    assume(not fate_of(state, {row.chunk_id}, line).shown)
+    return state, row.chunk_id, line, row.outcome.stage or "snippet"
+
+
+@settings(max_examples=200)
+@given(pools(), knob_settings(), st.data())
+def test_no_knob_that_helps_is_missed(pool: Pool, knobs: Knobs, data: st.DataObject) -> None:
+    state, chunk_id, line, stage = dropped(pool, knobs, data)
+
+    def helps(name: str, value: KnobValue) -> bool:
+        after = ranked(pool, knobs.set({name: value}), explained=False)
+        return fate_of(after, {chunk_id}, line).shown
+
+    found: dict[str, KnobValue] = {}
+    for change in Search(state, {chunk_id}, line, stage, OnePool(pool), lambda: None).singles():
+        found |= change.set
+    for name in KNOBS:
+        if name in ("text_weight", "vector_space"):  # the complement of the other weight; there is one space
+            continue
+        ways = values_of(knobs, name)
+        helping = [[at for at, value in enumerate(way) if helps(name, value)] for way in ways]
+        nearest = [(ats[0], way[ats[0]]) for ats, way in zip(helping, ways, strict=True) if ats]
+        if nearest:
+            assert name in found, (name, nearest)
+            if min(map(len, ways)) > 1 or KNOBS[name].kind in ("switch", "choice"):
+                assert found[name] in [value for _, value in nearest], (name, nearest)
+
+
+@settings(max_examples=300)
+@given(pools(), knob_settings(), st.data())
+def test_what_is_wanted_alone_gets_the_same_answer(pool: Pool, knobs: Knobs, data: st.DataObject) -> None:
+    assume(pool.candidates)
+    chunk_id = data.draw(st.sampled_from([*pool.candidates]))
+    lines = pool.candidates[chunk_id].text.count("\n") + 1
+    line = data.draw(st.none() | st.integers(1, lines))
+    whole = fate_of(ranked(pool, knobs), {chunk_id}, line).shown
+    bare, wanted = replace(pool, signals={}, memo={}), Wanted(frozenset({chunk_id}), line)
+    alone = ranked(bare, knobs, explained=False, wanted=wanted, complete=lambda: pool)
+    assert fate_of(alone, {chunk_id}, line).shown == whole
+
+
+class Reading:
+    """Knobs that remember which of them were read."""
+
+    def __init__(self, knobs: Knobs) -> None:
+        self.knobs = knobs
+        self.read: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(Knobs, name)
+        if isinstance(member, property):
+            return cast("Any", member.fget)(self)
+        if callable(member):
+            return partial(member, self)
+        self.read.add(name)
+        return getattr(self.knobs, name)
+
+
+@settings(max_examples=100)
+@given(pools(), knob_settings())
+def test_a_stage_reads_no_knob_that_the_table_does_not_give_it(pool: Pool, knobs: Knobs) -> None:
+    reading = Reading(knobs)
+    state, allowed = RankingState(pool, cast("Knobs", reading), explained=False), set[str]()
+    for name in PROFILES[knobs.profile].stages:
+        allowed |= READS[name]
+        # The minimum is read early to explain what it drops, and is of no effect before.
+        reading.read -= {"min_score"} if name == "fusion" else set()
+        state.run(STAGES[name])
+        assert reading.read <= allowed, name
+
+
+# -- a line in two chunks -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def overlapping(tmp_path: Path) -> Any:
+    lines = [
+        f"{'pump ' * (4 if n < 12 else 1)}entry {n} of the log of the house on the hill" for n in range(60)
+    ]
+    notes = {"MEMORY.md": "\n".join(lines) + "\n"}
+    with open_memory(write_notes(tmp_path / "workspace", notes), tmp_path / "home") as memory:
+        memory.sync()
+        yield memory
+
+
+def test_a_line_counts_in_whichever_chunk_shows_it(overlapping: Memory) -> None:
+    first, second, *_ = backend_of(overlapping).store.chunks_of("MEMORY.md")
+    line = second.start_line
+    assert first.end_line >= line
+    knobs = overlapping.knobs.set({"profile": "documented", "min_score": 0, "snippet_chars": 240})
+    found = overlapping.why_not("pump", "MEMORY.md", line, knobs)
+    assert (found.stage, found.passage.chunk_id) == (RETURNED, second.chunk_id)
+    one = overlapping.why_not("pump", "MEMORY.md", line, knobs.set({"max_results": 1, "mode": "bm25"}))
+    assert (one.stage, one.returned, one.passage.chunk_id) == ("snippet", True, first.chunk_id)
+    assert "max_results" in [name for change in one.changes for name in change.set]
+
+
+@given(pools(), st.lists(knob_settings(), min_size=2, max_size=6))
+def test_what_is_remembered_between_tries_changes_no_result(pool: Pool, tried: list[Knobs]) -> None:
+    for knobs in (*tried, *tried):
+        fresh = ranked(replace(pool, memo={}), knobs, explained=True)
+        state = ranked(pool, knobs, explained=False)
+        assert [(i.chunk_id, i.score, i.rank, i.rescued) for i in state.ranked] == [
+            (i.chunk_id, i.score, i.rank, i.rescued) for i in fresh.ranked
+        ]
+        assert state.results == fresh.results
+
+
+def test_a_try_is_freed_without_the_garbage_collector() -> None:
+    pool = pool_of_lists(vector_list([("a", 0.9), ("b", 0.1)]), bm25_list([("b", 3.0)]))
+    gc.disable()
+    try:
+        for name in PROFILES:
+            state = weakref.ref(ranked(pool, profile(name), explained=False))
+            assert state() is None, name
+            state = weakref.ref(ranked(pool, profile(name)))
+            assert state() is None, name
+    finally:
+        gc.enable()
+
+
+def test_settings_that_fusion_does_not_read_share_its_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    summed: list[Knobs] = []
+    sums = scores._fused
+
+    def counted(state: RankingState, weights: Any) -> Any:
+        summed.append(state.knobs)
+        return sums(state, weights)
+
+    monkeypatch.setattr(scores, "_fused", counted)
+    pool, knobs = pool_of_lists(vector_list([("a", 0.9)]), bm25_list([("b", 3.0)])), profile("workbench")
+    reads = READS["candidates"] | READS["fusion"]
+    for name in KNOBS.keys() - reads:
+        for value in few_values(knobs, name)[:3]:
+            ranked(pool, knobs.set({name: value}), explained=False)
+    assert len(summed) == 1
+    ranked(pool, replace(knobs, vector_weight=0.9), explained=False)
+    assert len(summed) == 2
