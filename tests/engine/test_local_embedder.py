@@ -19,6 +19,7 @@ from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.providers.base import BadAnswer, NotConfigured, RequestFailed
 from openclaw_mem_engine.providers.local.embedder import LocalEmbedder
 from openclaw_mem_engine.providers.local.process import ModelProcess
+from openclaw_mem_engine.qmd.queries import document_prompt, query_prompt
 from support import local_models
 from support.local_models import needs_llama_cpp, needs_minilm
 
@@ -44,9 +45,10 @@ def slow(folder: Path) -> Path:
     return local_models.bert(folder / "slow.gguf", dims=512, layers=12)
 
 
-@pytest.fixture
-def embedder(tiny: Path, tmp_path: Path) -> Iterator[LocalEmbedder]:
-    embedder = LocalEmbedder(str(tiny), folder=tmp_path, threads=1)
+@pytest.fixture(scope="module")
+def embedder(tiny: Path, folder: Path) -> Iterator[LocalEmbedder]:
+    """One child for all tests that only ask for vectors."""
+    embedder = LocalEmbedder(str(tiny), folder=folder, threads=1)
     yield embedder
     embedder.close()
 
@@ -116,7 +118,22 @@ def test_related_texts_rank_first(embedder: LocalEmbedder) -> None:
     assert list(np.argsort(-(found @ one(embedder, "boat repair harbour")))) == [2, 0, 1]
 
 
-def test_nothing_is_started_before_the_first_text(embedder: LocalEmbedder) -> None:
+def test_a_title_goes_to_the_model_and_no_prompt_goes_twice(tiny: Path, tmp_path: Path) -> None:
+    gemma = tmp_path / "embeddinggemma-tiny.gguf"
+    gemma.write_bytes(tiny.read_bytes())
+    embedder = LocalEmbedder(str(gemma), folder=tmp_path, threads=1)
+    name = embedder.model
+    titled = document_prompt(name, "harbour", "red apples")
+    untitled = document_prompt(name, "", "red apples")
+    plain, same, other = embedder.embed_documents(["red apples", untitled, titled])
+    assert plain is not None and same is not None and other is not None
+    assert float(plain @ same) > 0.9999 > float(plain @ other)
+    assert float(one(embedder, "red apples") @ one(embedder, query_prompt(name, "red apples"))) > 0.9999
+    embedder.close()
+
+
+def test_nothing_is_started_before_the_first_text(tiny: Path, tmp_path: Path) -> None:
+    embedder = LocalEmbedder(str(tiny), folder=tmp_path, threads=1)
     assert (embedder.id, embedder.host, embedder.languages, embedder.cheap_lines) == (
         "local",
         "",

@@ -127,13 +127,19 @@ def causal(
     context: int = 4096,
     name: str = "tiny-causal",
     splitter: str = "qwen2",
+    chat: bool = False,
+    value: float | None = None,
+    labels: tuple[str, str] = ("no", "yes"),
 ) -> Path:
     """A decoder (qwen3) with a byte vocabulary: a chat model, or an embedding model when it pools.
 
-    ``splitter`` is llama.cpp's name of the rules that split text into words.
+    ``splitter`` is llama.cpp's name of the rules that split text into words; with ``chat`` it knows the words
+    of a Qwen3 reranker; ``value`` replaces all token rows. With RANK it has one row for each of ``labels``
+    and a template.
     """
     dims, layers, heads, kv_heads, head = 64, 2, 4, 2, 16
-    tokens = [*_byte_letters(), "ye", "<|endoftext|>"]
+    words = ["yes", "no", "<think>", "</think>", "<|im_start|>", "<|im_end|>"] if chat else []
+    tokens = [*_byte_letters(), "ye", *words, "<|endoftext|>"]
     draw = np.random.default_rng(1)
 
     def normal(*shape: int) -> np.ndarray:
@@ -143,6 +149,8 @@ def causal(
         "token_embd.weight": normal(len(tokens), dims),
         "output_norm.weight": np.ones(dims, np.float32),
     }
+    if value is not None:
+        tensors["token_embd.weight"][:] = value
     for layer in range(layers):
         block = f"blk.{layer}."
         for norm, width in (
@@ -173,19 +181,24 @@ def causal(
     }
     if pooling is not None:
         keys["pooling_type"] = pooling
+    if pooling == RANK:
+        keys["classifier.output_labels"] = list(labels)
+        tensors["cls.output.weight"] = normal(2, dims)
     end = len(tokens) - 1
     tokenizer = {
         "model": "gpt2",
         "pre": splitter,
         "tokens": tokens,
-        "token_type": [1] * end + [3],
-        "merges": ["y e"],
+        "token_type": [*[1] * (end - len(words)), *[1, 1, 4, 4, 3, 3][: len(words)], 3],
+        "merges": ["y e", *(["ye s", "n o"] if chat else [])],
         "eos_token_id": end,
         "padding_token_id": end,
         "bos_token_id": end,
         "add_bos_token": False,
         "add_eos_token": pooling == LAST,
     }
+    if pooling == RANK:
+        tokenizer["tokenizer.chat_template.rerank"] = "<|im_start|>{query}\n{document}<|im_end|>\n"
     return _write(path, "qwen3", keys, tokenizer, tensors, name)
 
 
@@ -217,7 +230,7 @@ def _write(
     for key, value in keys.items():
         _add(writer, f"{architecture}.{key}", value)
     for key, value in tokenizer.items():
-        _add(writer, f"tokenizer.ggml.{key}", value)
+        _add(writer, key if key.startswith("tokenizer.") else f"tokenizer.ggml.{key}", value)
     for tensor, values in tensors.items():
         writer.add_tensor(tensor, values)
     writer.write_header_to_file()

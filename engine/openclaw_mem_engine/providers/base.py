@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from openclaw_mem_engine.cancellation import Deadline
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Space
 
@@ -62,6 +63,30 @@ class TextRefused(RequestFailed):
 class NotConfigured(ProviderError):
     """A provider cannot be used as long as something is missing: a key, a model file, an extra. Waiting does
     not help, so there is no retry."""
+
+
+#: How long a service is not asked after a failure, seconds.
+PAUSE_S = 60.0
+
+
+class Pause:
+    """The time after a failure of a service in which it is not asked again, so that not every search waits
+    for one that hangs. Held in this process alone; what is not configured is asked, as that takes no time."""
+
+    def __init__(self) -> None:
+        self._until = Deadline(0)
+        self._reason = ""
+
+    def after(self, failure: ProviderError | str) -> None:
+        """The service failed now."""
+        if not isinstance(failure, NotConfigured):
+            self._until, self._reason = Deadline(PAUSE_S), str(failure).partition(". ")[0].rstrip(".")
+
+    @property
+    def why_not(self) -> str:
+        """Why the service is not asked now, and for how long; "" when it is."""
+        left_s = math.ceil(self._until.left_s)
+        return f"{self._reason}; the model is not asked for the next {left_s} s" if left_s else ""
 
 
 class Unavailable(ProviderError):

@@ -119,7 +119,10 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         return self._query(_PROBE_TEXT, every_error=True)[1]
 
     def no_answer(self, seconds: float) -> None:
-        """Store that the provider did not answer for so long, after which the caller stopped waiting."""
+        """Store that the provider did not answer for so long, after which the caller stopped waiting. Of one
+        that is failing already the query that follows, which waits longer, decides."""
+        if self.health.failures:
+            return
         self._failed(RequestFailed(f"{self.id} did not answer within {seconds:.2g} s."), self._changes)
 
     def _admitted(self) -> bool:
@@ -182,7 +185,8 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         with self._lock:
             health, now = self._recorded(), self._records.now()
             recent = health.last_ok is not None and 0 <= now - health.last_ok < REMEMBER_OK_S
-            if recent and not health.failures:
+            known = health.last_ms is not None or ms is None
+            if recent and known and not health.failures:
                 return
             if health.failures:
                 self._changes += 1
@@ -210,6 +214,12 @@ def no_answer(embedder: Embedder, seconds: float) -> None:
     """Open the circuit of an embedder that did not answer for so long."""
     if isinstance(embedder, GuardedEmbedder):
         embedder.no_answer(seconds)
+
+
+def is_slower(embedder: Embedder, seconds: float) -> bool:
+    """Whether the last query that an embedder answered took longer than this."""
+    known = embedder.health.last_ms if isinstance(embedder, GuardedEmbedder) else None
+    return known is not None and known > seconds * 1000
 
 
 def _is_open(health: Health, now: float) -> bool:

@@ -10,14 +10,15 @@ from typing import Any, Literal
 
 from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, Settings
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import Note, Space, as_json
-from openclaw_mem_engine.providers.base import Embedders, space_of
+from openclaw_mem_engine.model import Fallback, Note, Space, as_json
+from openclaw_mem_engine.providers.base import Embedders, Service, space_of
 from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FAULTS, PROVIDER_FAULTS, FaultyEmbedder
 from openclaw_mem_engine.providers.prices import price_class
 from openclaw_mem_engine.providers.records import ProviderRecords
 from openclaw_mem_engine.providers.registry import ONE_SHOT_TIMEOUT_S, make_embedder
 from openclaw_mem_engine.providers.resolve import Choice, choices
+from openclaw_mem_engine.providers.services import Services
 
 RECORDS_FILE = "providers.sqlite"
 
@@ -37,7 +38,7 @@ class ProviderState:
     """
 
     name: str
-    role: Literal["primary", "fallback", "also", "skipped", "keywords"]
+    role: Literal["primary", "fallback", "also", "skipped", "keywords", "backend"]
     state: State
     why: str
     model: str = ""
@@ -55,7 +56,7 @@ class ProviderState:
     @property
     def in_use(self) -> bool:
         """Whether this is an embedder that takes part."""
-        return self.role not in ("skipped", "keywords") and self.state != "skipped"
+        return self.role not in ("skipped", "keywords", "backend") and self.state != "skipped"
 
     @property
     def label(self) -> str:
@@ -67,6 +68,16 @@ class ProviderState:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for ``openclaw-mem providers --json``."""
         return as_json(self, host="place")
+
+
+def fallback_of(links: Sequence[ProviderState]) -> Fallback | None:
+    """Why another than the primary answers; None when the primary does, or there is none."""
+    primary = next((link for link in links if link.role == "primary" and link.name != "none"), None)
+    if primary is None or primary.state in ("serving", "ready"):
+        return None
+    serving = next((link for link in links if link.state == "serving"), None)
+    served = "nothing" if serving is None else serving.space or serving.name
+    return Fallback(primary.name, primary.why, served, primary.since, primary.next_retry)
 
 
 def _state(
@@ -137,6 +148,7 @@ class ProviderSet:
         self._made = [(choice, self._guarded(choice)) for choice in choices(settings)]
         primary, fallback = (next(iter(self._of_role(role)), None) for role in ("primary", "fallback"))
         self.embedders = Embedders(primary, fallback, tuple(self._of_role("also")))
+        self.services = Services(settings, self.records.add_usage)
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -146,20 +158,31 @@ class ProviderSet:
             notes.append(self.records.note)
         return tuple(notes)
 
+    def hosts(self, *, embedders: bool) -> tuple[str, ...]:
+        """The hosts that text may be sent to, those of ``embedders`` among them."""
+        made, services = self.embedders, self.services
+        asked: list[Service | None] = [services.reranker, services.chat]
+        if embedders:
+            asked = [made.primary, made.fallback, *made.also, *asked]
+        return tuple(dict.fromkeys(one.host for one in asked if one is not None and one.host))
+
     def states(
-        self, vectors: Mapping[Space, int], chunks: int, *, full_text: bool = True
+        self, vectors: Mapping[Space, int], chunks: int, *, full_text: bool = True, counted: int = 0
     ) -> tuple[ProviderState, ...]:
         """The state of every provider, in the order of the configuration, and of BM25 (``keywords``) at the
         end. ``vectors`` counts the passages that have a vector, by space; ``chunks`` counts all; without
-        ``full_text`` there is no BM25."""
+        ``full_text`` there is no BM25. ``counted`` is the number of the space whose vectors count."""
         found = [_state(choice, guard, vectors, chunks) for choice, guard in self._made]
-        ready = [
-            index
-            for role in ("primary", "fallback")
-            for index, state in enumerate(found)
-            if state.role == role and state.state == "ready"
-        ]
-        if ready:  # the primary is active if it is ready, else the fallback
+        by_role = {
+            role: [index for index, state in enumerate(found) if state.role == role]
+            for role in ("primary", "fallback", "also")
+        }
+        # The primary is active if it is ready, else the fallback; or the space that was chosen instead.
+        counting = (
+            by_role["also"][counted - 1 : counted] if counted else by_role["primary"] + by_role["fallback"]
+        )
+        ready = [index for index in counting if found[index].state == "ready"]
+        if ready:
             found[ready[0]] = replace(found[ready[0]], state="serving")
         return (*found, _keywords(found, full_text))
 
@@ -174,8 +197,9 @@ class ProviderSet:
         raise UsageError(f"Provider {name!r} is not in use, so it cannot be asked. In use: {known}.")
 
     def close(self) -> None:
-        """Close embedders and records."""
+        """Close embedders, reranker, chat model and records."""
         self.embedders.close()
+        self.services.close()
         self.records.close()
 
     def _of_role(self, role: str) -> list[GuardedEmbedder]:

@@ -30,9 +30,15 @@ FAULTS: Mapping[str, str] = {
     "wrong-dimension": "embeddings have another length than the index expects",
     "no-sqlite-vec": "SQLite's vector extension is not there",
     "no-fts5": "SQLite's full-text search is not there",
+    "qmd-missing": "the external qmd is not installed",
+    "qmd-timeout": "the external qmd does not answer in time (with the wait)",
+    "qmd-json": "the external qmd answers with something that is not JSON",
+    "qmd-exit": "the external qmd ends with exit code 1",
 }
 STORE_FAULTS = frozenset({"no-sqlite-vec", "no-fts5"})
-PROVIDER_FAULTS = frozenset(FAULTS) - STORE_FAULTS
+#: They put a program that fails so in the place of ``memory.qmd.command``, configured or not.
+QMD_FAULTS = frozenset({"qmd-missing", "qmd-timeout", "qmd-json", "qmd-exit"})
+PROVIDER_FAULTS = frozenset(FAULTS) - STORE_FAULTS - QMD_FAULTS
 
 ON_PURPOSE = "(fault injected on purpose)"
 #: No embedding model is that short.

@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.model import utf8
@@ -113,7 +113,7 @@ class ProviderRecords:
         self, path: Path | None, clock: Callable[[], float] = time.time, *, read_only: bool = False
     ) -> None:
         #: Goes into a file that this process makes; an existing file has its own in its table ``meta``.
-        self._salt = token_hex(16)
+        self._salt = os.urandom(16).hex()
         first = "INSERT INTO meta VALUES('salt', ?)", (self._salt,)
         self._file = StateDatabase(path, SCHEMA, clock, first=first, tidy=self._tidy, read_only=read_only)
 

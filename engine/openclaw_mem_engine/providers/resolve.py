@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from openclaw_mem_engine.config.rules import is_uri, model_of, name_of
 from openclaw_mem_engine.config.secret import printable, without_credentials
 from openclaw_mem_engine.config.settings import (
     DEFAULT_ORIGIN,
@@ -17,9 +18,6 @@ from openclaw_mem_engine.config.settings import (
     KEY_VARIABLES,
     Endpoint,
     Settings,
-    is_uri,
-    model_of,
-    name_of,
 )
 from openclaw_mem_engine.providers.registry import EmbedderSpec, provider_named
 from openclaw_mem_engine.providers.remote.endpoint import host_of
@@ -95,17 +93,15 @@ def _spec(settings: Settings, name: str, model: str = "") -> EmbedderSpec:
     if name in ("static", "none"):
         return EmbedderSpec(name)
     if name == "local":
-        folder = provider.local_model_cache_dir
         return EmbedderSpec(
             name,
             model or provider.local_model_path or "",
             timeout_s=LOCAL_QUERY_TIMEOUT_S,
             batch_timeout_s=LOCAL_BATCH_TIMEOUT_S,
-            # Our own data folder, not one that other programs clear or share.
-            model_folder=settings.data_dir / "models" if folder is None else Path(folder),
+            model_folder=model_folder(settings),
             idle_s=provider.local_idle_minutes * 60,
         )
-    endpoint = _endpoint(settings, name)
+    endpoint = endpoint_of(settings, name)
     key = endpoint.api_key
     return EmbedderSpec(
         name,
@@ -118,7 +114,14 @@ def _spec(settings: Settings, name: str, model: str = "") -> EmbedderSpec:
     )
 
 
-def _endpoint(settings: Settings, name: str) -> Endpoint:
+def model_folder(settings: Settings) -> Path:
+    """Where downloaded models are: in our own data folder, not one that other programs clear or share."""
+    folder = settings.provider.local_model_cache_dir
+    return settings.data_dir / "models" if folder is None else Path(folder)
+
+
+def endpoint_of(settings: Settings, name: str) -> Endpoint:
+    """How a remote provider is reached, with its key as far as one was found."""
     provider = settings.provider
     found = next((provider.endpoints[known] for known in provider.endpoints if known == name), Endpoint())
     if name != provider.chosen:
@@ -185,7 +188,7 @@ def _state(settings: Settings, spec: EmbedderSpec) -> str:
 
 
 def _key_state(settings: Settings, name: str) -> str:
-    endpoint = _endpoint(settings, name)
+    endpoint = endpoint_of(settings, name)
     if key_origin := _key(settings, name):
         return f"key from {key_origin}"
     if endpoint.api_key is not None and endpoint.api_key.problem:
@@ -200,7 +203,7 @@ def _key(settings: Settings, name: str) -> str:
     """Where the key is set; "" when there is none."""
     if name not in ENDPOINT_NAMES:
         return ""
-    endpoint = _endpoint(settings, name)
+    endpoint = endpoint_of(settings, name)
     if endpoint.api_key is not None and endpoint.api_key.available:
         return printable(endpoint.key_origin.where) if endpoint.key_origin else "the settings"
     return "the headers" if any(header.lower() in _KEY_HEADERS for header in endpoint.headers) else ""

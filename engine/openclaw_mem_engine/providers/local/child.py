@@ -3,9 +3,10 @@
 Its standard input is a socket to the parent, for messages in both directions (see ``packed``). It ends when
 the parent closes the socket, also in the middle of a calculation.
 
-Asked: ``load`` (path, threads, limit), ``embed`` (texts), ``cancel``; each with the id of the request.
-Answered, with the same id: ``ready`` (dims), ``done`` (none, cut, cpu; the vectors of all texts but ``none``,
-one after another), ``error`` (kind, text). Kinds: missing, model, unfit, failed, cancelled.
+Asked: ``load`` (path, threads, limit, use), ``embed`` (texts), ``score`` (query, texts), ``write`` (messages,
+most, sampling, grammar), ``cancel``; each with the id of the request. Answered, with the same id: ``ready``
+(dims), ``done`` (none, cut, cpu; the vectors of all texts but ``none``, one after another), ``scored`` (cut;
+a float32 per text), ``written`` (text), ``error`` (kind, text: missing, model, unfit, failed, cancelled).
 """
 
 from __future__ import annotations
@@ -13,13 +14,21 @@ from __future__ import annotations
 import os
 import queue
 import resource
+import struct
 import threading
 import time
 from multiprocessing.connection import Connection
 from typing import Any
 
 from openclaw_mem_engine.providers.local import MAX_MESSAGE, packed, unpacked
-from openclaw_mem_engine.providers.local.native import Aborted, NativeModel, Unusable, lists_of
+from openclaw_mem_engine.providers.local.native import Aborted, LoadedModel, NativeModel, Unusable, lists_of
+from openclaw_mem_engine.providers.local.native_text import (
+    MODELS,
+    RankModel,
+    Sampling,
+    WritingModel,
+    YesNoModel,
+)
 
 #: How often an idle child checks whether its parent is still there (the socket stays open when a copy of the
 #: parent made by fork holds the other end).
@@ -39,7 +48,7 @@ class _Server:
             os.dup2(nothing.fileno(), 0)
         self._requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._cancelled = self._current = -1
-        self._model: NativeModel | None = None
+        self._model: LoadedModel | None = None
 
     def serve(self) -> None:
         threading.stack_size(0)
@@ -52,7 +61,7 @@ class _Server:
                 continue
             self._current = request["id"]
             try:
-                header, payload = self._load(request) if request["op"] == "load" else self._embed(request)
+                header, payload = getattr(self, _ANSWERS[request["op"]])(request)
             except Aborted:
                 header, payload = {"op": "error", "kind": "cancelled"}, b""
             except Unusable as exc:
@@ -75,14 +84,30 @@ class _Server:
         return self._cancelled == self._current
 
     def _load(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        self._model = NativeModel(
+        self._model = model = MODELS[request["use"]](
             request["path"], threads=request["threads"], limit=request["limit"], should_stop=self._stopped
         )
-        return {"op": "ready", "dims": self._model.dims}, b""
+        return {"op": "ready", "dims": getattr(model, "dims", 0)}, b""
+
+    def _score(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        model = self._model
+        if not isinstance(model, (YesNoModel, RankModel)):
+            raise Unusable("failed", "no reranker is loaded")
+        scores, cut = model.scores(request["query"].encode(), [text.encode() for text in request["texts"]])
+        return {"op": "scored", "cut": cut}, struct.pack(f"<{len(scores)}f", *scores)
+
+    def _write(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        model = self._model
+        if not isinstance(model, WritingModel):
+            raise Unusable("failed", "no chat model is loaded")
+        messages = [(role, text) for role, text in request["messages"]]
+        sampling = Sampling(*request["sampling"])
+        text = model.complete(messages, request["most"], sampling, request["grammar"])
+        return {"op": "written", "text": text}, b""
 
     def _embed(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         model = self._model
-        if model is None:
+        if not isinstance(model, NativeModel):
             raise Unusable("failed", "no model is loaded")
         texts = [model.tokens(text.encode()) for text in request["texts"]]
         full = [tokens for tokens, _ in texts if tokens]
@@ -94,6 +119,10 @@ class _Server:
         none = [position for position, (tokens, _) in enumerate(texts) if not tokens]
         cut = sum(was_cut for _, was_cut in texts)
         return {"op": "done", "none": none, "cut": cut, "cpu": time.process_time()}, b"".join(found)
+
+
+#: The method of each request.
+_ANSWERS = {"load": "_load", "embed": "_embed", "score": "_score", "write": "_write"}
 
 
 def main() -> None:

@@ -16,15 +16,28 @@ import stat
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.base import NotConfigured
 from openclaw_mem_engine.providers.local import INSTALL
 
 HUB = "https://huggingface.co"
-NO_EMBEDDINGS_ADVICE = "Choose a model made for embeddings, such as embeddinggemma or all-MiniLM."
 DEFAULT_MODEL = "hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf"
+#: The other two models of QMD.
+RERANK_MODEL = "hf:ggml-org/Qwen3-Reranker-0.6B-Q8_0-GGUF/qwen3-reranker-0.6b-q8_0.gguf"
+EXPANSION_MODEL = "hf:tobil/qmd-query-expansion-1.7B-gguf/qmd-query-expansion-1.7B-q4_k_m.gguf"
+#: Bytes to download, as QMD's documentation gives them.
+SIZES = {DEFAULT_MODEL: "about 300 MB", RERANK_MODEL: "about 640 MB", EXPANSION_MODEL: "about 1.1 GB"}
+
+#: What a model is for. A reranker has a rank head ("rank") or answers yes or no ("yes-no").
+Use = Literal["embed", "rank", "yes-no", "chat"]
+_KINDS: dict[Use, tuple[str, str]] = {
+    "embed": ("embedding model", "made for embeddings, such as embeddinggemma or all-MiniLM"),
+    "rank": ("reranker", "made for reranking, such as Qwen3-Reranker or bge-reranker"),
+    "yes-no": ("reranker", "made for reranking, such as Qwen3-Reranker or bge-reranker"),
+    "chat": ("chat model", "made for chat or for query expansion, such as qmd-query-expansion"),
+}
 _MAX_KEYS = 4096
 _MAX_STRING = 1 << 24
 _MAX_ITEMS = 1 << 27
@@ -256,15 +269,16 @@ class ModelFile:
         except (NotGGUF, OSError):
             return None
 
-    def usable(self, *, needs_library: bool) -> FileMark:
+    def usable(self, *, needs_library: bool, use: Use = "embed") -> FileMark:
         """What tells this file from a later one. Raises NotConfigured, with what to do, when no child could
-        load it, or when ``needs_library`` and llama_cpp is not installed."""
+        load it for this use, or when ``needs_library`` and llama_cpp is not installed."""
         if self._misnamed:
             raise NotConfigured(self._misnamed)
         mark = file_mark(self.path)
         if mark is None:
             raise NotConfigured(
                 f"The local model {self._name} is not on this machine. Run: openclaw-mem model download"
+                f"{_FOR[use]}"
                 if is_hub(self._name)
                 else f"There is no model file at {self.path}. Correct the path, or name a model to download "
                 "(hf:organisation/repository/file.gguf)."
@@ -281,10 +295,34 @@ class ModelFile:
                 f"{self.path} is no usable GGUF model: {exc}. Fetch it again "
                 "(openclaw-mem model download), or correct the path."
             ) from exc
-        if header.pooling in ("none", "rank"):
-            why = "is a reranker" if header.pooling == "rank" else "declares no pooling, as chat models do"
-            raise NotConfigured(f"{self.path.name} is no embedding model: it {why}. {NO_EMBEDDINGS_ADVICE}")
+        if (why := _UNFIT.get((use, header.pooling))) is not None:
+            raise NotConfigured(unfit(self.path, use, why))
         return mark
+
+
+_FOR: dict[Use, str] = {
+    "embed": "",
+    "rank": " --for rerank",
+    "yes-no": " --for rerank",
+    "chat": " --for expansion",
+}
+
+
+def unfit(path: Path, use: Use, why: str) -> str:
+    """The message about a model that is for something else."""
+    kind, other = _KINDS[use]
+    return f"{path.name} is no {kind}: {why}. Choose a model {other}."
+
+
+_EMBEDS = dict.fromkeys(("mean", "cls", "last"), "it makes embeddings")
+#: Why a model with such a pooling is not for a use.
+_UNFIT: dict[tuple[Use, str], str] = {
+    ("embed", "none"): "it declares no pooling, as chat models do",
+    ("embed", "rank"): "it is a reranker",
+    ("chat", "rank"): "it is a reranker",
+    **{("chat", pooling): why for pooling, why in _EMBEDS.items()},
+    **{("yes-no", pooling): why for pooling, why in _EMBEDS.items()},
+}
 
 
 @functools.lru_cache(maxsize=32)

@@ -19,6 +19,8 @@ LIST_TEXTS = 8
 LIST_TOKENS = 256
 #: A window below this holds little more than the marks at both ends, and no full list.
 MIN_WINDOW = LIST_TEXTS
+#: Tokens per step of a model that gives logits: 256 rows of 150,000 numbers are 155 MB.
+_LOGIT_ROWS = 256
 
 _ABORTED = 2
 _LOG_WARN, _LOG_ERROR, _LOG_CONT = 3, 4, 5
@@ -26,7 +28,7 @@ _LOG_WARN, _LOG_ERROR, _LOG_CONT = 3, 4, 5
 
 class Unusable(Exception):
     """``kind``: "missing" (llama_cpp, or a library that it needs), "model" (the library does not accept the
-    file), "unfit" (a model, but not one for embeddings), "failed" (a failure for these texts)."""
+    file), "unfit" (a model, but not one for this use), "failed" (a failure for these texts)."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -37,12 +39,15 @@ class Aborted(Exception):
     """Stopped on request; the model goes on working."""
 
 
-class NativeModel:
-    """One loaded model. ``window`` is the longest input in tokens; every size of the library is set to it.
+class LoadedModel:
+    """One loaded model and its context. ``window`` is the longest input in tokens.
 
     ``should_stop`` is called by the library between two steps of a calculation, from any thread.
     Raises Unusable.
     """
+
+    #: Whether the library gives vectors (or what a rank head makes of them) instead of logits.
+    embeddings = True
 
     def __init__(self, path: str, *, threads: int, limit: int, should_stop: Callable[[], bool]) -> None:
         try:
@@ -73,30 +78,22 @@ class NativeModel:
         # The library tries its buffers with full lists; mean pooling aborts when they do not come out even.
         self.window -= self.window % LIST_TEXTS
         self._context = self._new_context(threads)
-        pooling = int(lib.llama_pooling_type(self._context))
-        if pooling == lib.LLAMA_POOLING_TYPE_RANK:
-            raise Unusable("unfit", "it is a reranker")
-        pools = (lib.LLAMA_POOLING_TYPE_MEAN, lib.LLAMA_POOLING_TYPE_CLS, lib.LLAMA_POOLING_TYPE_LAST)
-        if pooling not in pools:
-            raise Unusable("unfit", "it declares no pooling, as chat models do")
-
         self._abort_callback = lib.ggml_abort_callback(lambda _data: should_stop())
         lib.llama_set_abort_callback(self._context, self._abort_callback, None)
         self._memory = lib.llama_get_memory(self._context)  # None for encoders
-        self._batch = lib.llama_batch_init(self.window, 0, 1)
-        width = getattr(lib, "llama_model_n_embd_out", lib.llama_model_n_embd)
-        self.dims = int(width(self._model))
-        self._marks = self._tokenized(b"")
 
     def _new_context(self, threads: int) -> Any:
         lib = self._lib
         params = lib.llama_context_default_params()
-        # One value for all three: an encoder aborts when n_batch exceeds n_ubatch or its positions.
+        # One value for all three: an encoder aborts when n_batch exceeds n_ubatch or its positions. Logits
+        # are of decoders, and their buffer takes n_ubatch rows as long as the vocabulary.
         params.n_ctx = params.n_batch = params.n_ubatch = self.window
-        params.n_seq_max = LIST_TEXTS
+        if not self.embeddings:
+            params.n_ubatch = min(self.window, _LOGIT_ROWS)
+        params.n_seq_max = LIST_TEXTS if self.embeddings else 1
         params.kv_unified = True
         params.n_threads = params.n_threads_batch = threads
-        params.embeddings = True
+        params.embeddings = self.embeddings
         params.pooling_type = lib.LLAMA_POOLING_TYPE_UNSPECIFIED  # as the file says
         for attention in (lib.LLAMA_FLASH_ATTN_TYPE_ENABLED, lib.LLAMA_FLASH_ATTN_TYPE_DISABLED):
             params.flash_attn_type = attention  # a third faster; a few architectures refuse it
@@ -105,23 +102,81 @@ class NativeModel:
                 return context
         raise Unusable("model", self._said() or "the library made no context and gave no reason")
 
+    def _decode(self, batch: Any) -> None:
+        """Calculates a batch. Raises Aborted, Unusable."""
+        self._log.clear()
+        code = int(self._lib.llama_decode(self._context, batch))
+        if code == _ABORTED:
+            raise Aborted
+        if code != 0:
+            raise Unusable("failed", f"llama_decode returned {code}. {self._said()}".strip())
+
+    def _tokenized(self, text: bytes, *, marks: bool = True, special: bool = False) -> list[int]:
+        """With ``marks`` those that the model wants at both ends; ``special``: text that looks like a control
+        token is one."""
+        lib = self._lib
+        room = len(text) + 16
+        for _ in range(2):
+            tokens = (lib.llama_token * room)()
+            count = int(lib.llama_tokenize(self._vocab, text, len(text), tokens, room, marks, special))
+            if count >= 0:
+                return list(tokens[:count])
+            room = -count
+        raise Unusable("failed", "a text cannot be cut into tokens")
+
+    def _keep_log(self, level: int, text: bytes, _data: object) -> None:
+        """Called by the library for every line of its log; the parent reads warnings and errors there."""
+        if level in (_LOG_WARN, _LOG_ERROR):
+            line = text.decode("utf-8", "replace")
+            if level == _LOG_ERROR:
+                self._log.append(line.strip())
+            print(line, end="", file=sys.stderr, flush=True)
+
+    def _said(self) -> str:
+        return "; ".join(line for line in self._log if line)
+
+
+class NativeModel(LoadedModel):
+    """A model that makes one row of ``dims`` numbers of a text. Raises Unusable."""
+
+    def __init__(self, path: str, *, threads: int, limit: int, should_stop: Callable[[], bool]) -> None:
+        super().__init__(path, threads=threads, limit=limit, should_stop=should_stop)
+        lib = self._lib
+        self.dims = self._width(int(lib.llama_pooling_type(self._context)))
+        self._batch = lib.llama_batch_init(self.window, 0, 1)
+        self._marks = self._tokenized(b"")
+
+    def _width(self, pooling: int) -> int:
+        """Numbers of a row. Raises Unusable for a model of another kind."""
+        lib = self._lib
+        if pooling == lib.LLAMA_POOLING_TYPE_RANK:
+            raise Unusable("unfit", "it is a reranker")
+        pools = (lib.LLAMA_POOLING_TYPE_MEAN, lib.LLAMA_POOLING_TYPE_CLS, lib.LLAMA_POOLING_TYPE_LAST)
+        if pooling not in pools:
+            raise Unusable("unfit", "it declares no pooling, as chat models do")
+        return int(getattr(lib, "llama_model_n_embd_out", lib.llama_model_n_embd)(self._model))
+
     def tokens(self, text: bytes) -> tuple[list[int], bool]:
         """Tokens that fit the window, and whether some were cut. Empty for a text without any of its own.
 
         A cut keeps the mark at the end ([SEP]). Text that looks like a mark counts as text.
         """
-        if self.wordpiece and not text.isascii():
-            # The library keeps one code point of a decomposed character, right for accents alone: Hangul
-            # would lose its vowels. Decomposed beforehand, the tokens are those of the original tokeniser.
-            decomposed = unicodedata.normalize("NFD", text.decode("utf-8", "replace"))
-            text = "".join(c for c in decomposed if unicodedata.category(c) != "Mn").encode()
-        tokens = self._tokenized(text)
+        tokens = self._tokenized(self.decomposed(text))
         if len(tokens) <= len(self._marks):
             return [], False
         if len(tokens) <= self.window:
             return tokens, False
         end = tokens[-1:] if self._marks and tokens[-1] == self._marks[-1] else []
         return tokens[: self.window - len(end)] + end, True
+
+    def decomposed(self, text: bytes) -> bytes:
+        """The text as the tokeniser of this model needs it."""
+        if not self.wordpiece or text.isascii():
+            return text
+        # The library keeps one code point of a decomposed character, right for accents alone: Hangul
+        # would lose its vowels. Decomposed beforehand, the tokens are those of the original tokeniser.
+        decomposed = unicodedata.normalize("NFD", text.decode("utf-8", "replace"))
+        return "".join(c for c in decomposed if unicodedata.category(c) != "Mn").encode()
 
     def vectors(self, lists: Sequence[Sequence[int]]) -> list[bytes]:
         """float32 values of one vector per token list, in one call of the library.
@@ -141,12 +196,7 @@ class NativeModel:
         batch.n_tokens = len(flat)
         if self._memory:
             lib.llama_memory_clear(self._memory, True)
-        self._log.clear()
-        code = int(lib.llama_decode(self._context, batch))
-        if code == _ABORTED:
-            raise Aborted
-        if code != 0:
-            raise Unusable("failed", f"llama_decode returned {code}. {self._said()}".strip())
+        self._decode(batch)
         found: list[bytes] = []
         for number in range(len(lists)):
             values = lib.llama_get_embeddings_seq(self._context, number)
@@ -154,28 +204,6 @@ class NativeModel:
                 raise Unusable("failed", "the library has no vector for a text")
             found.append(ctypes.string_at(values, 4 * self.dims))
         return found
-
-    def _tokenized(self, text: bytes) -> list[int]:
-        lib = self._lib
-        room = len(text) + 16
-        for _ in range(2):
-            tokens = (lib.llama_token * room)()
-            count = int(lib.llama_tokenize(self._vocab, text, len(text), tokens, room, True, False))
-            if count >= 0:
-                return list(tokens[:count])
-            room = -count
-        raise Unusable("failed", "a text cannot be cut into tokens")
-
-    def _keep_log(self, level: int, text: bytes, _data: object) -> None:
-        """Called by the library for every line of its log; the parent reads warnings and errors there."""
-        if level in (_LOG_WARN, _LOG_ERROR):
-            line = text.decode("utf-8", "replace")
-            if level == _LOG_ERROR:
-                self._log.append(line.strip())
-            print(line, end="", file=sys.stderr, flush=True)
-
-    def _said(self) -> str:
-        return "; ".join(line for line in self._log if line)
 
 
 def lists_of(sizes: Sequence[int], window: int) -> list[list[int]]:

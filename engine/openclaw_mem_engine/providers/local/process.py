@@ -18,7 +18,7 @@ import threading
 import time
 from collections import deque
 from multiprocessing.connection import Connection
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple, TypeVar
 
 from openclaw_mem_engine.providers.base import (
     BadAnswer,
@@ -28,18 +28,20 @@ from openclaw_mem_engine.providers.base import (
     stop_if_cancelled,
 )
 from openclaw_mem_engine.providers.local import INSTALL, MAX_MESSAGE, Frame, packed, unpacked
-from openclaw_mem_engine.providers.local.model_file import NO_EMBEDDINGS_ADVICE
+from openclaw_mem_engine.providers.local.model_file import Use, unfit
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
     import numpy.typing as npt
 
     from openclaw_mem_engine.cancellation import CancelToken
+
+_T = TypeVar("_T")
 
 #: The longest input in tokens; a model with a smaller context has a smaller one.
 WINDOW = 2048
@@ -81,13 +83,20 @@ class Answer(NamedTuple):
 
 class ModelProcess:
     """One child process with one model. Not thread-safe: the owner lets one thread in at a time; only
-    ``stop`` may be called from others. ``command`` replaces the child (for tests)."""
+    ``stop`` may be called from others. ``use`` is what the model is for; ``command`` replaces the child (for
+    tests)."""
 
     def __init__(
-        self, path: Path, *, threads: int | None = None, command: Sequence[str] | None = None
+        self,
+        path: Path,
+        *,
+        use: Use = "embed",
+        threads: int | None = None,
+        command: Sequence[str] | None = None,
     ) -> None:
         self.path = path
-        #: Length of a vector, known after the start.
+        self._use = use
+        #: Length of a vector, known after the start; 0 for other uses.
         self.dims = 0
         #: Set when the child was stopped or found dead and given up.
         self.gone = threading.Event()
@@ -112,8 +121,11 @@ class ModelProcess:
         """
         try:
             self._spawn()
-            self._send({"op": "load", "path": str(self.path), "threads": self._threads, "limit": WINDOW})
+            load = {"op": "load", "use": self._use, "path": str(self.path)}
+            self._send({**load, "threads": self._threads, "limit": WINDOW})
             dims = self._answer("loading the model", deadline, cancel).header.get("dims")
+            if self._use != "embed":
+                return
             if not (isinstance(dims, int) and 0 < dims <= _MOST_DIMS):
                 raise BadAnswer("The local model's process gave no usable size of its vectors.")
             self.dims = dims
@@ -122,15 +134,40 @@ class ModelProcess:
             raise
 
     def embed(self, texts: Sequence[str], *, deadline: float, cancel: CancelToken | None = None) -> Answer:
-        """Asks for the vectors of texts without lone surrogates. Blocks until ``deadline`` at most.
+        """The vectors of texts without lone surrogates (see ``request``)."""
+        asked = {"op": "embed", "texts": texts}
+
+        def read(frame: Frame) -> Answer:
+            return _answered(frame, len(texts), self.dims)
+
+        return self.request(asked, "embedding", read, deadline=deadline, cancel=cancel)
+
+    def request(
+        self,
+        header: Mapping[str, object],
+        doing: str,
+        read: Callable[[Frame], _T],
+        *,
+        deadline: float,
+        cancel: CancelToken | None = None,
+    ) -> _T:
+        """What ``read`` makes of the answer to ``header``; it raises BadAnswer, or a KeyError, TypeError or
+        ValueError for an answer of another form. ``doing`` is for errors. Blocks until ``deadline`` at most.
 
         Raises RequestFailed (the child died, is too slow, or refused), BadAnswer, Cancelled. After Cancelled
         the model is usually still loaded.
         """
         self._number += 1
-        self._send({"op": "embed", "texts": texts})
+        self._send(header)
         try:
-            return _answered(self._answer("embedding", deadline, cancel), len(texts), self.dims)
+            frame = self._answer(doing, deadline, cancel)
+            try:
+                return read(frame)
+            except (KeyError, TypeError, ValueError):
+                op = _quoted(frame.header.get("op"))
+                raise BadAnswer(
+                    f"The local model's process sent something that was not asked for ({op})."
+                ) from None
         except RequestFailed:
             raise  # refused, and ready again; or stopped already
         except BadAnswer:
@@ -191,7 +228,7 @@ class ModelProcess:
         for reader in self._readers:
             reader.start()
 
-    def _send(self, header: dict[str, object]) -> None:
+    def _send(self, header: Mapping[str, object]) -> None:
         with contextlib.suppress(OSError):  # the end of the child is found out by the reader
             self._connection.send_bytes(packed({**header, "id": self._number}))
 
@@ -241,7 +278,7 @@ class ModelProcess:
                 f"Run: {INSTALL} (it is compiled, which takes minutes)."
             )
         if kind == "unfit":
-            return NotConfigured(f"{self.path.name} is no embedding model: {said}. {NO_EMBEDDINGS_ADVICE}")
+            return NotConfigured(unfit(self.path, self._use, said))
         if kind == "model":
             return NotConfigured(
                 f"llama.cpp cannot load {self.path}: {said}. The file may be damaged or cut off, or of a "
@@ -269,19 +306,15 @@ class ModelProcess:
 
 
 def _answered(frame: Frame, count: int, dims: int) -> Answer:
-    """The vectors of ``count`` texts. Raises BadAnswer for anything else."""
+    """The vectors of ``count`` texts. Raises KeyError, TypeError or ValueError for anything else."""
     import numpy as np
 
-    try:
-        none = frame.header["none"]
-        full = [position for position in range(count) if position not in none]
-        rows = np.frombuffer(frame.payload, dtype="<f4").reshape(len(full), dims)
-        if len(full) + len(none) == count:
-            return Answer(full, rows, int(frame.header["cut"]))
-    except (KeyError, TypeError, ValueError):
-        pass
-    op = _quoted(frame.header.get("op"))
-    raise BadAnswer(f"The local model's process sent something that was not asked for ({op}).")
+    none = frame.header["none"]
+    full = [position for position in range(count) if position not in none]
+    rows = np.frombuffer(frame.payload, dtype="<f4").reshape(len(full), dims)
+    if len(full) + len(none) != count:
+        raise ValueError
+    return Answer(full, rows, int(frame.header["cut"]))
 
 
 def _read_messages(connection: Connection, inbox: queue.SimpleQueue[Frame | Exception]) -> None:

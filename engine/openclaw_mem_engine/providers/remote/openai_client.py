@@ -12,15 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.providers.base import BadAnswer
+from openclaw_mem_engine.providers.base import BadAnswer, NotConfigured, Usage
+from openclaw_mem_engine.providers.prices import estimated_tokens
 from openclaw_mem_engine.providers.remote.transport import RetryPolicy, Transport
-from openclaw_mem_engine.providers.remote.wires import OPENAI, field_of, parsed
+from openclaw_mem_engine.providers.remote.wires import OPENAI, count_of, field_of, parsed
 
 if TYPE_CHECKING:
     from openai import OpenAI
 
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.providers.base import Message
+    from openclaw_mem_engine.providers.base import Message, Meter
 
 #: Seconds for one answer, all tries together.
 CHAT_TIMEOUT_S = 120.0
@@ -64,8 +65,10 @@ def ask(transport: Transport, request: Callable[[OpenAI], Any], **options: Any) 
 class OpenAIChat:
     """A :class:`~openclaw_mem_engine.providers.base.Chat` of any OpenAI-compatible service.
 
-    ``base_url`` defaults to OpenAI's own. ``timeout_s`` holds for one answer, all tries together. Raises
-    ConfigError for a base URL, key or header that cannot be sent.
+    ``base_url`` defaults to OpenAI's own. ``timeout_s`` holds for one answer, all tries together.
+    ``key_missing``: why the key is missing that the host wants; then nothing is sent (NotConfigured).
+    ``meter`` gets the usage of each answer. Raises ConfigError for a base URL, key or header that cannot be
+    sent.
     """
 
     id = "openai"
@@ -76,10 +79,14 @@ class OpenAIChat:
         *,
         base_url: str = "",
         api_key: str = "",
+        key_missing: str = "",
         headers: Mapping[str, str] | None = None,
         timeout_s: float = CHAT_TIMEOUT_S,
+        meter: Meter | None = None,
     ) -> None:
         self.model = model
+        self._key_missing = key_missing
+        self._meter = meter
         self._transport = Transport(OPENAI, base_url=base_url, api_key=api_key, headers=headers)
         self.host = "" if self._transport.is_loopback else self._transport.host
         self._timeout_s = timeout_s
@@ -93,6 +100,8 @@ class OpenAIChat:
         cancel: CancelToken | None = None,
     ) -> str:
         """As the protocol says. Raises BadAnswer for JSON without an answer."""
+        if self._key_missing:
+            raise NotConfigured(self._key_missing)
         limits = {"max_tokens": max_tokens, "temperature": temperature}
         given = {name: value for name, value in limits.items() if value is not None}
 
@@ -113,7 +122,12 @@ class OpenAIChat:
             deadline=time.monotonic() + self._timeout_s,
             cancel=cancel,
         )
-        choices = field_of(parsed(body, label), "choices")
+        found = parsed(body, label, "a chat API")
+        if self._meter is not None:
+            tokens = count_of(field_of(found, "usage", "total_tokens"))
+            estimate = estimated_tokens(len(body) + sum(len(message.text) for message in messages))
+            self._meter(Usage(self.id, self.model, 1, len(messages), tokens or estimate, not tokens))
+        choices = field_of(found, "choices")
         message = field_of(choices[0], "message") if isinstance(choices, list) and choices else None
         answer = message.get("content") or "" if isinstance(message, dict) else None
         if not isinstance(answer, str):

@@ -268,14 +268,14 @@ def wire_of(provider: str) -> Wire:
     return wire
 
 
-def parsed(body: bytes, label: str) -> object:
-    """The JSON of an answer. ``label`` names provider and host. Raises BadAnswer."""
+def parsed(body: bytes, label: str, api: str = "an embeddings API") -> object:
+    """The JSON of an answer. ``label`` names provider and host, ``api`` what was asked. Raises BadAnswer."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
         raise BadAnswer(
             f"{label} sent something that is not JSON ({len(body):,} bytes). "
-            "Check that the base URL is that of an embeddings API."
+            f"Check that the base URL is that of {api}."
         ) from None
 
 

@@ -72,9 +72,7 @@ class _Words(dict[str, bytes]):
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         super().__init__()
-        ids = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
-        self._whole = ids
-        self._inner = {token[2:]: number for token, number in ids.items() if token.startswith("##")}
+        self._ids = ids = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
         self._longest = max(map(len, vocabulary))
         self._unknown = self._pack([ids["[UNK]"]])
         self._line_end = self._pack([LINE_END])
@@ -93,18 +91,16 @@ class _Words(dict[str, bytes]):
 
     def _pieces(self, word: str) -> bytes:
         pieces: list[int] = []
-        known = self._whole
-        start = 0
+        start, mark = 0, ""
         while start < len(word):
             for end in range(min(len(word), start + self._longest), start, -1):
-                piece = known.get(word[start:end])
+                piece = self._ids.get(mark + word[start:end])
                 if piece is not None:
                     pieces.append(piece)
-                    start = end
+                    start, mark = end, "##"
                     break
             else:
                 return self._unknown
-            known = self._inner
         return self._pack(pieces)
 
 

@@ -1,0 +1,109 @@
+"""Reranking over HTTP: ``POST {base}/rerank``, as Jina, Cohere, Voyage, vLLM and llama.cpp speak it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.providers.base import BadAnswer, NotConfigured, Usage
+from openclaw_mem_engine.providers.prices import estimated_tokens
+from openclaw_mem_engine.providers.remote.limits import sendable
+from openclaw_mem_engine.providers.remote.transport import TIMING, RetryPolicy, Timing, Transport
+from openclaw_mem_engine.providers.remote.wires import OpenAIWire, count_of, field_of, parsed
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.providers.base import Meter
+
+_WIRE = OpenAIWire("http", "", "")
+_POLICY = RetryPolicy(max_retries=2, max_hint_s=8.0)
+_ADVICE = "Check that the base URL is that of a rerank API."
+
+
+class HttpReranker:
+    """A ``Reranker`` behind an address, with or without ``/rerank`` at its end.
+
+    ``logits``: the endpoint sends raw logits, whose sigmoid is the score. ``key_missing``: why nothing can be
+    sent (NotConfigured). ``timeout_s`` holds for one request, all tries together; ``meter`` gets the usage of
+    each that was answered. Raises ConfigError for a base URL, key or header that cannot be sent.
+    """
+
+    id = "http"
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        model: str = "",
+        api_key: str = "",
+        key_missing: str = "",
+        headers: Mapping[str, str] | None = None,
+        logits: bool = False,
+        timeout_s: float = 10.0,
+        meter: Meter | None = None,
+        timing: Timing = TIMING,
+    ) -> None:
+        self.model = model
+        address = base_url.rstrip("/").removesuffix("/rerank")
+        self._transport = Transport(_WIRE, base_url=address, api_key=api_key, headers=headers, timing=timing)
+        self.host = "" if self._transport.is_loopback else self._transport.host
+        self._key_missing = key_missing
+        self._logits = logits
+        self._meter = meter
+        self._timeout_s = timeout_s
+        self._label = f"http rerank at {self._transport.host}"
+
+    def scores(self, query: str, texts: Sequence[str], cancel: CancelToken | None = None) -> list[float]:
+        """As the protocol says, in one request. Raises BadAnswer unless each text has one score."""
+        if not texts:
+            return []
+        if self._key_missing:
+            raise NotConfigured(self._key_missing)
+        named = {"model": self.model} if self.model else {}
+        body = self._transport.request(
+            "POST",
+            "/rerank",
+            json={**named, "query": sendable(query), "documents": [sendable(text) for text in texts]},
+            what="rerank",
+            timeout_s=self._timeout_s,
+            policy=_POLICY,
+            deadline=time.monotonic() + self._timeout_s,
+            cancel=cancel,
+        )
+        answer = parsed(body, self._label, "a rerank API")
+        if self._meter is not None:
+            tokens = count_of(field_of(answer, "usage", "total_tokens"))
+            estimate = estimated_tokens(sum(len(query) + len(text) for text in texts))
+            self._meter(Usage(self.id, self.model, 1, len(texts), tokens or estimate, not tokens))
+        rows = field_of(answer, "results")
+        rows = field_of(answer, "data") if rows is None else rows
+        if not isinstance(rows, list):
+            raise BadAnswer(f"{self._label} sent JSON without a list of results. {_ADVICE}")
+        found: dict[int, float] = {}
+        for row in rows:
+            index, score = field_of(row, "index"), field_of(row, "relevance_score")
+            score = field_of(row, "score") if score is None else score
+            if type(index) is not int or not 0 <= index < len(texts) or index in found:
+                raise BadAnswer(f"{self._label} sent a score without the number of its text. {_ADVICE}")
+            found[index] = self._checked(score)
+        if len(found) != len(texts):
+            raise BadAnswer(f"{self._label} sent {len(found)} scores for {len(texts)} texts. {_ADVICE}")
+        return [found[index] for index in range(len(texts))]
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _checked(self, score: object) -> float:
+        """Raises BadAnswer for what is no score."""
+        if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
+            raise BadAnswer(f"{self._label} sent a score that is not a number. {_ADVICE}")
+        if self._logits:
+            return 1.0 / (1.0 + math.exp(-max(-700.0, min(700.0, score))))
+        if not 0.0 <= score <= 1.0:
+            raise BadAnswer(
+                f"{self._label} sent the score {score:g}, which is not from 0 to 1. If it sends raw logits, "
+                "as llama.cpp does, set rerank.logits."
+            )
+        return float(score)

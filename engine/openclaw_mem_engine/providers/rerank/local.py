@@ -1,0 +1,81 @@
+"""Reranking with a GGUF model on this machine: one with a rank head, or one that answers yes or no."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.providers.base import BadAnswer
+from openclaw_mem_engine.providers.local.model_file import RERANK_MODEL
+from openclaw_mem_engine.providers.local.shared_model import SharedModel, bounded
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.providers.local import Frame
+    from openclaw_mem_engine.providers.local.process import ModelProcess
+
+#: Texts of one request, and the longest query and text in UTF-8 bytes; the window of the model cuts again.
+_TEXTS = 8
+_QUERY_BYTES, _TEXT_BYTES = 8_192, 16_384
+
+
+class LocalReranker:
+    """A ``Reranker`` of one model file (arguments as of ``SharedModel``). What does not fit into the window
+    of the model is cut: the query at half of it, then the end of a text. ``timeout_s`` is for eight texts."""
+
+    id, host = "local", ""
+
+    def __init__(
+        self,
+        model: str = "",
+        *,
+        folder: Path,
+        idle_s: float = 300.0,
+        timeout_s: float = 120.0,
+        threads: int | None = None,
+        command: Sequence[str] | None = None,
+    ) -> None:
+        self._shared = SharedModel(
+            model or RERANK_MODEL, folder=folder, use="rank", idle_s=idle_s, threads=threads, command=command
+        )
+        self.model = self._shared.name
+        self._timeout_s = timeout_s
+
+    def why_not(self) -> str | None:
+        """As ``SharedModel.why_not``."""
+        return self._shared.why_not()
+
+    def scores(self, query: str, texts: Sequence[str], cancel: CancelToken | None = None) -> list[float]:
+        """As the protocol says. Raises BadAnswer for a score that is no number: the file may be damaged."""
+        asked = bounded(query, _QUERY_BYTES)
+        found: list[float] = []
+        for at in range(0, len(texts), _TEXTS):
+            found += self._some(
+                asked, [bounded(text, _TEXT_BYTES) for text in texts[at : at + _TEXTS]], cancel
+            )
+        return found
+
+    def close(self) -> None:
+        """As ``SharedModel.close``."""
+        self._shared.close()
+
+    def _some(self, query: str, texts: Sequence[str], cancel: CancelToken | None) -> list[float]:
+        def read(frame: Frame) -> list[float]:
+            scores = array("f", frame.payload).tolist()
+            if frame.header["op"] != "scored" or len(scores) != len(texts):
+                raise ValueError
+            if not all(map(math.isfinite, scores)):
+                raise BadAnswer(
+                    f"The local model {self.model} gave a score that is not a number. The file "
+                    f"{self._shared.file.path} may be damaged: fetch it again."
+                )
+            return scores
+
+        def ask(process: ModelProcess, deadline: float) -> list[float]:
+            header = {"op": "score", "query": query, "texts": texts}
+            return process.request(header, "scoring", read, deadline=deadline, cancel=cancel)
+
+        return self._shared.run(ask, takes_s=self._timeout_s, cancel=cancel)
