@@ -15,6 +15,7 @@ from typing import cast
 
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, merged
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
+from openclaw_mem_engine.config.rules import is_uri, model_of, name_of
 from openclaw_mem_engine.config.secret import Secret, shown, without_credentials
 from openclaw_mem_engine.config.settings import (
     DEFAULT_ORIGIN,
@@ -29,9 +30,6 @@ from openclaw_mem_engine.config.settings import (
     ProviderName,
     ProviderSettings,
     RemoteName,
-    is_uri,
-    model_of,
-    name_of,
 )
 from openclaw_mem_engine.config.shared_keys import OPENCLAW_IDS, FoundKey, SharedKeys
 from openclaw_mem_engine.errors import ConfigError
@@ -161,7 +159,7 @@ class ProviderResolver:
         layers = [theirs, *layers]
         url = model = None
         entry = merged(layers).get("provider.base_url")
-        if entry and (url := _checked_url(self.chosen.filled(entry).strip(), entry.origin.where)):
+        if entry and (url := checked_url(self.chosen.filled(entry).strip(), entry.origin.where)):
             origins["base_url"] = entry.origin
         headers: dict[str, str] = {}
         for layer in layers:
@@ -266,7 +264,8 @@ class ProviderResolver:
         return tuple(kept)
 
 
-def _checked_url(url: str, where: str) -> str | None:
+def checked_url(url: str, where: str) -> str | None:
+    """The address without a slash at its end; None for a blank one. Raises ConfigError."""
     if not url:
         return None
     if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url:

@@ -15,7 +15,7 @@ from openclaw_mem_engine.model import Note
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "": ("agents", "memory", "memorySearch", "models", "plugins"),
-        "memory": ("backend", "citations", "search"),
+        "memory": ("backend", "citations", "qmd", "search"),
         "agents": ("defaults", "list", "entries"),
         "agents.defaults": ("memorySearch", "workspace"),
         "agent": (),
@@ -24,7 +24,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 #: Those of which every other key is named; of the rest, which hold more than memory, only misspelled ones.
 _WHOLE = ("memory", "agents", "agent")
 #: Keys of OpenClaw's, in any section, for which there is nothing here.
-_NOT_USED = ("qmd", "compaction")
+_NOT_USED = ("compaction",)
 _NAMED, _DEPTH = 3, 5
 
 
@@ -56,8 +56,6 @@ def ignored_keys(
             moved = path in ("agent", "agents") and name in SECTIONS["agents.defaults"]
             if name in _NOT_USED:
                 yield from (IgnoredKey(leaf, known=True) for leaf in _leaves(key, value))
-            elif key == "memory.backend" and value == "qmd":
-                yield IgnoredKey(key, "qmd: the built-in index answers instead", known=True)
             elif name not in (*read, "$include") and not (key in SECTIONS and isinstance(value, dict)):
                 one = nearest(name, read, 0.8)
                 near = f"agents.defaults.{name}" if moved else one and f"{prefix}{one}"

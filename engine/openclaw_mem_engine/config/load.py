@@ -8,16 +8,22 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar
 
-from openclaw_mem_engine.config.connection import ProviderResolver
+from openclaw_mem_engine.config.connection import ProviderResolver, checked_url
+from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, absolute, merged
+from openclaw_mem_engine.config.models import ExpansionSettings, RerankSettings
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
+from openclaw_mem_engine.config.qmd import QmdSettings
+from openclaw_mem_engine.config.read_qmd import qmd_settings
+from openclaw_mem_engine.config.rules import is_uri
 from openclaw_mem_engine.config.settings import (
     DEFAULT_ORIGIN,
-    KNOB_SETTINGS,
     CacheSettings,
     ChunkingSettings,
     OpenClawFacts,
@@ -26,7 +32,6 @@ from openclaw_mem_engine.config.settings import (
     QuerySettings,
     Settings,
     SyncSettings,
-    is_uri,
 )
 from openclaw_mem_engine.config.shared_keys import SharedKeys
 from openclaw_mem_engine.config.sources import (
@@ -43,6 +48,7 @@ from openclaw_mem_engine.errors import ConfigError, UsageError
 DEFAULT_AGENT = "main"
 #: The user's editor when no setting names one; shared with other programs, so last.
 EDITOR_VARIABLES = ("VISUAL", "EDITOR")
+_Group = TypeVar("_Group", RerankSettings, ExpansionSettings)
 _AGENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -104,12 +110,13 @@ def load_settings(
         )
         chosen.note("memory-off", f"{text} Commands work all the same.")
     local = local_model(chosen, (state_dir, folder))
+    facts, qmd = _facts(openclaw, agent_id, store, chosen, cwd), qmd_settings(chosen)
     return Settings(
         workspace=folder,
         agent=agent_id,
         data_dir=data_dir,
-        index_path=index_path(data_dir, folder, agent_id),
-        openclaw=_facts(openclaw, agent_id, store, chosen, cwd),
+        index_path=_index_path_of(facts.backend, qmd)(data_dir, folder, agent_id),
+        openclaw=facts,
         enabled=enabled,
         sources=chosen.value("sources") or ("memory",),
         extra_paths=_extra_paths(chosen, home),
@@ -124,9 +131,25 @@ def load_settings(
         cache=chosen.group(CacheSettings, "cache"),
         sync=chosen.group(SyncSettings, "sync"),
         query=_query(chosen),
+        rerank=_model(chosen, RerankSettings, "rerank"),
+        expansion=_model(chosen, ExpansionSettings, "expansion"),
+        qmd=qmd,
         origins=MappingProxyType(chosen.origins),
         warnings=tuple(chosen.notes),
     )
+
+
+def with_backend(settings: Settings, backend: str, *, in_process: bool = False) -> Settings:
+    """The same settings for another backend, with the index of that one. ``in_process``: without the external
+    program. No configuration is changed."""
+    qmd = replace(settings.qmd, command=None) if in_process else settings.qmd
+    path = _index_path_of(backend, qmd)(settings.data_dir, settings.workspace, settings.agent)
+    facts = replace(settings.openclaw, backend=backend)
+    return replace(settings, openclaw=facts, qmd=qmd, index_path=path)
+
+
+def _index_path_of(backend: str, qmd: QmdSettings) -> Callable[[Path, Path, str], Path]:
+    return qmd_index_path if backend == "qmd" and qmd.command is None else index_path
 
 
 def index_path(data_dir: Path, workspace: Path, agent: str) -> Path:
@@ -136,6 +159,12 @@ def index_path(data_dir: Path, workspace: Path, agent: str) -> Path:
     digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:8]
     slug = re.sub(r"[^a-z0-9]+", "-", Path(real).name.lower()).strip("-")[:32] or "workspace"
     return data_dir / "indexes" / f"{slug}-{digest}" / f"{agent}.sqlite"
+
+
+def qmd_index_path(data_dir: Path, workspace: Path, agent: str) -> Path:
+    """The index of the QMD backend in process: ``<data_dir>/qmd/<as above>/<agent>/index.sqlite``."""
+    usual = index_path(data_dir, workspace, agent)
+    return data_dir / "qmd" / usual.parent.name / agent / "index.sqlite"
 
 
 def lies_in(path: Path, folder: Path) -> bool:
@@ -241,6 +270,21 @@ def _query(chosen: Chosen) -> QuerySettings:
             chosen.origins[f"query.{name}"] = Origin("default", f"profile {profile}")
     given = {name: value for name, value in overrides.items() if value is not None}
     return QuerySettings(profile, MappingProxyType(given))
+
+
+def _model(chosen: Chosen, kind: type[_Group], prefix: str) -> _Group:
+    """A model beside the embedders. Raises ConfigError for one that cannot be asked as it is configured."""
+    found = chosen.group(kind, prefix)
+    url, model = f"{prefix}.base_url", chosen.text(f"{prefix}.model")
+    address = checked_url(chosen.text(url) or "", chosen.origins[url].where)
+    where = chosen.origins[f"{prefix}.provider"].where
+    if found.provider == "local" and model is not None and not is_uri(model):
+        model = str(chosen.absolute(f"{prefix}.model", model))
+    if found.provider == "openai" and model is None:
+        raise ConfigError(f"{where} is openai, which has no default: name a model in {prefix}.model.")
+    if found.provider == "http" and address is None:
+        raise ConfigError(f"{where} is http: name the address of the endpoint in {prefix}.base_url.")
+    return replace(found, model=model, base_url=address)
 
 
 def _editor(chosen: Chosen, environ: Mapping[str, str]) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from openclaw_mem_engine.config.ignored import IgnoredKey, ignored_keys, nearest, notes_of
 from openclaw_mem_engine.config.layers import Entry, Layer, missing_variable, secret_from
+from openclaw_mem_engine.config.read_qmd import qmd_layer
 from openclaw_mem_engine.config.rules import Rule
 from openclaw_mem_engine.config.secret import Secret, printable, shown
 from openclaw_mem_engine.config.settings import SETTINGS, Origin
@@ -134,6 +135,7 @@ class OpenClawConfig:
             layer["citations"] = Entry(checked, self._origin("memory.citations"))
         if self._object("plugins.slots").get("memory") == "none":
             layer["enabled"] = Entry(False, self._origin("plugins.slots.memory"))
+        layer |= qmd_layer(self._object("memory.qmd"), self.where, self._warn, self.ignored)
         self.ignored += ignored_keys(self._root, [(agent.where, agent.settings) for agent in self.agents])
         self.notes += notes_of(self.location.config_file, self.ignored)
         return layer, found.get("store.path")

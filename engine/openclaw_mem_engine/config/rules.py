@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, Literal, NamedTuple
@@ -11,7 +12,20 @@ from typing import Any, Literal, NamedTuple
 from openclaw_mem_engine.config.secret import shown
 from openclaw_mem_engine.errors import ConfigError
 
-Kind = Literal["switch", "int", "number", "text", "texts", "path", "secret", "headers", "url"]
+Kind = Literal[
+    "switch",
+    "int",
+    "number",
+    "text",
+    "texts",
+    "path",
+    "secret",
+    "headers",
+    "url",
+    "duration",
+    "table",
+    "tables",
+]
 
 _KIND_NAMES: Mapping[Kind, str] = {
     "switch": "true or false",
@@ -23,6 +37,9 @@ _KIND_NAMES: Mapping[Kind, str] = {
     "secret": "a text (kept secret)",
     "headers": "a table of texts",
     "url": "a URL",
+    "duration": "a duration (30s, 5m, 1h)",
+    "table": "a table",
+    "tables": "a list of tables",
 }
 
 #: Beyond this, numbers of JSON are not exact any more.
@@ -63,6 +80,12 @@ class Rule(NamedTuple):
             return self._fits_number(value)
         if self.kind == "texts":
             return isinstance(value, list) and all(self._fits_text(item) for item in value)
+        if self.kind == "duration":
+            return isinstance(value, str) and seconds_of(value) is not None
+        if self.kind == "table":
+            return isinstance(value, dict)
+        if self.kind == "tables":
+            return isinstance(value, list) and all(isinstance(item, dict) for item in value)
         if self.kind == "headers":
             return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
         return self._fits_text(value)
@@ -103,6 +126,17 @@ class Rule(NamedTuple):
             for number, text in enumerate(value):
                 item.check(text, f"{where}[{number}]")
         raise ConfigError(f"{where} is {shown(value, secret=self.secret)}; allowed: {self.allowed}.")
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
+
+
+def seconds_of(text: str) -> float | None:
+    """The length of a duration: ``30s``, ``5m``, ``5 min``, ``1h``; a bare number counts minutes, as in
+    OpenClaw. None for any other text."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*([a-z]*)", text.strip().lower())
+    unit = _UNITS.get(match[2] or "m") if match else None
+    return None if match is None or unit is None else float(match[1]) * unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +190,18 @@ def declared(group: type, prefix: str = "") -> dict[str, Setting]:
         elif is_dataclass(item.default):
             nested |= declared(type(item.default), f"{prefix}{item.name}.")
     return found | nested
+
+
+def name_of(entry: str) -> str:
+    """The provider of an entry ``provider`` or ``provider:model`` of ``provider.also``."""
+    return entry.partition(":")[0]
+
+
+def model_of(entry: str) -> str:
+    """The model of such an entry; empty for the one that is configured for this provider, or its default."""
+    return entry.partition(":")[2]
+
+
+def is_uri(model: str) -> bool:
+    """True for the address of a local model, which is downloaded on demand, False for a path."""
+    return model.lower().startswith(("hf:", "http:", "https:"))

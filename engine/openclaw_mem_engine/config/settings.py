@@ -13,6 +13,9 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from openclaw_mem_engine.config.ignored import IgnoredKey
+from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
+from openclaw_mem_engine.config.models import ExpansionSettings, RerankSettings
+from openclaw_mem_engine.config.qmd import QmdSettings
 from openclaw_mem_engine.config.rules import Rule, Setting, declared, setting
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.model import Note, Source
@@ -275,68 +278,24 @@ class Settings:
     cache: CacheSettings = CacheSettings()
     sync: SyncSettings = SyncSettings()
     query: QuerySettings = QuerySettings()
+    rerank: RerankSettings = RerankSettings()
+    expansion: ExpansionSettings = ExpansionSettings()
+    qmd: QmdSettings = QmdSettings()
     origins: Mapping[str, Origin] = field(default_factory=_nothing)
     warnings: tuple[Note, ...] = ()
 
+    @property
+    def qmd_in_process(self) -> bool:
+        """Whether QMD is to search in this process."""
+        return self.openclaw.backend == "qmd" and self.qmd.command is None
 
-def _knob(
-    rule: Rule, openclaw: str = "", foreign_rule: Rule | None = None, default: object = None
-) -> Setting:
-    meaning = "a knob of the ranking; unset: the profile's value"
-    return Setting(rule, meaning, None, openclaw, foreign_rule, default)
+    @property
+    def qmd_process(self) -> bool:
+        """Whether the external program of ``memory.qmd.command`` is to search."""
+        return self.openclaw.backend == "qmd" and self.qmd.command is not None
 
-
-#: The knobs of the ranking by name. The ranking defines their ranges and refuses what it cannot use; the
-#: profile holds their defaults. OpenClaw's own range and default are given for the keys that it knows.
-KNOB_SETTINGS: Mapping[str, Setting] = {
-    "mode": _knob(_TEXT),
-    "vector_space": _knob(_TEXT),
-    "lexical_form": _knob(_TEXT),
-    "lexical_index": _knob(_TEXT),
-    "name_weight": _knob(_NUMBER),
-    "line_text": _knob(_NUMBER),
-    "line_vector": _knob(_NUMBER),
-    "fill_missing": _knob(_SWITCH),
-    "same_script": _knob(_SWITCH),
-    "snippet": _knob(_TEXT),
-    "snippet_chars": _knob(_INT),
-    "snippet_budget": _knob(_INT),
-    "candidate_multiplier": _knob(_INT, "query.hybrid.candidateMultiplier", _POSITIVE, 4),
-    "pool_results": _knob(_INT),
-    "text_score": _knob(_TEXT),
-    "vector_score": _knob(_TEXT),
-    "fusion": _knob(_TEXT),
-    "vector_weight": _knob(_NUMBER, "query.hybrid.vectorWeight", _UNIT, 0.7),
-    "text_weight": _knob(_NUMBER, "query.hybrid.textWeight", _UNIT, 0.3),
-    "rrf_k": _knob(_INT),
-    "decay": _knob(_SWITCH, "query.hybrid.temporalDecay.enabled", _SWITCH, False),
-    "half_life_days": _knob(
-        Rule("number", unit="days"), "query.hybrid.temporalDecay.halfLifeDays", _POSITIVE, 30
-    ),
-    "mmr": _knob(_SWITCH, "query.hybrid.mmr.enabled", _SWITCH, False),
-    "mmr_lambda": _knob(_NUMBER, "query.hybrid.mmr.lambda", _UNIT, 0.7),
-    "mmr_tokens": _knob(_TEXT),
-    "min_score": _knob(_NUMBER, "query.minScore", _UNIT, 0.35),
-    "keyword_rescue": _knob(_TEXT),
-    "max_results": _knob(_INT, "query.maxResults", _POSITIVE, 6),
-}
 
 #: Every setting by its key.
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
     declared(Settings) | {f"query.{name}": knob for name, knob in KNOB_SETTINGS.items()}
 )
-
-
-def name_of(entry: str) -> str:
-    """The provider of an entry ``provider`` or ``provider:model`` of ``provider.also``."""
-    return entry.partition(":")[0]
-
-
-def model_of(entry: str) -> str:
-    """The model of such an entry; empty for the one that is configured for this provider, or its default."""
-    return entry.partition(":")[2]
-
-
-def is_uri(model: str) -> bool:
-    """True for the address of a local model, which is downloaded on demand, False for a path."""
-    return model.lower().startswith(("hf:", "http:", "https:"))

@@ -8,8 +8,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
 from openclaw_mem_engine.config.secret import Secret, printable, without_credentials
-from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, KNOB_SETTINGS, SETTINGS, Origin, Settings
+from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, SETTINGS, Origin, Settings
 
 
 class Row(NamedTuple):
@@ -122,8 +123,10 @@ def _plain(value: object) -> Any:
         # Header texts may be credentials; their names are enough to see what is sent.
         return dict.fromkeys(value, "set")
     if isinstance(value, tuple):
-        return list(value)
-    return without_credentials(value) if isinstance(value, str) else value
+        return [_plain(item) for item in value]
+    if isinstance(value, (str, bool, int, float, type(None))):
+        return without_credentials(value) if isinstance(value, str) else value
+    return str(value)  # what is made of several values: a collection, a scope
 
 
 def _text(value: object) -> str:

@@ -95,7 +95,7 @@ def own_layer(path: Path, environ: Mapping[str, str]) -> Layer:
         kept: Any = known.rule.check(value, where)
         if known.rule.kind == "secret":
             kept = secret_from(kept, environ, where)
-        elif known.rule.kind == "texts":
+        elif known.rule.kind in ("texts", "tables"):
             kept = tuple(kept)
         if kept is not None:
             layer[key] = Entry(kept, Origin("toml", where), path.parent)

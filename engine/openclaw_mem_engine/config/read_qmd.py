@@ -1,0 +1,162 @@
+"""Reading ``memory.qmd`` of OpenClaw's file, and the values of the QMD backend out of all layers."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from openclaw_mem_engine.config.ignored import IgnoredKey
+from openclaw_mem_engine.config.layers import Chosen, Entry, Layer
+from openclaw_mem_engine.config.qmd import (
+    DEFAULT_PATTERN,
+    Action,
+    QmdLimits,
+    QmdPath,
+    QmdSessions,
+    QmdSettings,
+    QmdUpdate,
+    Scope,
+    ScopeRule,
+)
+from openclaw_mem_engine.config.rules import Rule
+from openclaw_mem_engine.config.secret import printable, shown
+from openclaw_mem_engine.config.settings import SETTINGS, Origin
+from openclaw_mem_engine.errors import ConfigError
+
+_ACTION = Rule("text", choices=("allow", "deny"))
+_TEXT = Rule("text")
+_PATH_KEYS = ("path", "name", "pattern")
+_MATCH = ("channel", "chatType", "keyPrefix", "rawKeyPrefix")
+#: Keys of OpenClaw's for which there is nothing here: another program between it and QMD.
+_NOT_USED = ("mcporter",)
+
+
+def qmd_layer(
+    node: Mapping[str, Any],
+    where: Callable[[str], str],
+    warn: Callable[[str, str], None],
+    ignored: list[IgnoredKey],
+) -> Layer:
+    """The values of the object ``memory.qmd``. What does not fit there is replaced by its default, as
+    OpenClaw does, with a warning; ``where`` names a key with its file. Raises ConfigError for a broken
+    scope, which must not become another one."""
+    layer: Layer = {}
+    for key, value in _leaves(node, ""):
+        ours = "qmd." + re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", key)
+        dotted = f"memory.qmd.{printable(key)}"
+        known = SETTINGS.get(ours)
+        if known is None:
+            ignored.append(IgnoredKey(dotted, known=key.split(".")[0] in _NOT_USED))
+            continue
+        if value is None:
+            continue
+        rule = known.rule
+        if rule.kind == "int" and isinstance(value, float) and math.isfinite(value):
+            value = math.floor(value)
+        if not rule.fits(value):
+            if rule.kind == "table":
+                rule.check(value, where(dotted))
+            instead = "nothing" if known.default is None else shown(known.default)
+            text = f"{where(dotted)} is {shown(value)}; allowed: {rule.allowed}. {instead} is used."
+            warn("config-unknown-value", text)
+            continue
+        if ours == "qmd.sessions.export_dir":
+            ignored.append(IgnoredKey(dotted, "the export is kept in our data folder", known=True))
+        layer[ours] = Entry(
+            tuple(value) if rule.kind == "tables" else value, Origin("openclaw", where(dotted))
+        )
+    return layer
+
+
+def _leaves(node: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    groups = {key.split(".")[1] for key in SETTINGS if key.startswith("qmd.") and key.count(".") > 1}
+    for name, value in node.items():
+        if isinstance(value, dict) and not prefix and name in (*groups, *_NOT_USED):
+            yield from _leaves(value, f"{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def qmd_settings(chosen: Chosen) -> QmdSettings:
+    """The values in effect. Raises ConfigError for a path or a scope that cannot be used."""
+    found = chosen.group(QmdSettings, "qmd")
+    return replace(
+        found,
+        command=_command(chosen),
+        paths=tuple(_paths(chosen)),
+        scope=_scope(chosen),
+        update=chosen.group(QmdUpdate, "qmd.update"),
+        limits=chosen.group(QmdLimits, "qmd.limits"),
+        sessions=chosen.group(QmdSessions, "qmd.sessions"),
+    )
+
+
+def _command(chosen: Chosen) -> str | None:
+    """The first word of the text, as OpenClaw takes it; ``~/`` is the home folder."""
+    key = "qmd.command"
+    text = chosen.text(key)
+    if text is None:
+        return None
+    where = chosen.origins[key].where
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"{where} is {shown(text)}: {error}. Write the path of qmd, quoted.") from None
+    if words[1:]:
+        rest = shown(shlex.join(words[1:]))
+        chosen.note(
+            "qmd-command", f"{where}: only {shown(words[0])} is run, as OpenClaw does, without {rest}."
+        )
+    return str(chosen.absolute(key, words[0])) if "/" in words[0] else words[0]
+
+
+def _paths(chosen: Chosen) -> Iterator[QmdPath]:
+    key = "qmd.paths"
+    entries = chosen.value(key)
+    for number, entry in enumerate(entries):
+        where = f"{chosen.origins[key].where}[{number}]"
+        texts = {
+            name: str(_TEXT.check(entry.get(name, ""), f"{where}.{name}")).strip() for name in _PATH_KEYS
+        }
+        if unknown := [name for name in entry if name not in _PATH_KEYS]:
+            raise ConfigError(f"{where} holds {shown(unknown[0])}; allowed: {', '.join(_PATH_KEYS)}.")
+        if path := texts["path"]:
+            # Others start at the workspace, which is not known yet.
+            path = str(chosen.absolute(key, path)) if path.startswith("~") else path
+            yield QmdPath(path, texts["name"], texts["pattern"] or DEFAULT_PATTERN)
+
+
+def _scope(chosen: Chosen) -> Scope:
+    key = "qmd.scope"
+    value = chosen.value(key)
+    if isinstance(value, Scope):  # the default
+        return value
+    where = chosen.origins[key].where
+    _known(value, ("default", "rules"), where)
+    rules = value.get("rules", [])
+    if not isinstance(rules, (list, tuple)) or not all(isinstance(rule, dict) for rule in rules):
+        raise ConfigError(f"{where}.rules is {shown(rules)}; allowed: a list of rules.")
+    default = cast(Action, _ACTION.check(value.get("default", "allow"), f"{where}.default"))
+    return Scope(default, tuple(_rule(rule, f"{where}.rules[{number}]") for number, rule in enumerate(rules)))
+
+
+def _rule(rule: Mapping[str, Any], where: str) -> ScopeRule:
+    _known(rule, ("action", "match"), where)
+    action = cast(Action, _ACTION.check(rule.get("action"), f"{where}.action"))
+    match = rule.get("match", {})
+    if not isinstance(match, dict):
+        raise ConfigError(f"{where}.match is {shown(match)}; allowed: an object.")
+    _known(match, _MATCH, f"{where}.match")
+    given = {name: _TEXT.check(match.get(name, ""), f"{where}.match.{name}") for name in _MATCH}
+    texts = [str(given[name]).strip().lower() for name in _MATCH]
+    return ScopeRule(action, *texts)
+
+
+def _known(node: Mapping[str, Any], names: tuple[str, ...], where: str) -> None:
+    """A misspelled key would let through what the rule was written against."""
+    if unknown := next((name for name in node if name not in names), None):
+        raise ConfigError(f"{where} holds {shown(unknown)}; allowed: {', '.join(names)}.")

@@ -1,0 +1,1 @@
+"""The external ``qmd``: its process, its folder, its collections and when they are updated."""

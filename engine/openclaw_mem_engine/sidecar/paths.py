@@ -1,0 +1,126 @@
+"""Collections of the QMD backend and the paths of their files: as results name them, and as agents ask for
+them again."""
+
+# Paths are strings here, as in the listing of notes.
+# ruff: noqa: PTH118
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from openclaw_mem_engine.config.load import qmd_index_path
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.model import Excerpt, Note
+from openclaw_mem_engine.qmd.collections import Collection, configured_collections
+from openclaw_mem_engine.qmd.documents import handelize
+from openclaw_mem_engine.workspace.opening import NoteRefused, read_bytes
+from openclaw_mem_engine.workspace.reading import excerpt_of, get_excerpt
+from openclaw_mem_engine.workspace.rules import NOTE_SUFFIX, below, glob_pattern
+
+PREFIX = "qmd/"
+#: A slug is looked for in so many folders of a collection.
+_MOST_FOLDERS = 2_000
+
+
+def qmd_home(settings: Settings) -> Path:
+    """The folder of QMD, in process and external, for this agent and workspace, below our data folder."""
+    return qmd_index_path(settings.data_dir, settings.workspace, settings.agent).parent
+
+
+def collections_of(settings: Settings) -> tuple[tuple[Collection, ...], tuple[Note, ...]]:
+    """The configured collections, whose folders need not exist, and what is odd about them."""
+    sessions = qmd_home(settings) / "sessions"
+    return configured_collections(settings.qmd, settings.workspace, settings.agent, sessions)
+
+
+def shown_path(collection: Collection, path: str, workspace: Path) -> str:
+    """``memory/a.md`` for a file of the workspace, else ``qmd/<collection>/<path>``."""
+    absolute = os.path.normpath(collection.root / path)
+    inside = below(os.path.normpath(workspace), absolute)
+    return inside.replace(os.sep, "/") if inside else f"{PREFIX}{collection.name}/{path}"
+
+
+def literal_path(collection: Collection, path: str) -> str:
+    """The path of a file on disk. Early releases name a file by a slug, ``my-note.md`` for ``My Note.md``:
+    then the file of the collection whose name has this slug; ``path`` itself when there is none."""
+    if os.path.lexists(os.path.join(collection.root, path)):
+        return path
+    for number, (folder, _, names) in enumerate(os.walk(collection.root)):
+        if number > _MOST_FOLDERS:
+            break
+        inner = os.path.relpath(folder, collection.root)
+        for name in names:
+            found = os.path.normpath(os.path.join(inner, name)).replace(os.sep, "/")
+            with suppress(UsageError):  # a name of nothing but signs has no slug
+                if found.endswith(NOTE_SUFFIX) and path in (handelize(found), handelize(found, legacy=True)):
+                    return found
+    return path
+
+
+def excerpt(settings: Settings, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
+    """As ``workspace.reading.get_excerpt``, and also for ``qmd/<collection>/<path>`` and for a file of the
+    workspace that only a collection takes in. Raises what that raises."""
+    collections = collections_of(settings)[0] if settings.openclaw.backend == "qmd" else ()
+    asked = path.strip()
+    name, slash, rest = asked.removeprefix(PREFIX).partition("/")
+    if asked.startswith(PREFIX) and slash:
+        named = next((found for found in collections if found.name == name), None)
+        if named is not None:
+            return _read(settings, named, rest, start, lines, asked)
+    try:
+        return get_excerpt(
+            settings.workspace, path, start, lines, settings.extra_paths, settings.max_file_bytes
+        )
+    except NoteRefused as refusal:
+        if refusal.kind != "not-memory":
+            raise
+        absolute = os.path.normpath(settings.workspace / asked)
+        for collection in collections:
+            inner = below(os.path.normpath(collection.root), absolute)
+            if inner and takes(collection, inner):
+                return _read(settings, collection, inner, start, lines, asked)
+        raise
+
+
+def takes(collection: Collection, path: str) -> bool:
+    """Whether a collection's globs, with commas between them and inside of braces, match a path relative to
+    its root."""
+    globs = re.split(r",(?![^{]*\})", collection.pattern)
+    return any(re.fullmatch(_pattern(glob.strip()), path, re.DOTALL) for glob in globs)
+
+
+def _pattern(glob: str) -> str:
+    """``*.{md,txt}`` is one of its alternatives."""
+    before, brace, rest = glob.partition("{")
+    inner, closed, after = rest.partition("}")
+    if not brace or not closed:
+        return glob_pattern(glob)
+    alternatives = "|".join(map(glob_pattern, inner.split(",")))
+    return f"{glob_pattern(before)}(?:{alternatives}){_pattern(after)}"
+
+
+def _read(
+    settings: Settings, collection: Collection, path: str, start: int | None, lines: int | None, asked: str
+) -> Excerpt:
+    """Lines of a file of a collection. Every part below its root is opened without following a link."""
+    parts = path.split("/")
+    if path.startswith("/") or ".." in parts or "\0" in path:
+        raise NoteRefused("outside", asked, f"leads out of the collection {collection.name}")
+    if not path.endswith(NOTE_SUFFIX):
+        raise NoteRefused("not-markdown", asked, "only files that end in .md (lower case) are memory")
+    if any(part.startswith(".") for part in parts) or not takes(collection, path):
+        raise NoteRefused(
+            "not-memory", asked, f"is not in the collection {collection.name} ({collection.pattern})"
+        )
+    try:
+        root = os.path.realpath(collection.root)
+        data = read_bytes(root, os.path.join(*parts), settings.max_file_bytes, asked).data
+    except NoteRefused as refusal:
+        if refusal.kind != "missing":
+            raise
+        return Excerpt(asked, "", 1, 0, 0, found=False)
+    return excerpt_of(data, asked, start, lines)

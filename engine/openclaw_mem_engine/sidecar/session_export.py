@@ -1,0 +1,51 @@
+"""Conversations as Markdown files for a collection of their own."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from openclaw_mem_engine.workspace.opening import NoteRefused
+from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
+from openclaw_mem_engine.workspace.transcripts import read_transcript
+
+_DAY_S = 86_400.0
+
+
+def export_sessions(transcripts: Path, target: Path, now: float, retention_days: int | None) -> int:
+    """Write ``<session>.md`` into ``target`` for each transcript: its user and assistant turns, with secrets
+    masked. Files of transcripts that are gone, or older than ``retention_days``, are removed; ``target`` is a
+    folder of ours. Returns how many files are there. ``now`` is epoch seconds. Raises OSError."""
+    target.mkdir(parents=True, exist_ok=True, mode=0o700)
+    kept: set[str] = set()
+    for file in list_transcripts(transcripts).files:
+        if retention_days is not None and file.mtime_ns / 1e9 < now - retention_days * _DAY_S:
+            continue
+        session = Path(file.path).name.removesuffix(".jsonl")
+        written = target / f"{session}.md"
+        if written.exists() and written.stat().st_mtime_ns > file.mtime_ns:
+            kept.add(written.name)
+            continue
+        try:
+            text = read_transcript(file.absolute).text
+        except NoteRefused:  # gone or unreadable since it was listed
+            continue
+        kept.add(written.name)
+        _write(written, f"# Session {session}\n\n{text or '(empty)'}\n")
+    for old in target.glob("*.md"):
+        if old.name not in kept:
+            old.unlink(missing_ok=True)
+    return len(kept)
+
+
+def _write(path: Path, text: str) -> None:
+    """Atomically, and only what changed: the index goes by the time of the file."""
+    data = text.encode()
+    with suppress(OSError):
+        if path.read_bytes() == data:
+            return
+    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+        stream.write(data)
+    beside.replace(path)
