@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.model import Source, as_json
-from openclaw_mem_engine.ranking.knobs import Knobs, profile
+from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.profiles import PROFILES, profile
 from openclaw_mem_engine.ranking.trace import Lines, Trace
 from openclaw_mem_engine.retrieval import IndexStatus
 from openclaw_mem_engine.sanitize import CJK
@@ -26,12 +27,18 @@ if TYPE_CHECKING:
 
 
 def configured_knobs(settings: Settings) -> Knobs:
-    """The configured profile with the configuration's own values over it.
+    """The configured profile with the configuration's own values over it; for the QMD backend its own
+    ranking, unless a profile is named.
 
     Raises ConfigError for a value out of range; it names the origin of that value.
     """
     try:
-        return profile(settings.query.profile).set(settings.query.overrides)
+        knobs = profile(settings.query.profile).set(settings.query.overrides)
+        if settings.openclaw.backend == "qmd" and settings.origins["query.profile"].kind == "default":
+            from openclaw_mem_engine.retrieval.fallback import process_knobs
+
+            return process_knobs(settings)
+        return knobs
     except UsageError:
         for name, value in {"profile": settings.query.profile, **settings.query.overrides}.items():
             try:
@@ -67,7 +74,8 @@ class Hit:
     """One result; ``rank`` counts from 1. ``snippet`` is what the agent receives: the lines ``shown`` (first
     and last, 1-based) of the file, out of ``chunk_id`` and, when lines are packed, of others. ``text`` is the
     whole chunk. ``truncated``: the best line of one of its chunks, ``best_line``, is not shown (``Shown``).
-    ``weak``: no word matches and no cosine reaches the floor."""
+    ``weak``: no word matches and no cosine reaches the floor. ``band`` names the range of its score, empty in
+    a profile without bands. ``context`` is what the user says of its collection."""
 
     rank: int
     chunk_id: str
@@ -83,6 +91,8 @@ class Hit:
     truncated: bool = False
     rescued: bool = False
     weak: bool = False
+    band: str = ""
+    context: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The documented result object."""
@@ -103,6 +113,8 @@ class Hit:
             "bestLine": self.best_line,
             **({"rescued": True} if self.rescued else {}),
             **({"weak": True} if self.weak else {}),
+            **({"band": self.band} if self.band else {}),
+            **({"context": self.context} if self.context else {}),
         }
 
 
@@ -138,6 +150,8 @@ class Answer:
                     hidden.shown.truncated,
                     best.outcome.rescued,
                     all(rows[chunk_id].weak for chunk_id in result.chunk_ids),
+                    PROFILES[self.trace.knobs.profile].band_of(result.score),
+                    self.pool.candidates[best.chunk_id].context,
                 )
             )
         return tuple(found)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Matches as Matches
     from openclaw_mem_engine.answer import Status as Status
     from openclaw_mem_engine.cancellation import CancelToken as CancelToken
+    from openclaw_mem_engine.commands import advice as advice
     from openclaw_mem_engine.config.load import load_settings as load_settings
+    from openclaw_mem_engine.config.load import with_backend as with_backend
     from openclaw_mem_engine.config.settings import Origin as Origin
     from openclaw_mem_engine.config.settings import Settings as Settings
     from openclaw_mem_engine.config.show import fragment as fragment
@@ -53,18 +55,19 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.providers.prices import Spent as Spent
     from openclaw_mem_engine.providers.prices import summed as summed
     from openclaw_mem_engine.providers.records import DayUsage as DayUsage
+    from openclaw_mem_engine.providers.services import ServiceState as ServiceState
     from openclaw_mem_engine.ranking.kinds import RankedList as RankedList
     from openclaw_mem_engine.ranking.knobs import KNOBS as KNOBS
-    from openclaw_mem_engine.ranking.knobs import PROFILES as PROFILES
     from openclaw_mem_engine.ranking.knobs import Knobs as Knobs
     from openclaw_mem_engine.ranking.knobs import KnobSpec as KnobSpec
     from openclaw_mem_engine.ranking.knobs import KnobValue as KnobValue
     from openclaw_mem_engine.ranking.knobs import parse_settings as parse_settings
-    from openclaw_mem_engine.ranking.knobs import profile as profile
     from openclaw_mem_engine.ranking.lines import note_lines as note_lines
     from openclaw_mem_engine.ranking.pipeline import rank as rank
     from openclaw_mem_engine.ranking.pool import Candidate as Candidate
     from openclaw_mem_engine.ranking.pool import Pool as Pool
+    from openclaw_mem_engine.ranking.profiles import PROFILES as PROFILES
+    from openclaw_mem_engine.ranking.profiles import profile as profile
     from openclaw_mem_engine.ranking.trace import Operand as Operand
     from openclaw_mem_engine.ranking.trace import Outcome as Outcome
     from openclaw_mem_engine.ranking.trace import Result as Result
@@ -72,12 +75,18 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.trace import Stage as Stage
     from openclaw_mem_engine.ranking.trace import Trace as Trace
     from openclaw_mem_engine.ranking.trace import recompute as recompute
+    from openclaw_mem_engine.retrieval.fallback import ranking_knobs as ranking_knobs
     from openclaw_mem_engine.sanitize import visible as visible
+    from openclaw_mem_engine.sidecar.state import QmdFacts as QmdFacts
+    from openclaw_mem_engine.sidecar.state import known_of as known_of
     from openclaw_mem_engine.state.events import Event as Event
     from openclaw_mem_engine.state.events import EventKind as EventKind
     from openclaw_mem_engine.stores.base import CacheSize as CacheSize
     from openclaw_mem_engine.stores.base import Fingerprint as Fingerprint
+    from openclaw_mem_engine.stores.findings import DOCTOR as DOCTOR
+    from openclaw_mem_engine.stores.findings import FIX as FIX
     from openclaw_mem_engine.stores.findings import INDEX as INDEX
+    from openclaw_mem_engine.stores.findings import PRUNE as PRUNE
     from openclaw_mem_engine.stores.findings import REBUILD as REBUILD
     from openclaw_mem_engine.stores.findings import VERIFY as VERIFY
     from openclaw_mem_engine.stores.findings import Check as Check

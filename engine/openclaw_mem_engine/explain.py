@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.trace import Operand, Row, Stage, Trace
 from openclaw_mem_engine.sanitize import visible
@@ -21,7 +22,7 @@ RESCUED = "kept by keyword rescue"
 
 def digits_of(knobs: Knobs) -> int:
     """Decimals that tell two scores apart: RRF scores are small."""
-    return 4 if knobs.fusion == "rrf" else 3
+    return 3 if knobs.fusion == "weighted" else 4
 
 
 def final_score(row: Row, knobs: Knobs) -> str:
@@ -37,21 +38,36 @@ def arithmetic(row: Row, knobs: Knobs) -> str:
     A list that does not hold the row says why. Empty for a row that never entered the pool.
     """
     digits = digits_of(knobs)
-    adds = [operand for operand in row.operands if operand.op == "add"]
-    factors = [operand for operand in row.operands if operand.op == "mul"]
-    if not adds:
+    terms = [operand for operand in row.operands if operand.stage == "fusion"]
+    later = row.operands[len(terms) :]
+    if not terms:
         return ""
-    text = "  +  ".join(_term(operand, knobs, digits) for operand in adds)
-    total = sum(operand.product for operand in adds)
-    if len(adds) > 1 or factors:
+    text = "  +  ".join(_term(operand, knobs, digits) for operand in terms)
+    total = sum(operand.product for operand in terms)
+    if len(terms) > 1 or later:
         text += f"  → fused {total:.{digits}f}"
-    for operand in factors:
-        total *= operand.value
-        age = operand.inputs.get("age_days")
-        because = ", ".join(part for part in (f"{age:.0f} days" if age else "", operand.note) if part)
-        text += f" × {operand.label} {operand.value:.3f}" + (f" ({because})" if because else "")
-        text += f" = {total:.{digits}f}"
+    for at, operand in enumerate(later):
+        total = operand.applied(total)
+        text += _later(operand, digits)
+        # A stage with several operands (a share, then a term) has one result.
+        if operand.stage not in {following.stage for following in later[at + 1 : at + 2]}:
+            text += f" = {total:.{digits}f}"
     return text
+
+
+def _later(operand: Operand, digits: int) -> str:
+    """What a stage after the fusion did to the score, without its result."""
+    if operand.op == "set":
+        return f"  → 1/{operand.label} [1/{operand.inputs[operand.label]:g}]"
+    age = operand.inputs.get("age_days")
+    because = ", ".join(part for part in (f"{age:.0f} days" if age else "", operand.note) if part)
+    because = f" ({because})" if because else ""
+    if operand.op == "mul":
+        if because and not operand.inputs and operand.value == 1.0:
+            return because  # why the stage did not change the score
+        return f" × {operand.label} {operand.value:.3f}{because}"
+    made = f" × {operand.weight:.2f}" if operand.weight != 1 else ""
+    return f" + {operand.label} {operand.value:.{digits}f}{made}{because}"
 
 
 def _term(operand: Operand, knobs: Knobs, digits: int) -> str:
@@ -73,6 +89,8 @@ def _made_of(inputs: Mapping[str, float], knobs: Knobs) -> str:
         return f"1/({inputs['k']:g}+{inputs['rank']:g})"
     if "rank" in inputs:
         return f"1/(1+{inputs['rank']:g})" if knobs.text_score == "rank" else ""
+    if "line_share" not in inputs:  # a score of another program is the value itself
+        return f"{inputs['bm25']:.4g} / (1 + {inputs['bm25']:.4g})" if "bm25" in inputs else ""
     raw, share, line = next(iter(inputs.values())), inputs["line_share"], inputs["line"]
     if "max" in inputs and "min" not in inputs:
         # bm25 has no scale of its own: in a small workspace all of it may be far below 0.01.
@@ -119,6 +137,8 @@ def stage_formula(stage: Stage) -> str:
         if constants["fetched"] != constants["matched"]:
             more.append(f"fetched {constants['fetched']:,} of {constants['matched']:,} matched")
         more.append(f"first {constants['candidates']} enter the pool")
+    if stage.note and stage.kind == "score":
+        more.append(stage.note)
     if "space" in constants:
         more.append(f"vectors of {constants['space']}")
     return "; ".join([stage.formula, *parts, *more])
@@ -133,7 +153,8 @@ def stage_effect(stage: Stage) -> str:
 def hit_marks(hit: Hit) -> list[str]:
     """What must be said of a hit beside its score."""
     marks = {RESCUED: hit.rescued, "weak": hit.weak, "truncated": hit.truncated}
-    return [mark for mark, is_set in marks.items() if is_set]
+    band = [f"{hit.band} score"] if hit.band else []
+    return band + [mark for mark, is_set in marks.items() if is_set]
 
 
 def cut_off(hit: Hit) -> str:
@@ -166,7 +187,7 @@ def _document(answer: Answer) -> Iterator[str]:
         yield f"- index: {pool.freshness.state}, generation {pool.freshness.generation}"
     yield f"- answer: {plain(answer.verdict)}"
     for note in trace.notes:
-        yield f"- {note.level}: {plain(note.text)}"
+        yield f"- {note.level}: {plain(advice(note.text))}"
     yield from ("", "## Stages", "")
     yield from ("| stage | in | out | formula | effect |", "| --- | ---: | ---: | --- | --- |")
     for stage in trace.stages:

@@ -14,7 +14,7 @@ from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexDamaged, UsageError
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
-from openclaw_mem_engine.providers.factory import ProviderSet, ProviderState
+from openclaw_mem_engine.providers.factory import ProviderSet, ProviderState, fallback_of
 from openclaw_mem_engine.providers.faults import check_faults
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
@@ -26,7 +26,11 @@ from openclaw_mem_engine.retrieval import (
     Capabilities,
     IndexStatus,
     open_backend,
+    scoped,
 )
+from openclaw_mem_engine.retrieval.expansion import ChatExpander
+from openclaw_mem_engine.retrieval.fallback import ranking_knobs
+from openclaw_mem_engine.retrieval.reranking import Reranking
 from openclaw_mem_engine.state.expected import ExpectedPassages
 from openclaw_mem_engine.sync.coordinator import set_aside
 from openclaw_mem_engine.sync.events import Journal
@@ -35,7 +39,9 @@ from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncReq
 if TYPE_CHECKING:
     from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
+    from openclaw_mem_engine.providers.base import Reranker
     from openclaw_mem_engine.providers.records import DayUsage
+    from openclaw_mem_engine.providers.services import ServiceState
     from openclaw_mem_engine.ranking.unshown import Unshown
     from openclaw_mem_engine.state.events import Event
     from openclaw_mem_engine.stores.base import CacheSize
@@ -52,13 +58,23 @@ class Memory:
     """
 
     def __init__(
-        self, backend: Backend, lineup: ProviderSet, journal: Journal, knobs: Knobs, *, compare: bool = False
+        self,
+        backend: Backend,
+        lineup: ProviderSet,
+        journal: Journal,
+        knobs: Knobs,
+        *,
+        compare: bool = False,
+        reranker: Reranker | None = None,
     ) -> None:
         self._backend = backend
         self._lineup = lineup
         self._journal = journal
         self._compare = compare
         self.settings = backend.settings
+        used, budget_s = reranker or lineup.services.reranker, self.settings.rerank.budget_s
+        batch = lineup.services.rerank_batch
+        self._reranking = Reranking(used, backend.scores, budget_s=budget_s, batch=batch)
         #: The configured ranking: a profile with the configuration's own values over it.
         self.knobs = knobs
         #: Passages that the user expects in answers.
@@ -72,10 +88,11 @@ class Memory:
         clock: Callable[[], float] = time.time,
         resident: bool = False,
         faults: frozenset[str] = frozenset(),
+        reranker: Reranker | None = None,
     ) -> Memory:
         """Open the index (made empty when there is none). ``clock`` gives epoch seconds; ``resident`` keeps
         vectors in memory and compares all vector spaces in each search; ``faults`` (see ``providers.faults``)
-        are simulated.
+        are simulated; ``reranker`` (closed with the memory) replaces that of the settings.
 
         Raises ConfigError or UsageError for settings that cannot be used, IndexUnavailable.
         """
@@ -83,8 +100,9 @@ class Memory:
         knobs = configured_knobs(settings)
         lineup = ProviderSet(settings, faults=faults, clock=clock, resident=resident)
         journal = Journal(settings, clock, kept=not faults)
+        embedders, expander = lineup.embedders, ChatExpander.of(lineup.services.chat)
         context = BackendContext(
-            settings, lineup.embedders, journal, clock, lambda: lineup.notes, resident, faults
+            settings, embedders, journal, clock, lambda: lineup.notes, resident, faults, expander
         )
         try:
             with journal.opening():
@@ -92,7 +110,7 @@ class Memory:
         except IndexDamaged as error:
             error.replace = partial(set_aside, settings, error)
             raise
-        return cls(backend, lineup, journal, knobs, compare=resident)
+        return cls(backend, lineup, journal, knobs, compare=resident, reranker=reranker)
 
     def __enter__(self) -> Memory:
         return self
@@ -108,8 +126,7 @@ class Memory:
     ) -> SyncReport:
         """Make the index match the files on disk, as ``request`` says. ``progress`` is called in this thread
         with files done, files in all and a label. Blocks until it is done; while another process syncs it
-        waits ``request.wait_s`` seconds at most, then raises SyncBusy. Raises UsageError for a memory with
-        faults: what they make must not stay in the index."""
+        waits ``request.wait_s`` seconds at most, then raises SyncBusy. Raises UsageError with faults."""
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: sync it without them first.")
         return self._backend.sync(request, progress, cancel)
@@ -133,6 +150,11 @@ class Memory:
         sync = sync or (lambda _trigger, progress: self.sync(progress=progress, cancel=stop))
         follower = Follower(self.settings, on_event, stop, sync, self.freshness, self._journal.watched)
         follower.run(at_start=at_start)
+
+    @property
+    def backend(self) -> Backend:
+        """What answers, for what only one kind of backend can do."""
+        return self._backend
 
     @property
     def capabilities(self) -> Capabilities:
@@ -159,11 +181,22 @@ class Memory:
         cancel: CancelToken | None = None,
         *,
         compare: bool | None = None,
+        on_scores: Callable[[Pool], None] | None = None,
+        session_key: str | None = None,
     ) -> Pool:
         """All candidates of a query with their raw signals, ready for any number of ``rank()`` calls with
-        knobs of the same ``retrieval_key``. ``compare`` also asks embedders whose vectors are only shown."""
+        knobs of the same ``retrieval_key``. ``compare`` adds what only an explanation shows: the vectors of
+        further embedders, and the exact ranks of passages that the vector list does not hold; ``on_scores``
+        is called with the pool while it lacks rerank scores (see ``Reranking.complete``). ``session_key`` is
+        whose session asks, for ``memory.qmd.scope``; None counts as a direct chat."""
         compare = self._compare if compare is None else compare
-        return self._backend.retrieve(query, knobs or self.knobs, cancel, compare=compare)
+        knobs = knobs or self.knobs
+        if (denied := scoped.denied(self._backend, self._journal, query, session_key)) is not None:
+            return denied
+        pool = self._backend.retrieve(query, knobs, cancel, compare=compare)
+        return self._reranking.complete(
+            scoped.noted(self.settings, pool, session_key), knobs, cancel, on_scores
+        )
 
     def search(
         self,
@@ -172,12 +205,12 @@ class Memory:
         cancel: CancelToken | None = None,
         *,
         compare: bool | None = None,
+        session_key: str | None = None,
     ) -> Answer:
         """Retrieve and rank."""
         knobs = knobs or self.knobs
-        compare = self._compare if compare is None else compare
-        pool = self._backend.retrieve(query, knobs, cancel, compare=compare)
-        return Answer(pool, rank(pool, knobs))
+        pool = self.retrieve(query, knobs, cancel, compare=compare, session_key=session_key)
+        return Answer(pool, rank(pool, ranking_knobs(self.settings, pool, knobs)))
 
     def why_not(
         self,
@@ -191,7 +224,7 @@ class Memory:
         nearest to being returned) of the file ``path``, and what would bring it in. Raises PathRefused for a
         path that cannot be memory, UsageError for one that is neither on disk nor in the index, or for a line
         beyond its end, and what ``retrieve`` raises."""
-        return self._backend.why_not(query, path, line, knobs or self.knobs, cancel)
+        return self._backend.why_not(query, path, line, knobs or self.knobs, cancel, self._reranking.complete)
 
     def searching(self) -> AbstractContextManager[None]:
         """For callers whose search is more than ``search``, like a sync before it: an error of the body is
@@ -218,7 +251,7 @@ class Memory:
             backend=self._backend.name,
             requested_provider=self.settings.provider.provider,
             profile=self.knobs.profile,
-            fallback=_fallback_of(chain),
+            fallback=self._backend.fallback or fallback_of(chain),
             freshness=self.freshness(),
             notes=(*self.settings.warnings, *self.notes),
             chain=chain,
@@ -226,18 +259,15 @@ class Memory:
         )
 
     def overview(self) -> Overview:
-        """What the index was made with, and each file compared with the disk: one stat a file. Raises
-        WorkspaceError."""
+        """What the index was made with, and each file against the disk. Raises WorkspaceError."""
         return self._backend.files()
 
     def anatomy(self, path: str) -> Anatomy:
-        """One file and how it is cut into chunks. Raises UsageError for a path that is no memory,
-        WorkspaceError."""
+        """One file and its chunks. Raises UsageError for a path that is no memory, WorkspaceError."""
         return self._backend.chunks(path)
 
     def unshown(self) -> dict[str, Unshown]:
-        """By file of the index, what no search with the configured knobs can show; empty for a backend that
-        does not say. Takes 0.1 s for 8,000 chunks."""
+        """By file of the index, what no search with the configured knobs can show; 0.1 s for 8,000 chunks."""
         return self._backend.unshown(self.knobs) if self.capabilities.chunks else {}
 
     def events(self, limit: int) -> list[Event]:
@@ -248,16 +278,14 @@ class Memory:
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
     ) -> DoctorReport:
-        """Run every check of the doctor (see ``doctor.examine``). Sends and changes nothing. Raises
-        Cancelled."""
+        """Run every check of the doctor (see ``doctor.examine``). Changes nothing. Raises Cancelled."""
         return self._backend.examine(progress, cancel, deep=deep)
 
     def repair(
         self, report: DoctorReport, progress: Progress | None = None, cancel: CancelToken | None = None
     ) -> tuple[list[str], DoctorReport | None]:
-        """Repair what a report calls fixable: what was done, in words, and the report afterwards, None when
-        that examination was stopped. Raises SyncBusy, and Cancelled when it was stopped before anything was
-        done."""
+        """Repair what a report calls fixable: what was done, in words, and the report afterwards (None when
+        that examination was stopped). Raises SyncBusy, Cancelled when stopped before anything was done."""
         return self._backend.repair(report, progress, cancel)
 
     @property
@@ -266,29 +294,29 @@ class Memory:
         return self._backend.notes
 
     def fallback(self) -> Fallback | None:
-        """Why something else than the configured provider would answer now, as far as that is known without
-        asking it."""
-        return _fallback_of(self.chain())
+        """Why something else than what is configured would answer now, as far as is known without asking."""
+        return self._backend.fallback or fallback_of(self.chain())
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts that note text may be sent to; empty when it stays on this machine."""
-        if not self.capabilities.providers:
-            return ()
-        embedders = self._lineup.embedders
-        asked = (embedders.primary, embedders.fallback, *embedders.also)
-        return tuple(embedder.host for embedder in asked if embedder is not None and embedder.host)
+        """The hosts that note text or queries may be sent to; empty when all stays on this machine."""
+        return self._lineup.hosts(embedders=self.capabilities.providers)
+
+    def services(self) -> tuple[ServiceState, ...]:
+        """The reranker and the model for query expansion, as far as they are configured."""
+        return self._lineup.services.states()
 
     def chain(self) -> tuple[ProviderState, ...]:
-        """Every provider of the chain and its state, full-text search at the end; empty for a backend that
-        asks no providers."""
+        """Every provider and its state, full-text search at the end; empty for a backend that asks none."""
         return self._chain(self._backend.status())
 
     def _chain(self, found: IndexStatus) -> tuple[ProviderState, ...]:
         if not self.capabilities.providers:
             return ()
         vectors = {size.space: size.vectors for size in found.spaces}
-        return self._lineup.states(vectors, found.chunks, full_text=found.full_text)
+        return self._lineup.states(
+            vectors, found.chunks, full_text=found.full_text, counted=self.knobs.space_number
+        )
 
     def probe(self, provider: str) -> float:
         """Ask a provider in use for one vector now; milliseconds. Raises ProviderError, UsageError."""
@@ -317,14 +345,6 @@ class Memory:
         """Close index, embedders, records and event log. The object cannot be used afterwards."""
         self._backend.close()
         self._lineup.close()
+        self._reranking.close()
         self._journal.close()
         self.expected.close()
-
-
-def _fallback_of(links: tuple[ProviderState, ...]) -> Fallback | None:
-    primary = next((link for link in links if link.role == "primary" and link.name != "none"), None)
-    if primary is None or primary.state == "serving":
-        return None
-    serving = next((link for link in links if link.state == "serving"), None)
-    served = "nothing" if serving is None else serving.space or serving.name
-    return Fallback(primary.name, primary.why, served, primary.since, primary.next_retry)

@@ -123,6 +123,13 @@ class Note:
 Progress = Callable[[int, int, str], None]
 
 
+class Prompted(str):
+    """A text that already has what its model expects around it, such as the title of its document: the
+    provider adds nothing. A part of it is a plain ``str`` again."""
+
+    __slots__ = ()
+
+
 def text_hash(text: str) -> str:
     """SHA-256 hex of the UTF-8 text; a lone surrogate counts as U+FFFD (as in the documented schema)."""
     return hashlib.sha256(utf8(text)).hexdigest()
@@ -184,8 +191,9 @@ class Space(NamedTuple):
 class Fallback:
     """Something else answered than what is configured: ``origin`` could not, because of ``reason``.
 
-    ``served`` is what answered instead: "keywords", "nothing" (no full-text search either), or the label of
-    the fallback's vectors. Epoch seconds: ``since`` when it fails, ``next_retry`` (None: not by itself).
+    ``served`` is what answered instead: "keywords", "nothing" (no full-text search either), "builtin" (the
+    built-in index), or the label of the fallback's vectors. Epoch seconds:
+    ``since`` when it fails, ``next_retry`` (None: not by itself).
     """
 
     origin: str
@@ -197,7 +205,11 @@ class Fallback:
     @property
     def who(self) -> str:
         """A sentence without its end: ``keywords answer``, ``nothing answers``, ``vectors of x answer``."""
-        known = {"keywords": "keywords answer", "nothing": "nothing answers"}
+        known = {
+            "keywords": "keywords answer",
+            "nothing": "nothing answers",
+            "builtin": "the built-in index answers",
+        }
         return known.get(self.served, f"vectors of {self.served} answer")
 
     def to_dict(self) -> dict[str, Any]:
@@ -220,6 +232,11 @@ class Freshness:
     changed_count: int = 0
     skipped: tuple[SkippedFile, ...] = ()
     stale_since: float | None = None
+
+    @property
+    def emptied(self) -> SkippedFile | None:
+        """Why the notes of the index are kept though the workspace holds none any more, if so."""
+        return next((file for file in self.skipped if file.path == WHOLE), None)
 
     def to_dict(self) -> dict[str, Any]:
         return as_json(self)

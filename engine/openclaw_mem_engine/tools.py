@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from openclaw_mem_engine.errors import OpenClawMemError, UsageError
+from openclaw_mem_engine.model import snippet_of, utf16_length
 from openclaw_mem_engine.ranking.pool import OVERFETCH
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Hit
     from openclaw_mem_engine.memory import Memory
+    from openclaw_mem_engine.ranking.pool import Pool
 
 CitationMode = Literal["auto", "on", "off"]
 
@@ -60,24 +62,26 @@ def memory_search(
     if (least := _number(arguments.get("minScore"))) is not None:
         settings["min_score"] = min(1.0, max(0.0, least))
     try:
-        answer = memory.search(query, memory.knobs.set(settings))
+        answer = memory.search(query, memory.knobs.set(settings), session_key=session_key)
     except OpenClawMemError as error:
         return unavailable(str(error))
     mode = memory.settings.citations
     cite = shows_citation(mode, session_key)
     pool = answer.pool
-    provider, model = answer.served_by
+    (provider, model), space = answer.served_by, answer.trace.knobs.space_number
+    results = [_result(hit, cite) for hit in answer.hits]
+    if memory.settings.openclaw.backend == "qmd":
+        results = _within(results, memory.settings.qmd.limits.max_injected_chars)
     reply: dict[str, Any] = {
-        "results": [_result(hit, cite) for hit in answer.hits],
+        "results": results,
         "provider": provider,
     }
     if model:
         reply["model"] = model
     if pool.fallback is not None:
         reply["fallback"] = {"from": pool.fallback.origin, "reason": pool.fallback.reason}
-    kinds = {found.kind for found in pool.lists}
     reply["citations"] = mode
-    reply["mode"] = "fts-only" if "vector" not in kinds else "hybrid" if "lexical" in kinds else "vector-only"
+    reply["mode"] = _mode_of(pool, space)
     if answer.warnings:
         reply["warning"] = " ".join(answer.warnings)
     return reply
@@ -86,7 +90,33 @@ def memory_search(
 def _result(hit: Hit, cite: bool) -> dict[str, Any]:
     location = (hit.path, hit.start_line, hit.end_line)
     result = {**hit.to_dict(), "snippet": present_snippet(hit.snippet, *location, cite)}
+    result |= {"context": hit.context} if hit.context else {}
     return result | ({"citation": citation(*location)} if cite else {})
+
+
+def _within(results: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """The first results whose snippets hold ``most`` UTF-16 units together (``memory.qmd.limits``); the one
+    that does not fit is cut, and ends the list."""
+    kept = []
+    for result in results:
+        snippet = snippet_of(result["snippet"], most)
+        if snippet or not result["snippet"]:
+            kept.append({**result, "snippet": snippet})
+        most -= utf16_length(snippet)
+        if snippet != result["snippet"]:
+            break
+    return kept
+
+
+#: What the external program searched with, by the name of its list.
+_MODES = {"qmd:search": "fts-only", "qmd:vsearch": "vector-only", "qmd:query": "hybrid"}
+
+
+def _mode_of(pool: Pool, space: int) -> str:
+    kinds = {found.kind for found in pool.lists if found.space_number in (None, space)}
+    if "external" in kinds:
+        return _MODES[pool.lists[0].id]
+    return "fts-only" if "vector" not in kinds else "hybrid" if "lexical" in kinds else "vector-only"
 
 
 def _switched_off(memory: Memory) -> str | None:

@@ -53,14 +53,16 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _first(trace: Trace) -> str:
-    """How the lists rank the first result."""
+    """How the lists of the query itself rank the first result."""
     row = next(row for row in trace.rows if row.chunk_id == trace.results[0].chunk_ids[0])
     ranks = [
-        f"keyword rank {row.ranks[lst.key]}" if lst.kind.by_words else f"cosine {row.scores[lst.key]:z.2f}"
+        f"keyword rank {row.ranks[lst.key]}"
+        if lst.kind.by_words
+        else f"{'score' if lst.source.kind == 'external' else 'cosine'} {row.scores[lst.key]:z.2f}"
         for lst in trace.lists
-        if lst.key in row.ranks
+        if lst.key in row.ranks and lst.source.role == "original"
     ]
-    return f"the first: {', '.join(ranks)}" if ranks else ""
+    return f"the first: {', '.join(ranks) or 'found by variants of the query alone'}"
 
 
 def _nothing(pool: Pool, trace: Trace) -> str:
@@ -69,6 +71,8 @@ def _nothing(pool: Pool, trace: Trace) -> str:
     if best is not None and best.final is not None and best.outcome.stage == "min_score":
         limit = f"below min_score {trace.knobs.min_score:g}"
         return f"Nothing passes: best was {best.final:.2f} at {best.location}, {limit}"
+    if why := next((note for note in pool.notes if note.code in ("scope-denied", "no-collection")), None):
+        return why.text.removesuffix(".")
     fresh = pool.freshness
     if (fresh is not None and fresh.state == "empty") or not pool.lists:
         return "Nothing found: nothing could be searched"

@@ -14,7 +14,7 @@ import pytest
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, PathRefused, UsageError
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.ranking.knobs import DOCUMENTED
+from openclaw_mem_engine.ranking.profiles import DOCUMENTED
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_engine.retrieval import BACKENDS, Backend, Capabilities
 from openclaw_mem_engine.stores.findings import DoctorReport
@@ -29,12 +29,13 @@ NOTES = {
 OTHER = "qmd"
 
 
-@pytest.fixture(params=["builtin", "grep"])
+@pytest.fixture(params=["builtin", "qmd", "grep"])
 def settings(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    monkeypatch.setitem(BACKENDS, OTHER, "support.grep_backend")
+    if request.param == "grep":
+        monkeypatch.setitem(BACKENDS, OTHER, "support.grep_backend")
     root = write_notes(tmp_path / "ws", NOTES)
     made = settings_for(root, tmp_path / "home", OPENCLAW_MEM_PROVIDER="static")
-    name = OTHER if request.param == "grep" else "builtin"
+    name = "builtin" if request.param == "builtin" else OTHER
     return replace(made, openclaw=replace(made.openclaw, backend=name))
 
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.chunking import CHUNKERS, DEFAULT_CHUNKER, Chunker, chunker_of
+from openclaw_mem_engine.chunking.break_chunker import BreakChunker
 from openclaw_mem_engine.chunking.line_chunker import LineChunker, is_blank
 from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.memory import Memory
@@ -35,7 +36,7 @@ class LineEach:
         return [ChunkSpan(line, number, number) for number, line in lines if not is_blank(line)]
 
 
-KINDS: list[Callable[[int, int], Chunker]] = [LineChunker, LineEach]
+KINDS: list[Callable[[int, int], Chunker]] = [LineChunker, BreakChunker, LineEach]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -65,7 +66,7 @@ def test_chunkers_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CHUNKERS, LineEach.name, LineEach)
     assert chunker_of(100, 10, LineEach.name) == LineEach(100, 10)
     assert chunker_of(100, 10) == LineChunker(100, 10)
-    with pytest.raises(ConfigError, match="Known: each-line, lines"):
+    with pytest.raises(ConfigError, match="Known: breaks, each-line, lines"):
         chunker_of(100, 10, "none-such")
     with pytest.raises(UsageError):
         chunker_of(0, 0)

@@ -61,8 +61,7 @@ def test_a_json5_file_sets_everything_it_names(world: World) -> None:
     assert (settings.citations, settings.openclaw.backend) == ("on", "qmd")
     origin = settings.origins["query.min_score"]
     assert (origin.kind, origin.where) == ("openclaw", f"{path}: agents.defaults.memorySearch.query.minScore")
-    (note,) = settings.warnings
-    assert note.text == f"{path}: memory.backend (qmd: the built-in index answers instead) is not used."
+    assert settings.warnings == ()
 
 
 def test_hybrid_off_means_vectors_only(world: World) -> None:
@@ -294,11 +293,11 @@ class TestRefusals:
             (
                 {
                     "memory": {
-                        "qmd": {"command": "qmd", "limits": {"maxResults": 4, "timeoutMs": 9}, "paths": []}
+                        "qmd": {"mcporter": {"enabled": True, "serverName": "x", "startDaemon": False}},
                     }
                 },
-                "memory.qmd.command, memory.qmd.limits.maxResults, memory.qmd.limits.timeoutMs and 1 more "
-                "(`openclaw-mem config` names all) are not used.",
+                "memory.qmd.mcporter.enabled, memory.qmd.mcporter.serverName, "
+                "memory.qmd.mcporter.startDaemon are not used.",
                 "warning",
             ),
             ({"compaction": {"mode": "safeguard"}}, "compaction.mode is not used.", "info"),

@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_config_world import World, world
 
+from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
 from openclaw_mem_engine.config.secret import Secret, printable, shown, without_credentials
-from openclaw_mem_engine.config.settings import KNOB_SETTINGS, SETTINGS
+from openclaw_mem_engine.config.settings import SETTINGS
 from openclaw_mem_engine.config.show import describe, fragment, reference, to_dict
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.resolve import choices

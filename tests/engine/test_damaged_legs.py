@@ -13,7 +13,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import fix
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.ranking.knobs import DOCUMENTED, WORKBENCH
+from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.damage import alter, indexed, looked, raw
 from support.stores import new_store, put, unit

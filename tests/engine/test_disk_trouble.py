@@ -85,46 +85,51 @@ SMALL_DISK = """
             return File(name, flags)
 
     disk = Disk()
-    workspace, home, room = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-    force = sys.argv[4] == "rebuild"
-    with open_memory(workspace, home) as memory:
-        memory.sync()
-        write_notes(workspace, {f"memory/{n}.md": f"heron number {n} " * 30 for n in range(60)})
-        before = memory.settings.index_path.stat().st_size
-        File.left = room
-        try:
-            memory.sync(SyncRequest(force=force))
-        except IndexUnavailable as error:
-            print("said", error)
-        else:
-            print("fitted")
-        assert [hit.path for hit in memory.search("router").hits][0] == "MEMORY.md"
-        assert not list(memory.settings.index_path.parent.glob("*.tmp-*"))
-        File.left = 1 << 40
-        report = memory.sync(SyncRequest(force=force))
-        assert report.files == 61, report
-        print("then", report.files)
+    for case in sys.argv[2:]:
+        room, how = case.split("-")
+        folder = Path(sys.argv[1], case)
+        workspace = write_notes(folder / "ws", {"MEMORY.md": "the router is gull"})
+        with open_memory(workspace, folder / "home") as memory:
+            memory.sync()
+            write_notes(workspace, {f"memory/{n}.md": f"heron number {n} " * 30 for n in range(60)})
+            File.left = int(room)
+            try:
+                memory.sync(SyncRequest(force=how == "rebuild"))
+            except IndexUnavailable as error:
+                print(f"said {error}", file=(folder / "out").open("w"))
+            else:
+                print("fitted", file=(folder / "out").open("w"))
+            assert [hit.path for hit in memory.search("router").hits][0] == "MEMORY.md"
+            assert not list(memory.settings.index_path.parent.glob("*.tmp-*"))
+            File.left = 1 << 40
+            report = memory.sync(SyncRequest(force=how == "rebuild"))
+            assert report.files == 61, (case, report)
 """
+CASES = [(room, how) for how in ("sync", "rebuild") for room in (0, 30_000, 120_000, 400_000, 50_000_000)]
 
 
-@pytest.mark.parametrize("how", ["sync", "rebuild"])
-@pytest.mark.parametrize("room", [0, 30_000, 120_000, 400_000, 50_000_000])
-def test_a_disk_that_is_full_after_some_bytes(tmp_path: Path, room: int, how: str) -> None:
-    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "the router is gull\n"})
-    arguments = (workspace, tmp_path / "home", room, how)
+@pytest.fixture(scope="module")
+def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for each case, as one process left them that had so much room each time."""
+    root = tmp_path_factory.mktemp("disk")
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(SMALL_DISK), *map(str, arguments)],
-        capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-c", textwrap.dedent(SMALL_DISK), str(root), *(f"{a}-{b}" for a, b in CASES)],
+        capture_output=True, text=True, timeout=120, check=False,
         env={**os.environ, "PYTHONPATH": f"{ENGINE}{os.pathsep}{TESTS}"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    first, last = done.stdout.splitlines()
+    return root
+
+
+@pytest.mark.parametrize(("room", "how"), CASES)
+def test_a_disk_that_is_full_after_some_bytes(small_disk: Path, tmp_path: Path, room: int, how: str) -> None:
+    folder = small_disk / f"{room}-{how}"
+    said = (folder / "out").read_text()
     if room < 200_000:
-        assert "is full. The index keeps its old content; free some space" in first
+        assert "is full. The index keeps its old content; free some space" in said
     if room > 10_000_000:
-        assert first == "fitted"
-    assert last == "then 61"
-    with open_memory(workspace, tmp_path / "home") as memory:
+        assert said == "fitted\n"
+    with open_memory(folder / "ws", folder / "home") as memory:
         whole(memory.settings.index_path)
         same_as_fresh(memory, tmp_path)
 

@@ -24,12 +24,12 @@ from openclaw_mem_engine.providers.records import ProviderRecords
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
 from openclaw_mem_engine.stores.sqlite.files import aside_path
 from openclaw_mem_engine.sync.lock import SyncLock
-from support.damage import codes, indexed, looked, named, type_in
+from support.damage import NOTES, codes, indexed, looked, named, type_in
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return indexed(tmp_path)
+    return indexed(tmp_path, NOTES)  # with the files that a first sync leaves beside the index
 
 
 def test_left_overs_of_killed_rebuilds_are_told_and_removed(settings: Settings) -> None:
@@ -240,7 +240,7 @@ def test_an_event_log_that_is_out_of_reach_is_told(mode: int, wanted: str) -> No
         os.chown(folder, 65534, 65534)
         os.seteuid(65534)
     try:
-        settings = indexed(folder)
+        settings = indexed(folder, NOTES)
         path = settings.data_dir / EVENTS_FILE
         path.chmod(mode)
         found = named(looked(settings), "events-file")

@@ -111,7 +111,7 @@ def test_newest_first_and_every_filter(log: EventLog, clock: Clock) -> None:
     assert len(log.read(since=clock.now - 30)) == 3
     assert {event.agent for event in log.read(agent="a")} == {"a"}
     assert [event.id for event in log.read(agent="a", workspace="/w0")] == [7, 1]
-    assert [event.id for event in log.read(after=5)] == [7, 6]
+    assert [event.id for event in log.read(after=6)] == [8, 7]
 
 
 def test_texts_are_one_line_without_secrets_and_controls(log: EventLog) -> None:

@@ -13,7 +13,8 @@ from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import ProviderSettings, Settings
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.ranking.knobs import OPENCLAW_2026_2, Knobs
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.profiles import OPENCLAW_2026_2
 from openclaw_mem_engine.stores.query import build_query, extract_keywords
 from openclaw_mem_engine.stores.sqlite.full_text import expression_of
 from support.embed_server import running_server

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.stores.query import bigrams, build_keyword_query, build_query, segment
+from openclaw_mem_engine.stores.scoring import Stemmer
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import found, new_store
 
@@ -214,6 +215,24 @@ def test_the_score_of_a_line_depends_on_the_basis_alone(store: SqliteIndex) -> N
     alone = store.line_scores(query, {"a": texts["a"]}, ["a"])
     assert store.line_scores(query, texts, ["a"])["a"] == alone["a"]
     assert store.line_scores(query, texts, ["a", "b"])["a"] != alone["a"]
+
+
+def test_where_terms_occur_is_counted_once_a_text() -> None:
+    tokenised: list[str] = []
+
+    def tokens_of(line: str) -> list[str]:
+        tokenised.append(line)
+        return line.split()
+
+    stemmer, terms = Stemmer(tokens_of), [("a", "a"), ("b",)]
+    texts = {"x": "a a a b\n\nab", "y": "b"}
+    first = stemmer.where(terms, {"x": texts["x"]})
+    assert first["x"] == (3, 2, 5, ((0, 4, 0, 2), (0, 4, 1, 1)))
+    known, both = first["x"], stemmer.where([*terms], texts)
+    assert both["x"] is known and both["y"] == (1, 1, 1, ((0, 1, 1, 1),))
+    assert stemmer.where([("ab",)], texts)["x"].found == ((2, 1, 0, 1),)
+    assert stemmer.where(terms, texts) == both
+    assert sorted(tokenised) == ["", "a a a b", "ab", "b"]
 
 
 def test_scores_of_chosen_chunks_are_those_of_the_search(store: SqliteIndex) -> None:

@@ -18,6 +18,7 @@ from openclaw_mem_engine.providers.faults import (
     FAULTS,
     ON_PURPOSE,
     PROVIDER_FAULTS,
+    QMD_FAULTS,
     STORE_FAULTS,
     FaultyEmbedder,
     check_faults,
@@ -72,9 +73,13 @@ def test_the_names_are_in_a_fixed_order() -> None:
         "wrong-dimension",
         "no-sqlite-vec",
         "no-fts5",
+        "qmd-missing",
+        "qmd-timeout",
+        "qmd-json",
+        "qmd-exit",
     ]
-    assert set(FAULTS) == PROVIDER_FAULTS | STORE_FAULTS
-    assert not PROVIDER_FAULTS & STORE_FAULTS
+    assert set(FAULTS) == PROVIDER_FAULTS | STORE_FAULTS | QMD_FAULTS
+    assert not PROVIDER_FAULTS & (STORE_FAULTS | QMD_FAULTS)
     assert all(text and "\n" not in text and not text.endswith(".") for text in FAULTS.values())
 
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_mem_engine.ranking.knobs import OPENCLAW_2026_2, Knobs
+from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import Candidate
+from openclaw_mem_engine.ranking.profiles import OPENCLAW_2026_2
 from openclaw_mem_engine.ranking.stages.mmr import ascii_tokens, bitsets, mmr_order, unicode_tokens
 from openclaw_mem_engine.ranking.stages.scores import age_days, decay_multiplier
 from openclaw_mem_engine.ranking.trace import Trace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
 import time
 from collections.abc import Iterator
@@ -16,9 +17,10 @@ from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.ranking.knobs import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH, Knobs
+from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import Signal
+from openclaw_mem_engine.ranking.profiles import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
@@ -367,3 +369,17 @@ def test_a_note_with_nul_bytes_is_found_and_remarked(tmp_path: Path) -> None:
         (hit,) = memory.search("valve").hits
         assert "pump\ufffd is" in hit.snippet
         assert memory.sync().changed == ()
+
+
+def test_scores_of_words_alone_are_those_of_an_index_without_vectors(tmp_path: Path) -> None:
+    """The lines that word scores are compared with are those of the keyword list, not of the vectors'."""
+    words, some = "pump valve ann router garden soil heron storm bread water".split(), random.Random(3)
+    lines = [" ".join(some.choices(words, k=some.randint(3, 40))) for _ in range(300)]
+    notes = {f"memory/{n:02}.md": "\n".join(lines[n * 5 : n * 5 + 5]) for n in range(60)}
+    workspace, found = write_notes(tmp_path / "ws", notes), []
+    for provider in ("static", "none"):
+        with open_memory(workspace, tmp_path / provider, provider=provider) as memory:
+            memory.sync()
+            answer = memory.search("pump heron", WORKBENCH.set({"mode": "bm25", "snippet": "head"}))
+            found.append([(hit.path, hit.score) for hit in answer.hits])
+    assert len(found[0]) == 6 and found[0] == found[1]

@@ -191,6 +191,31 @@ def test_words_do_not_wait_for_vectors(slow_vectors: tuple[World, Server]) -> No
         assert memory.search("heron").pool.fallback is None
 
 
+def test_the_query_of_a_slow_provider_is_embedded_while_new_notes_wait(
+    slow_vectors: tuple[World, Server],
+) -> None:
+    """Its vectors of the other notes answer; what is new is found by words, and the answer says so."""
+    world, server = slow_vectors
+    hurried = SyncRequest(files_s=600, budget_s=0.05)
+    server.forever = hang(0.2)
+    with world.memory() as memory:
+        assert codes([*memory.sync(hurried).notes]) == ["embedding-later"]
+        assert memory.search("heron").pool.fallback is not None, "nothing is known of it but silence"
+        world.clock.forward(10)
+        memory.sync(hurried)
+        answer = memory.search("heron")
+        assert answer.pool.fallback is None, "silence for less time than a query has decides nothing"
+        assert answer.pool.provider == "openai" and answer.hits
+        said = "Some passages have no vectors of openai hash-bow-256 yet: run `openclaw-mem index`."
+        assert said in answer.warnings
+        world.write({"memory/newer.md": "heron again\n"})
+        sent = len(server.requests)
+        assert codes([*memory.sync(hurried).notes]) == ["embedding-later"]
+        assert len(server.requests) == sent, "it is known to be slower"
+        assert memory.search("heron again").pool.fallback is None
+        assert memory.sync().embedded == 21
+
+
 def test_an_embedder_with_too_little_time_is_not_asked(slow_vectors: tuple[World, Server]) -> None:
     world, server = slow_vectors
     sent = len(server.requests)

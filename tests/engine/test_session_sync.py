@@ -18,7 +18,7 @@ from openclaw_mem_engine.config.settings import ProviderSettings, Settings
 from openclaw_mem_engine.demo.workspace import write_demo
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import MemoryFile
-from openclaw_mem_engine.ranking.knobs import OPENCLAW_2026_2
+from openclaw_mem_engine.ranking.profiles import OPENCLAW_2026_2
 from openclaw_mem_engine.stores.base import FileState
 from openclaw_mem_engine.sync import changes, index_update
 from openclaw_mem_engine.sync.changes import TranscriptState, enough, is_due, transcript_state

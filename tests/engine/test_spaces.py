@@ -69,6 +69,35 @@ def test_the_tool_names_the_provider_whose_vectors_count(world: World) -> None:
     assert reply["mode"] == "hybrid" and "fallback" not in reply
 
 
+def test_the_chosen_space_answers_for_a_dead_primary_and_is_named(world: World) -> None:
+    with running_server() as server:
+        use(world, server, 'also = ["static"]')
+        with world.memory() as memory:
+            memory.sync()
+    with world.memory() as memory:  # nothing listens at its address any more
+        second = memory.search(QUERY, memory.knobs.set({"vector_space": "second"}))
+        data, primary = second.to_dict(), memory.search(QUERY)
+        reply = memory_search(memory, {"query": QUERY})
+        state = memory.fallback()
+        assert state is not None and state.served == "keywords"
+    settings = world.folder / "config.toml"
+    settings.write_text(f'{settings.read_text()}[query]\nvector_space = "second"\n', "utf-8")
+    with world.memory() as memory:
+        states = {link.name: link.state for link in memory.chain()}
+        assert (
+            states["openai"] == "failed" and states["static"] == "serving" and states["keywords"] == "ready"
+        )
+        fallback = memory.status().fallback
+        assert fallback is not None and fallback.served == "static-minilm-256-int8"
+    assert (data["provider"], data["model"]) == ("static", "static-minilm-256-int8")
+    assert (data["fallback"]["from"], data["fallback"]["served"]) == ("openai", "static-minilm-256-int8")
+    (text,) = second.warnings
+    assert text.startswith("Vectors of static-minilm-256-int8 answer (vector_space): ")
+    assert not any("BM25 only" in note["text"] for note in data["notes"])
+    assert primary.served_by == ("none", "") and primary.warnings[0].startswith("BM25 only: ")
+    assert reply["mode"] == "fts-only", "the second space is only compared"
+
+
 def test_asking_for_a_space_that_is_not_there_is_told(world: World) -> None:
     world.configure('name = "static"')
     with world.memory() as memory:

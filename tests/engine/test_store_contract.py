@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.model import Source, Space
-from openclaw_mem_engine.ranking.knobs import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.ranking.pipeline import rank
+from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
 from openclaw_mem_engine.stores import STORES, open_store
 from openclaw_mem_engine.stores.base import IndexStore

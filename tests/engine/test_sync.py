@@ -24,7 +24,7 @@ from openclaw_mem_engine.config.settings import CacheSettings, ChunkingSettings,
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.base import Embedders
-from openclaw_mem_engine.ranking.knobs import WORKBENCH
+from openclaw_mem_engine.ranking.profiles import WORKBENCH
 from openclaw_mem_engine.sync import index_update, update
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_engine.workspace import reading

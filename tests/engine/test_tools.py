@@ -18,7 +18,7 @@ from openclaw_mem_engine.config.settings import ProviderSettings
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import snippet_of
-from openclaw_mem_engine.ranking.knobs import OPENCLAW_2026_2
+from openclaw_mem_engine.ranking.profiles import OPENCLAW_2026_2
 from openclaw_mem_engine.tools import (
     citation,
     memory_get,

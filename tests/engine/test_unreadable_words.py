@@ -13,7 +13,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import fix
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.ranking.knobs import DOCUMENTED
+from openclaw_mem_engine.ranking.profiles import DOCUMENTED
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.sync.report import SyncRequest
 from support.damage import alter, codes, indexed, looked, type_in

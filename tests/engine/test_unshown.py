@@ -9,7 +9,7 @@ import pytest
 
 from openclaw_mem_engine.chunking import chunker_of
 from openclaw_mem_engine.model import ChunkSpan, snippet_of
-from openclaw_mem_engine.ranking.knobs import DOCUMENTED, WORKBENCH
+from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.ranking.unshown import Passage, Unshown, percent, unshown_by_file, unshown_of
 
 WORDS = ["pump", "heron", "Größe", "納期", "🦉", "-", "`x`", "valve"]

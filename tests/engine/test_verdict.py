@@ -18,8 +18,9 @@ from openclaw_mem_engine.answer import stem
 from openclaw_mem_engine.demo import ANCHOR, write_demo
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Expected
-from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs, profile
+from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
+from openclaw_mem_engine.ranking.profiles import PROFILES, profile
 from openclaw_mem_engine.state.expected import EXPECTED_FILE
 from openclaw_mem_engine.verdict import fate, verdict
 from support.memories import copy_indexed, open_memory

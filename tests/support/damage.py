@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +25,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.stores.findings import DoctorReport, Finding
 from openclaw_mem_engine.sync.report import SyncRequest
-from support.memories import settings_for, write_notes
+from support.memories import copy_indexed, settings_for, write_notes
 
 ANIMALS = {
     "heron": "pond",
@@ -52,14 +56,33 @@ NOTES = {
 
 def indexed(tmp_path: Path, notes: dict[str, str] | None = None, provider: str = "static") -> Settings:
     """Settings of a workspace whose notes are old, and indexed. Every line of them can be shown."""
-    root = write_notes(tmp_path / "ws", NOTES if notes is None else notes)
-    for path in root.rglob("*.md"):
+    if notes is None:
+        copy_indexed(_indexed_notes(provider), tmp_path, "ws", "home/data")
+        settings = _settings(tmp_path, provider)
+        with raw(settings) as connection:
+            for (path,) in connection.execute("SELECT path FROM files").fetchall():
+                copied = (settings.workspace / str(path)).stat().st_ino, time.time_ns(), path
+                connection.execute("UPDATE files SET inode = ?, checked_ns = ? WHERE path = ?", copied)
+        return settings
+    for path in write_notes(tmp_path / "ws", notes).rglob("*.md"):
         age(path)
-    settings = settings_for(
-        root, tmp_path / "home", OPENCLAW_MEM_PROVIDER=provider, OPENCLAW_MEM_PROFILE="workbench"
-    )
-    sync(settings)
+    sync(settings := _settings(tmp_path, provider))
     return settings
+
+
+@functools.cache
+def _indexed_notes(provider: str) -> Path:
+    """The folder of an indexed ``NOTES``, made once for this process."""
+    root = Path(tempfile.mkdtemp(prefix="openclaw-mem-notes-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    indexed(root, NOTES, provider)
+    return root
+
+
+def _settings(root: Path, provider: str) -> Settings:
+    return settings_for(
+        root / "ws", root / "home", OPENCLAW_MEM_PROVIDER=provider, OPENCLAW_MEM_PROFILE="workbench"
+    )
 
 
 def age(path: Path, seconds: float = 3600) -> None:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 DATA = Path(__file__).parent.parent / "data" / "openclaw"
 WORKSPACE = DATA / "workspace"
 MODEL = "hash-bow-256"
@@ -14,3 +16,15 @@ MODEL = "hash-bow-256"
 def golden(name: str) -> Any:
     """The content of one recorded file."""
     return json.loads((DATA / f"{name}.json").read_text("utf-8"))
+
+
+#: Recordings of the program qmd; too large to be copied, so they are read where they are.
+QMD = Path("/work/shared/goldens/qmd")
+
+
+def qmd_golden(name: str) -> Any:
+    """The content of one recorded file of QMD; skips the test where the recordings are absent."""
+    path = QMD / f"{name}.json"
+    if not path.is_file():
+        pytest.skip(f"the recordings of QMD are not on this machine ({path})")
+    return json.loads(path.read_text("utf-8"))

@@ -109,8 +109,11 @@ class MemoryIndex(IndexStore):
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        text = "Some passages have no vectors yet, keywords alone find them: run `openclaw-mem index`."
-        return (Note("vectors-awaited", text, "warning"),) if self._held.awaits_vectors else ()
+        known = self._held.fingerprint
+        if known is None or not self._held.awaits_vectors:
+            return ()
+        text = f"Some passages have no vectors of {known.space.label} yet: run `openclaw-mem index`."
+        return (Note("vectors-awaited", text, "warning"),)
 
     def generation(self) -> int:
         return self._held.generation
@@ -213,8 +216,9 @@ class MemoryIndex(IndexStore):
         chunks = list(self._held.chunks.values())
         counts = Counter(token for chunk in chunks for token in set(_tokens("stemmed", chunk.text)))
         terms = stemmer.terms(query)
-        lines = {key: stemmer.lines(text) for key, text in texts.items()}
-        return line_bm25(terms, lines, basis, document_frequencies(counts, terms), len(chunks))
+        return line_bm25(
+            terms, stemmer.where(terms, texts), basis, document_frequencies(counts, terms), len(chunks)
+        )
 
     def vector(
         self,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.terminal import aligned, dim, say, setting_text, show, table
+from openclaw_mem_engine.config.settings import Origin
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
@@ -24,9 +25,11 @@ def run(arguments: Namespace) -> int:
     settings = settings_of(arguments)
     knobs = configured_knobs(settings).to_dict()
     data = to_dict(settings)
-    for name, value in knobs.items():
-        data["settings"][f"query.{name}"] |= {"value": value, "allowed": _allowed(name)}
-    rows = [_with_knob(row, knobs) for row in describe(settings)]
+    rows = [_with_knob(settings, row, knobs) for row in describe(settings)]
+    for row in rows:
+        if (name := row.key.removeprefix("query.")) in knobs:
+            origin = {"kind": row.origin.kind, "where": row.origin.where}
+            data["settings"][row.key] |= {"value": knobs[name], "allowed": row.allowed, "origin": origin}
     show(data, _lines(settings, rows), as_json=arguments.json)
     if not arguments.json:
         for note in settings.warnings:
@@ -52,15 +55,19 @@ def _lines(settings: Settings, rows: Sequence[Row]) -> Iterator[str]:
     )
 
 
-def _with_knob(row: Row, knobs: Mapping[str, KnobValue]) -> Row:
-    """A row of the ranking with the value in effect, the profile's own included, and its range."""
+def _with_knob(settings: Settings, row: Row, knobs: Mapping[str, KnobValue]) -> Row:
+    """A row of the ranking with the value in effect, the profile's own included, its origin and its range."""
     name = row.key.removeprefix("query.")
     if name == row.key:
         return row
-    return row._replace(value_text=setting_text(knobs[name]), allowed=_allowed(name))
+    origin = row.origin
+    if origin.kind == "openclaw" and settings.query.overrides.get(name) != knobs[name]:
+        origin = Origin("default", f"{knobs['profile']}, memory.qmd.limits")  # what is for the builtin index
+    return row._replace(value_text=setting_text(knobs[name]), allowed=_allowed(name), origin=origin)
 
 
 def _allowed(knob: str) -> str:
-    from openclaw_mem_engine.ranking.knobs import KNOBS, PROFILES
+    from openclaw_mem_engine.ranking.knobs import KNOBS
+    from openclaw_mem_engine.ranking.profiles import PROFILES
 
     return KNOBS[knob].allowed if knob in KNOBS else ", ".join(PROFILES)

@@ -8,6 +8,7 @@ import sys
 import threading
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.opening import faults_of, open_memory
 from openclaw_mem_engine.cli.search import bring_up_to_date, show_answer
 from openclaw_mem_engine.cli.terminal import (
-    advice,
-    choose,
     indented,
     is_terminal,
     marked,
@@ -29,6 +28,7 @@ from openclaw_mem_engine.cli.terminal import (
     width,
 )
 from openclaw_mem_engine.cli.text_format import fallback_words
+from openclaw_mem_engine.commands import advice, choose
 from openclaw_mem_engine.errors import UsageError, WorkspaceError
 
 if TYPE_CHECKING:
@@ -118,18 +118,25 @@ def _run_lessons(
         for name in names:
             out(marked(f"FAULT ON PURPOSE  {name}: {FAULTS[name]}"))
     # What goes wrong is shown on a good index: everything is in it before anything fails.
-    with open_memory(settings) as healthy, stoppable() as token:
-        bring_up_to_date(healthy, token)
-    with open_memory(settings, faults) as memory, stoppable() as token:
-        memory.freshness()
+    backends = dict.fromkeys(["", *(lesson.backend for lesson in lessons if arguments.query is None)])
+    for backend in backends:
+        with open_memory(_with_backend(settings, backend)) as healthy, stoppable() as token:
+            bring_up_to_date(healthy, token)
+    with ExitStack() as opened, stoppable() as token:
+        memories = {
+            backend: opened.enter_context(open_memory(_with_backend(settings, backend), faults))
+            for backend in backends
+        }
+        for memory in memories.values():
+            memory.freshness()
         if arguments.query is not None:
-            answer = memory.search(arguments.query, cancel=token)
+            answer = memories[""].search(arguments.query, cancel=token)
             if arguments.json:
                 print_json(answer.to_dict(explain=True) | ({"faults": names} if names else {}))
             else:
                 show_answer(answer, "table", explain=True)
             return 0
-        taught = ((lesson, _both_runs(memory, lesson, token)) for lesson in lessons)
+        taught = ((lesson, _both_runs(memories[lesson.backend], lesson, token)) for lesson in lessons)
         if arguments.json:
             found = [_lesson_dict(lesson, runs) for lesson, runs in taught]
             print_json({"workspace": str(settings.workspace), "faults": names, "lessons": found})
@@ -140,6 +147,12 @@ def _run_lessons(
     out(f"The workspace of these lessons: {settings.workspace}")
     out("On a terminal, `openclaw-mem demo` opens it in the workbench.")
     return 0
+
+
+def _with_backend(settings: Settings, backend: str) -> Settings:
+    from openclaw_mem_engine.config.load import with_backend
+
+    return with_backend(settings, backend) if backend else settings
 
 
 def _both_runs(memory: Memory, lesson: SuggestedQuery, token: threading.Event) -> list[_Run]:

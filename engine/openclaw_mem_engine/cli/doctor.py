@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from contextlib import closing
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.opening import open_memory, settings_of
+from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import (
-    advice,
     aligned,
     dim,
     indented,
@@ -43,8 +41,6 @@ def run(arguments: Namespace) -> int:
 
     with closing(Journal(settings)) as journal:
         report, done = _examined(settings, journal, deep=arguments.deep, fix=arguments.fix)
-    found = tuple(replace(finding, repair=advice(finding.repair)) for finding in report.findings)
-    report = replace(report, findings=found)
     data = {"indexPath": str(settings.index_path)} | report.to_dict() | {"fixed": done}
     show(data, _report_lines(report, done, arguments.fix), as_json=arguments.json)
     return IndexUnavailable.exit_code if report.errors else 0
@@ -124,6 +120,11 @@ def run_cache(arguments: Namespace) -> int:
     settings = settings_of(arguments)
     kept = settings.cache.max_entries if settings.cache.enabled else 0
     most = kept if most is None else most
+    if settings.qmd_in_process:
+        raise UsageError(
+            "The backend qmd has no cache of embeddings: the vectors of a text are in the index, until "
+            "`openclaw-mem qmd cleanup` removes those of texts that no file has."
+        )
     exists, removed = index_is_there(settings.index_path), 0
     sizes: Sequence[CacheSize] = ()
     if exists:

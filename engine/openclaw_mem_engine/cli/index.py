@@ -39,7 +39,8 @@ def run(arguments: Namespace) -> int:
         say(f"{error} It is now {damaged.name}; a new index is built.")
         say(f"{count(saved, 'embedding was', 'embeddings were')} saved from the damaged index.")
         report = _sync(settings, SyncRequest(tails=True))
-    show(report.to_dict(), report_lines(report), as_json=arguments.json)
+    lines = report_lines(report, chunks=not settings.qmd_in_process)
+    show(report.to_dict(), lines, as_json=arguments.json)
     # Keywords find the new text already, but what was asked for is not done.
     for note in report.incomplete:
         say(note.text)
@@ -55,7 +56,8 @@ def _dry_run(settings: Settings, arguments: Namespace) -> int:
         if not arguments.force:
             raise
         plan = _plan(settings, request, damaged=True)
-    show(plan.to_dict(), plan_lines(plan), as_json=arguments.json)
+    lines = plan_lines(plan, chunks=not settings.qmd_in_process)
+    show(plan.to_dict(), lines, as_json=arguments.json)
     return 0
 
 
@@ -71,13 +73,13 @@ def _sync(settings: Settings, request: SyncRequest) -> SyncReport:
             return memory.sync(request, progress, token)
 
 
-def report_lines(report: SyncReport) -> list[str]:
-    """What a sync did, for people."""
+def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:
+    """What a sync did, for people. ``chunks``: the index is one of chunks, not of whole documents."""
     did = report.changed or report.refused or report.removed
     # Of notes that are all gone nothing is up to date.
     rest = "Kept as it is" if any(file.path == WHOLE for file in report.skipped) else "Up to date"
     made = "Built anew" if report.rebuilt else "Indexed" if did else rest
-    held = f"{count(report.files, 'file')}, {count(report.chunks, 'chunk')}"
+    held = count(report.files, "file") + (f", {count(report.chunks, 'chunk')}" if chunks else "")
     lines = [f"{made}: {held} in {duration(report.seconds)}."]
     if did and not report.rebuilt:
         left_out = f", {len(report.left_out):,} excluded" if report.left_out else ""

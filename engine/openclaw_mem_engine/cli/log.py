@@ -8,8 +8,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.opening import settings_of
+from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import dim, flush_out, json_text, one_line, out, pad, show, strong
 from openclaw_mem_engine.cli.text_format import clock_text, duration
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.terminal import choose, flush_out, prepare_streams, say
+from openclaw_mem_engine.cli.terminal import flush_out, prepare_streams, say
+from openclaw_mem_engine.commands import choose
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
 
 if TYPE_CHECKING:
@@ -19,13 +22,18 @@ if TYPE_CHECKING:
 UNEXPECTED = 1
 #: Set to 1 to see the traceback of what was not expected.
 DEBUG_VARIABLE = "OPENCLAW_MEM_DEBUG"
+#: New objects between two collections. With Python's 700 a search, which makes little but modules that
+#: stay, has a hundred of them.
+_NEW_OBJECTS = 50_000
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (``errors.py`` lists them). Never raises."""
+    if argv is None:  # the process is ours
+        gc.set_threshold(_NEW_OBJECTS)
+        atexit.register(gc.freeze)  # what remains goes with the process, uncollected
     prepare_streams()
     try:
-        choose({})
         try:
             command, arguments = _parsed(sys.argv[1:] if argv is None else argv)
             code = command(arguments)
@@ -44,14 +52,16 @@ def run(argv: Sequence[str] | None = None) -> int:
         return _leave(error.exit_code)
     except Exception as error:  # noqa: BLE001 - the outermost handler: no traceback is shown
         return _leave(_unexpected(error))
+    finally:
+        choose({})
     return code
 
 
 def _parsed(argv: Sequence[str]) -> tuple[Command, Namespace]:
     """The function of the command, and its arguments. Raises UsageError, and SystemExit after --help."""
-    from openclaw_mem_engine.cli.arguments import build_parser
+    from openclaw_mem_engine.cli.parser import build_parser
 
-    parser = build_parser()
+    parser = build_parser(argv)
     arguments = parser.parse_args(argv)
     choose(vars(arguments))
     if arguments.command is None:

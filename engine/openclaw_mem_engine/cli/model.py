@@ -1,4 +1,4 @@
-"""``openclaw-mem model``: the file of the local provider."""
+"""``openclaw-mem model``: the files of local models, for vectors, reranking and query expansion."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ByteProgress
-from openclaw_mem_engine.cli.terminal import aligned, is_terminal, one_line, say, show, stoppable
+from openclaw_mem_engine.cli.terminal import aligned, is_terminal, one_line, say, show, stoppable, strong
 from openclaw_mem_engine.cli.text_format import byte_size
 from openclaw_mem_engine.errors import ConfigError, UsageError
 
@@ -19,12 +19,19 @@ if TYPE_CHECKING:
 
 #: The licence of the models that we propose ourselves.
 _PROPOSED, _LICENCE = "hf:ggml-org/embeddinggemma", "Gemma terms of use, https://ai.google.dev/gemma/terms"
+#: The settings of each use: its provider, and its model.
+_PROVIDERS = {
+    "embedding": ("provider.name", "provider.local_model_path"),
+    "rerank": ("rerank.provider", "rerank.model"),
+    "expansion": ("expansion.provider", "expansion.model"),
+}
 
 
 class ModelFile(NamedTuple):
     """A model and its file. ``size`` is in bytes, None when there is no such file; ``partial`` are bytes of
     a download that was stopped; ``url`` is empty for a path."""
 
+    use: str
     model: str
     path: Path
     folder: Path
@@ -39,10 +46,12 @@ def run(arguments: Namespace) -> int:
         raise UsageError("--yes and --from belong to `openclaw-mem model download`.")
     settings = settings_of(arguments)
     base_url = _checked_base(arguments.base_url)
-    file = _model_file(settings, arguments.model, base_url)
+    file = _model_file(settings, arguments.use, arguments.model, base_url)
     if arguments.action == "download":
         return _download(file, base_url, yes=arguments.yes, as_json=arguments.json)
-    return _status(settings, file, as_json=arguments.json)
+    others = [] if arguments.model is not None else [use for use in _PROVIDERS if use != file.use]
+    files = [file, *(_model_file(settings, use, None, base_url) for use in others)]
+    return _status(settings, files, as_json=arguments.json)
 
 
 def _checked_base(text: str | None) -> str:
@@ -62,26 +71,33 @@ def _checked_base(text: str | None) -> str:
     return text
 
 
-def _model_file(settings: Settings, named: str | None, base_url: str) -> ModelFile:
-    """The model in question. Raises UsageError (``--model``) or ConfigError (the settings)."""
-    from openclaw_mem_engine.providers.local.model_file import DEFAULT_MODEL, hub_file, is_hub, local_path
+def _model_file(settings: Settings, use: str, named: str | None, base_url: str) -> ModelFile:
+    """The model for a use. Raises UsageError (``--model``) or ConfigError (the settings)."""
+    from openclaw_mem_engine.providers.local import model_file as files
+    from openclaw_mem_engine.providers.resolve import model_folder
 
     if named is not None and not named.strip():
         raise UsageError("--model is empty: give it hf:organisation/repository/file.gguf or a path.")
-    provider = settings.provider
-    configured = provider.local_model_cache_dir
-    folder = settings.data_dir / "models" if configured is None else Path(configured)
-    model = (named or provider.local_model_path or "").strip() or DEFAULT_MODEL
+    configured, default = {
+        "embedding": (settings.provider.local_model_path, files.DEFAULT_MODEL),
+        "rerank": (settings.rerank.provider == "local" and settings.rerank.model, files.RERANK_MODEL),
+        "expansion": (
+            settings.expansion.provider == "local" and settings.expansion.model,
+            files.EXPANSION_MODEL,
+        ),
+    }[use]
+    folder = model_folder(settings)
+    model = (named or configured or "").strip() or default
     try:
-        path, url = local_path(model, folder), ""
-        if is_hub(model):
-            hub = hub_file(model)
+        path, url = files.local_path(model, folder), ""
+        if files.is_hub(model):
+            hub = files.hub_file(model)
             url = f"{base_url}/{hub.org}/{hub.repo}/resolve/{hub.revision}/{hub.path}"
     except ConfigError as error:
         if named is None:
             raise
         raise UsageError(str(error)) from error
-    return ModelFile(model, path, folder, url, _size(path), _size(Path(f"{path}.part")) or 0)
+    return ModelFile(use, model, path, folder, url, _size(path), _size(Path(f"{path}.part")) or 0)
 
 
 def _size(path: Path) -> int | None:
@@ -91,16 +107,59 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def _status(settings: Settings, file: ModelFile, *, as_json: bool) -> int:
+def _status(settings: Settings, files: list[ModelFile], *, as_json: bool) -> int:
+    """The first file in full, the others in short."""
     from importlib.util import find_spec
 
     from openclaw_mem_engine.providers.local import INSTALL
 
     installed = find_spec("llama_cpp") is not None
-    used = settings.provider.chosen == "local"
+    file = files[0]
+    data: dict[str, Any] = {
+        **_facts(settings, file),
+        "installed": installed,
+        "install": INSTALL,
+        "models": [_facts(settings, file) for file in files],
+    }
+    rows = [
+        *_rows(settings, file),
+        ("llama.cpp", "installed" if installed else f"not installed; run: {INSTALL} (takes minutes)"),
+    ]
+    lines = aligned(rows)
+    for other in files[1:]:
+        lines += ["", strong(f"for {other.use}"), *aligned(_rows(settings, other))]
+    missing = [file for file in files if file.size is None]
+    for use in (file.use for file in missing if file.url):
+        option = "" if use == "embedding" else f" --for {use}"
+        lines.append(f"`openclaw-mem model download{option}` fetches it; it asks first.")
+    for file in missing:
+        if not file.url:
+            setting = _PROVIDERS[file.use][1]
+            lines.append(f"There is no such file: correct {setting}, or name a model to download (hf:…).")
+    show(data, lines, as_json=as_json)
+    return 0
+
+
+def _rows(settings: Settings, file: ModelFile) -> list[tuple[str, str]]:
     partial = f"; {byte_size(file.partial)} of a stopped download are" if file.partial else ""
-    presence = f"not there yet{partial}" if file.size is None else byte_size(file.size)
-    facts: dict[str, Any] = {
+    from openclaw_mem_engine.providers.local.model_file import SIZES
+
+    about = f", {SIZES[file.model]}" if file.model in SIZES else ""
+    presence = f"not there yet{about}{partial}" if file.size is None else byte_size(file.size)
+    provider = _provider(settings, file.use)
+    used = "local, so this model is used" if provider == "local" else f"{provider}, not local"
+    return [
+        ("model", one_line(file.model)),
+        ("file", f"{one_line(str(file.path))} ({presence})"),
+        *([("download from", one_line(file.url))] if file.url else []),
+        *([("licence", _LICENCE)] if file.model.startswith(_PROPOSED) else []),
+        ("provider" if file.use == "embedding" else _PROVIDERS[file.use][0], used),
+    ]
+
+
+def _facts(settings: Settings, file: ModelFile) -> dict[str, Any]:
+    return {
+        "use": file.use,
         "model": file.model,
         "path": str(file.path),
         "present": file.size is not None,
@@ -108,27 +167,14 @@ def _status(settings: Settings, file: ModelFile, *, as_json: bool) -> int:
         "partial": file.partial,
         "folder": str(file.folder),
         "url": file.url or None,
-        "installed": installed,
-        "install": INSTALL,
-        "provider": settings.provider.chosen,
+        "provider": _provider(settings, file.use),
     }
-    rows = [
-        ("model", one_line(file.model)),
-        ("file", f"{one_line(str(file.path))} ({presence})"),
-        *([("download from", one_line(file.url))] if file.url else []),
-        *([("licence", _LICENCE)] if file.model.startswith(_PROPOSED) else []),
-        ("llama.cpp", "installed" if installed else f"not installed; run: {INSTALL} (takes minutes)"),
-        ("provider", "local, so this model is used" if used else f"{settings.provider.chosen}, not local"),
-    ]
-    lines = aligned(rows)
-    if file.size is None and file.url:
-        lines.append("`openclaw-mem model download` fetches it; it asks first.")
-    elif file.size is None:
-        lines.append(
-            "There is no such file: correct provider.local_model_path, or name a model to download (hf:…)."
-        )
-    show(facts, lines, as_json=as_json)
-    return 0
+
+
+def _provider(settings: Settings, use: str) -> str:
+    """What is asked for a use now."""
+    chosen: str = settings.provider.chosen if use == "embedding" else getattr(settings, use).provider
+    return chosen
 
 
 def _download(file: ModelFile, base_url: str, *, yes: bool, as_json: bool) -> int:
@@ -166,7 +212,9 @@ def _download(file: ModelFile, base_url: str, *, yes: bool, as_json: bool) -> in
     lines = [
         f"{one_line(str(path))}: {byte_size(size)} ({size:,} bytes)",
         f"sha256 {digest}",
-        'It is used with provider "local" (`--provider local`, or provider.name in the settings).',
+        f'It is used when {_PROVIDERS[file.use][0]} is "local".'
+        if file.use != "embedding"
+        else 'It is used with provider "local" (`--provider local`, or provider.name in the settings).',
     ]
     show(data, lines, as_json=as_json)
     return 0

@@ -97,7 +97,7 @@ def looking(settings: Settings, *, needs_workspace: bool = True, damaged: bool =
         open_workspace(settings.workspace)
     with tempfile.TemporaryDirectory(prefix="openclaw-mem-") as folder:
         elsewhere = replace(settings, index_path=Path(folder) / settings.index_path.name)
-        if damaged:
+        if damaged and not settings.qmd_in_process:
             from openclaw_mem_engine.stores.sqlite.repair import save_embeddings
 
             save_embeddings(settings.index_path, elsewhere.index_path)

@@ -11,16 +11,19 @@ from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncRequest
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.memory import Memory
+    from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.sync.plan import Plan, PlannedSpace
 
 
-def plan_lines(plan: Plan) -> list[str]:
-    """A plan for people."""
+def plan_lines(plan: Plan, *, chunks: bool = True) -> list[str]:
+    """A plan for people. ``chunks``: the index is one of chunks, not of whole documents."""
     lines = [strong("Dry run: nothing is sent, nothing is written.")]
     if plan.rebuild:
         lines.append(f"The whole index would be built anew: {one_line(plan.rebuild)}.")
-    gone = f"; {plan.removed:,} gone" if plan.removed else ""
-    lines.append(f"{count(plan.files, 'file')} to read, {count(plan.chunks, 'chunk')}{gone}")
+    lost = f" ({count(plan.removed_chunks, 'chunk')})" if chunks else ""
+    gone = f"; {plan.removed:,} gone{lost}" if plan.removed else ""
+    made = f", {count(plan.chunks, 'chunk')}" if chunks else ""
+    lines.append(f"{count(plan.files, 'file')} to read{made}{gone}")
     if plan.spaces:
         rows = [("vectors of", "to embed", "from cache", "tokens", "cost", "text goes to", "price")]
         for space in plan.spaces:
@@ -57,6 +60,14 @@ def announce(memory: Memory, token: threading.Event, request: SyncRequest = DEFA
         if sent and link.role == "fallback" and link.host and primary is not None:
             host = destination(link.name, link.host)
             say(f"If {primary.name} fails, they go to {host} instead ({link.price}).")
+
+
+def announce_reranking(memory: Memory, knobs: Knobs) -> None:
+    """Say on stderr, before a search with these knobs, when note text goes to a reranker elsewhere."""
+    for one in memory.services() if knobs.rerank else ():
+        if one.use == "rerank" and one.host and not one.missing:
+            most = count(knobs.rerank_top, "candidate")
+            say(f"Passages of up to {most} go to {one_line(one.host)} to be reranked.")
 
 
 def _price(space: PlannedSpace) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.providers.factory import ProviderState
+    from openclaw_mem_engine.providers.services import ServiceState
 
 #: Days of usage that are shown.
 USAGE_DAYS = 30
@@ -48,7 +49,7 @@ def run(arguments: Namespace) -> int:
     say_warnings(settings)
     with looking(settings, needs_workspace=False) as memory:
         probes = [] if arguments.probe is None else list(_probes(memory, arguments.probe.strip()))
-        chain, fallback = memory.chain(), memory.fallback()
+        chain, fallback, services = memory.chain(), memory.fallback(), memory.services()
         for note in memory.notes:
             if note.code == "provider-records" and note.level == "warning":
                 say(note.text)
@@ -57,11 +58,13 @@ def run(arguments: Namespace) -> int:
         "requestedProvider": settings.provider.provider,
         "chain": [link.to_dict() for link in chain],
         "fallback": fallback.to_dict() if fallback else None,
+        "services": [service.to_dict() for service in services],
         "usageDays": USAGE_DAYS,
         "usage": [item.to_dict() for item in spent],
         "probes": [probe._asdict() | {"error": probe.error or None} for probe in probes],
     }
-    show(data, _lines(settings, chain, spent, probes), as_json=arguments.json)
+    lines = [*_lines(settings, chain, spent, probes), *_services(services)]
+    show(data, lines, as_json=arguments.json)
     # A fallback that fails when all were asked changes no answer.
     failed = any(probe.error and (arguments.probe or probe.role == "primary") for probe in probes)
     return ProviderError.exit_code if failed else 0
@@ -138,6 +141,26 @@ def _table(chain: Sequence[ProviderState], probes: Sequence[Probe]) -> Iterator[
     yield head
     for link, line in zip(chain, lines, strict=True):
         yield dim(line) if link.state == "skipped" else line
+
+
+def _services(services: Sequence[ServiceState]) -> Iterator[str]:
+    if not services:
+        return
+    sent = {"rerank": "passages of notes and the query", "expansion": "the query"}
+    yield ""
+    yield strong("other models, asked when the knobs rerank and expansion are on")
+    rows = []
+    for one in services:
+        host = destination(one.provider, one.host)
+        goes = host if one.provider == "local" else f"{sent[one.use]} to {host}"
+        key = (
+            f"key: {one_line(one.key_origin)}" if one.key_origin else "no key" if one.host else "needs no key"
+        )
+        rows.append((one.use, one.provider, one_line(one.model) or "its default model", goes, key))
+    yield from indented(aligned(rows))
+    for one in services:
+        if one.missing:
+            yield f"{marked(f'{one.use} cannot be used')}: {one_line(one.missing)}"
 
 
 def _milliseconds(ms: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import threading
 import time
@@ -11,8 +12,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
-from openclaw_mem_engine.cli.arguments import whole_number
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import (
     is_terminal,
     out,
@@ -47,6 +48,8 @@ _INDEXING_S = 0.8
 
 def run(arguments: Namespace) -> int:
     """Bring the index up to date, search, print."""
+    # Before NumPy is imported: the threads that OpenBLAS starts take a tenth of the time, and get no work.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     kind = format_of(arguments)
     query = query_of(arguments)
     settings = settings_of(arguments)
@@ -55,8 +58,15 @@ def run(arguments: Namespace) -> int:
     with open_memory(settings) as memory, memory.searching(), stoppable() as token:
         knobs = knobs_of(memory, arguments)
         failure, took = brought_up_to_date(memory, arguments, token)
-        # An explanation shows every vector space, also those that are not counted and take a request.
-        found = memory.search(query, knobs, token, compare=arguments.explain)
+        if knobs.rerank:
+            from openclaw_mem_engine.cli.planning import announce_reranking
+
+            announce_reranking(memory, knobs)
+        # An explanation shows every vector space, also those that are not counted and take a request, and
+        # ranks for which all vectors are read.
+        found = memory.search(
+            query, knobs, token, compare=arguments.explain, session_key=arguments.session_key
+        )
     answer = dataclasses.replace(found, sync_seconds=took)
     if failure is not None:
         answer = outdated(answer, failure)
@@ -243,13 +253,11 @@ def run_get(arguments: Namespace) -> int:
 def _read(settings: Settings, path: str, start: int | None, lines: int | None) -> Excerpt:
     """The lines asked for. A name may be spelled with separate accents (as some systems paste it) or without:
     both mean the file that is there."""
-    from openclaw_mem_engine.workspace.reading import get_excerpt
+    from openclaw_mem_engine.sidecar.paths import excerpt
 
     excerpts = []
     for spelled in dict.fromkeys((path, normalize("NFC", path), normalize("NFD", path))):
-        found = get_excerpt(
-            settings.workspace, spelled, start, lines, settings.extra_paths, settings.max_file_bytes
-        )
+        found = excerpt(settings, spelled, start, lines)
         if found.found:
             return found
         excerpts.append(found)

@@ -22,7 +22,6 @@ from openclaw_mem_engine.cli.text_format import (
     moment,
     token_count,
 )
-from openclaw_mem_engine.model import WHOLE
 from openclaw_mem_engine.providers.prices import Spent, summed
 from openclaw_mem_engine.ranking.unshown import Unshown, by_file, total
 from openclaw_mem_engine.sanitize import visible
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.inspection import FileRow, Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy, AnatomyState, Piece
     from openclaw_mem_engine.providers.factory import ProviderState
+    from openclaw_mem_engine.retrieval import Capabilities
 
 _NAMED = 3
 _STATES: dict[AnatomyState, str] = {
@@ -51,15 +51,16 @@ def run(arguments: Namespace) -> int:
     settings = settings_of(arguments)
     exists = index_is_there(settings.index_path)
     with looking(settings) as memory:
-        status, unshown = memory.status(), memory.unshown()
+        status, unshown, can = memory.status(), memory.unshown(), memory.capabilities
     if not exists:  # the temporary one is of no interest
         status = dataclasses.replace(status, index_path=str(settings.index_path), index_bytes=0)
     data = status.to_dict() | {"unshown": by_file(unshown)}
-    show(data, _status_lines(status, total(unshown.values())), as_json=arguments.json)
+    lines = _status_lines(status, total(unshown.values()), can)
+    show(data, lines, as_json=arguments.json)
     return 0
 
 
-def _status_lines(status: Status, unshown: Unshown) -> list[str]:
+def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[str]:
     now = time.time()
     fresh = status.freshness
     stale_since = fresh.stale_since if fresh.state == "stale" else None
@@ -76,11 +77,11 @@ def _status_lines(status: Status, unshown: Unshown) -> list[str]:
         ("state", f"{fresh.state}{since}, last brought up to date: {synced}"),
         *([("", _changes(status))] if fresh.changed_count else []),
         ("files", f"{status.files:,}" + (f", {excluded:,} excluded" if excluded else "")),
-        ("chunks", f"{status.chunks:,}, {status.vectors:,} with a vector"),
-        ("unshown", _never_shown(unshown)),
+        ("chunks" if can.chunks else "texts", f"{status.chunks:,}, {status.vectors:,} with a vector"),
+        *([("unshown", _never_shown(unshown))] if can.chunks else []),
         ("provider", provider),
         ("model", f"{status.model or '–'} · languages: {status.languages}"),
-        ("cache", count(status.cached, "embedding")),
+        *([("cache", count(status.cached, "embedding"))] if can.cache else []),
         ("keywords", "ready" if status.full_text else "not available: SQLite has no FTS5"),
         ("vectors", "keywords only" if status.provider == "none" else status.vector_search),
         ("backend", status.backend),
@@ -97,7 +98,7 @@ def _status_lines(status: Status, unshown: Unshown) -> list[str]:
     lines += [f"{marked(note.level)}: {one_line(note.text)}" for note in status.notes]
     lines += excluded_lines(fresh.skipped)
     # Notes that are all gone are kept: neither does anything about them.
-    if fresh.state in ("empty", "stale") and all(file.path != WHOLE for file in fresh.skipped):
+    if fresh.state in ("empty", "stale") and fresh.emptied is None:
         lines.append(dim("`openclaw-mem index` brings it up to date; so does the next search."))
     return lines
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.answer import Matches
 from openclaw_mem_engine.cli.terminal import (
-    advice,
     aligned,
     crop,
     dim,
@@ -23,6 +22,7 @@ from openclaw_mem_engine.cli.terminal import (
     table,
 )
 from openclaw_mem_engine.cli.text_format import duration, fallback_words
+from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.explain import (
     arithmetic,
     cut_off,
@@ -164,7 +164,7 @@ def closing(answer: Answer) -> Iterator[str]:
 
 def _profile(answer: Answer) -> str:
     """The profile's name and what was changed of it."""
-    from openclaw_mem_engine.ranking.knobs import profile
+    from openclaw_mem_engine.ranking.profiles import profile
 
     knobs = answer.trace.knobs
     changes = knobs.changes_from(profile(knobs.profile))
@@ -264,5 +264,5 @@ def explained_markdown(answer: Answer) -> str:
 def _fallback_lines(answer: Answer) -> list[str]:
     if (fallback := answer.pool.fallback) is None:
         return []
-    words = f"{fallback_words(fallback, answer.pool.now)}: {fallback.reason}"
+    words = f"{fallback_words(fallback, answer.pool.now)}: {advice(fallback.reason)}"
     return ["", f"> fallback: {plain(visible(words))}"]

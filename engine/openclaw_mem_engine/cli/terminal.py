@@ -5,17 +5,16 @@ command, and Ctrl-C. Emphasis and columns are our own few lines: rich takes too 
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
 from typing import IO, Any
 
+from openclaw_mem_engine.commands import advice, advised
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.sanitize import visible
 
@@ -57,24 +56,6 @@ def width() -> int:
         return max(40, os.get_terminal_size(sys.stdout.fileno()).columns)
     except (OSError, ValueError):
         return PIPE_WIDTH
-
-
-#: Options that choose an index, as they were given: each command that is printed repeats them.
-_choice: list[str] = []
-_COMMAND = re.compile(
-    "openclaw-mem (?=(?:index|watch|search|get|status|files|chunks|config|providers|cache|doctor|log|tui)\\b)"
-)
-
-
-def choose(options: Mapping[str, Any]) -> None:
-    """Remember which index the options of this process choose."""
-    given = ((name, options.get(name)) for name in ("workspace", "config", "agent", "provider"))
-    _choice[:] = [f"--{name} {shlex.quote(str(value))} " for name, value in given if value]
-
-
-def advice(text: str) -> str:
-    """The text, whose commands are about the index of this process when they are typed as they stand."""
-    return _COMMAND.sub(lambda command: command[0] + "".join(_choice), text)
 
 
 def say(text: str) -> None:
@@ -145,12 +126,13 @@ def print_json(value: Any) -> None:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """The value as JSON. Readable characters stay as they are where stdout can hold them; lone surrogates,
-    which UTF-8 cannot hold, become JSON escapes by way of the stream's ``backslashreplace``."""
+    """The value as JSON, with the commands of its messages completed. Readable characters stay as they are
+    where stdout can hold them; lone surrogates, which UTF-8 cannot hold, become JSON escapes by way of the
+    stream's ``backslashreplace``."""
     import json
 
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "").replace("_", "")
-    return json.dumps(value, ensure_ascii=encoding != "utf8", indent=indent)
+    return json.dumps(advised(value), ensure_ascii=encoding != "utf8", indent=indent)
 
 
 def flush_out() -> None:

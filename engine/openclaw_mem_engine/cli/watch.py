@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.planning import announce
 from openclaw_mem_engine.cli.progress import ProgressLine
-from openclaw_mem_engine.cli.terminal import advice, flush_out, json_text, one_line, out, stoppable
+from openclaw_mem_engine.cli.terminal import flush_out, json_text, one_line, out, stoppable
 from openclaw_mem_engine.cli.text_format import count, duration, left_out_words
+from openclaw_mem_engine.commands import advice
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings

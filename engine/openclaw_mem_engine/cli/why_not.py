@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.search import brought_up_to_date, knobs_of, near_names, query_of
 from openclaw_mem_engine.cli.terminal import one_line, say, setting_text, show, stoppable, strong, width
+from openclaw_mem_engine.commands import advice
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.why_not import Change, WhyNot
@@ -71,4 +72,4 @@ def _effect(change: Change) -> str:
 def _entry(name: str, text: str, columns: int) -> list[str]:
     """A name and its text, which goes on below itself."""
     indent = " " * (len(name) + 1 if len(name) < columns // 3 else 4)
-    return wrap(f"{name} {one_line(text)}", columns, subsequent_indent=indent, drop_whitespace=True)
+    return wrap(advice(f"{name} {one_line(text)}"), columns, subsequent_indent=indent, drop_whitespace=True)

@@ -51,13 +51,15 @@ class JudgedQuery:
 @dataclass(frozen=True, slots=True)
 class SuggestedQuery:
     """A query that teaches one lesson. ``settings`` are knob settings (``decay=on``) of the run that is
-    shown, ``against`` those of the run it is compared with; both are laid over the default profile."""
+    shown, ``against`` those of the run it is compared with; both are laid over the default profile of the
+    ``backend`` ("": the configured one)."""
 
     query: str
     title: str
     lesson: str
     settings: tuple[str, ...]
     against: tuple[str, ...]
+    backend: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,12 @@ def load_queries(shift_days: int) -> DemoQueries:
     )
     suggested = (
         SuggestedQuery(
-            item["query"], item["title"], item["lesson"], tuple(item["set"]), tuple(item["against"])
+            item["query"],
+            item["title"],
+            item["lesson"],
+            tuple(item["set"]),
+            tuple(item["against"]),
+            item.get("backend", ""),
         )
         for item in raw["suggested"]
     )

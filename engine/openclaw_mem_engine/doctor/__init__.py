@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 import apsw
@@ -14,6 +15,7 @@ from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import file_checks as files
 from openclaw_mem_engine.doctor import location_checks as locations
+from openclaw_mem_engine.doctor.qmd_check import check_qmd, check_qmd_index
 from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable, WorkspaceError
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
@@ -142,8 +144,8 @@ class Examination:
     def run(self) -> None:
         """Every check in order, until one finds what makes the others meaningless. Raises Cancelled."""
         try:
-            for name, check in CHECKS.items():
-                if name in _DEEP and not self.deep:
+            for name, check in (_QMD_CHECKS if self.settings.qmd_in_process else CHECKS).items():
+                if (name in _DEEP and not self.deep) or (name == "qmd" and not self.settings.qmd_process):
                     continue
                 self._run(name, check)
                 unusable = name == "index" and (self.opened is None or self.found("no-access"))
@@ -257,6 +259,7 @@ CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
     "left-overs": lambda run, out: locations.check_left_overs(run.settings, out),
     "provider records": lambda run, out: locations.check_records(run.settings, out),
     "event log": lambda run, out: locations.check_event_log(run.settings, out),
+    "qmd": lambda run, out: check_qmd(run.settings, out),
     "root files": lambda run, out: files.check_bootstrap(run.settings, out),
     "index": _open_index,
     "integrity": _of_store("integrity"),
@@ -277,3 +280,8 @@ CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
 }
 #: Those that only a deep examination makes.
 _DEEP = frozenset({"notes"})
+#: The same before "index"; an index of QMD is checked as a whole.
+_QMD_CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
+    **dict(islice(CHECKS.items(), list(CHECKS).index("index"))),
+    "index": lambda run, out: check_qmd_index(run.settings, run.embedders.primary, out),
+}

@@ -16,7 +16,8 @@ from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import WHOLE, MemoryFile, Progress, utf16_length
-from openclaw_mem_engine.ranking.knobs import Knobs, profile
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.unshown import Passage, Unshown, percent, total, unshown_by_file
 from openclaw_mem_engine.stores.base import FileState, StoredChunk
 from openclaw_mem_engine.stores.findings import (

@@ -10,7 +10,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import MemoryFile, Source, as_json, utf16_length
 from openclaw_mem_engine.providers.base import Embedder
-from openclaw_mem_engine.ranking.knobs import profile
+from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.unshown import Unshown, overlap, unshown_of
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
 from openclaw_mem_engine.sync.changes import awaits_more, listed

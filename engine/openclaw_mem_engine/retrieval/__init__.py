@@ -8,22 +8,25 @@ raise UsageError, which ``Limited`` does for all of them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from openclaw_mem_engine.errors import ConfigError, UsageError
+from openclaw_mem_engine.providers.faults import QMD_FAULTS
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
-    from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress
+    from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
     from openclaw_mem_engine.providers.base import Embedders
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.ranking.pool import Pool
     from openclaw_mem_engine.ranking.unshown import Unshown
+    from openclaw_mem_engine.retrieval.expansion import Expander
+    from openclaw_mem_engine.retrieval.reranking import ScoreCache
     from openclaw_mem_engine.stores.base import CacheSize, SpaceSize
     from openclaw_mem_engine.stores.findings import DoctorReport
     from openclaw_mem_engine.sync.events import Journal
@@ -33,6 +36,10 @@ if TYPE_CHECKING:
 
 #: How long pruning the cache waits for a sync, seconds.
 PRUNE_WAIT_S = 10.0
+
+
+#: Adds what knobs need and only a further service gives: ``Reranking.complete``. Raises Cancelled.
+Complete: TypeAlias = "Callable[[Pool, Knobs, CancelToken | None], Pool]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +64,15 @@ class Capabilities:
     cache: bool = False
 
 
+EVERYTHING = Capabilities(**{field.name: True for field in fields(Capabilities)})
+
+
 @dataclass(frozen=True, slots=True)
 class BackendContext:
     """What a backend is opened with. ``clock`` gives epoch seconds; ``notes`` gives what else makes every
     answer less than it could be; ``resident``: keep vectors in memory, for a long-lived process; ``faults``
-    are simulated (see ``providers.faults``). The caller closes embedders and journal."""
+    are simulated (see ``providers.faults``); ``expander`` makes variants of a query (None: no model does).
+    The caller closes embedders, expander and journal."""
 
     settings: Settings
     embedders: Embedders
@@ -70,6 +81,7 @@ class BackendContext:
     notes: Callable[[], tuple[Note, ...]] = tuple
     resident: bool = False
     faults: frozenset[str] = frozenset()
+    expander: Expander | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +107,33 @@ class Backend(Protocol):
     """Searches one agent's memory. Thread-safe. Every method may block on the disk and raise
     IndexUnavailable, unless it says otherwise; those that take ``cancel`` raise Cancelled once it is set."""
 
-    #: The stable name, as in the registry, in pools and in ``status``.
-    name: str
     capabilities: Capabilities
     settings: Settings
+
+    @property
+    def name(self) -> str:
+        """The stable name, as in pools and in ``status``: of what answers at this moment."""
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """What makes every answer less than it could be, at this moment. Never blocks, never raises."""
 
+    @property
+    def fallback(self) -> Fallback | None:
+        """Why another backend than the configured one answers at this moment; None when it does not."""
+
+    @property
+    def scores(self) -> ScoreCache | None:
+        """Where rerank scores are kept between processes; None: in memory only."""
+
     def retrieve(
         self, query: str, knobs: Knobs, cancel: CancelToken | None = None, *, compare: bool = False
     ) -> Pool:
         """The candidate lists of ``query``, over-fetched, with the signals that these ``knobs`` need;
-        ``compare`` adds lists that are only shown beside the others. May wait for the network, within the
-        timeouts of the settings. Raises UsageError for a blank query; IndexUnavailable when no list can be
-        made. A list that fails alone is missing from the pool, and a note of the pool says why."""
+        ``compare`` adds what only an explanation shows: lists beside the others, exact ranks beyond a vector
+        list. May wait for the network, within the timeouts of the settings. Raises UsageError for a blank
+        query; IndexUnavailable when no list can be made. A list that fails alone is missing from the pool,
+        and a note of the pool says why."""
 
     def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
         """``lines`` lines of a memory file from line ``start`` (1-based); None: from the first, to the last.
@@ -163,10 +186,17 @@ class Backend(Protocol):
     # -- capability "why_not" ----------------------------------------------------------------------------
 
     def why_not(
-        self, query: str, path: str, line: int | None, knobs: Knobs, cancel: CancelToken | None = None
+        self,
+        query: str,
+        path: str,
+        line: int | None,
+        knobs: Knobs,
+        cancel: CancelToken | None = None,
+        complete: Complete | None = None,
     ) -> WhyNot:
-        """Why ``retrieve`` and these ``knobs`` do or do not return a passage (see ``Memory.why_not``). Raises
-        PathRefused, UsageError, WorkspaceError, and what ``retrieve`` raises."""
+        """Why ``retrieve`` and these ``knobs`` do or do not return a passage (see ``Memory.why_not``);
+        ``complete`` adds rerank scores to the pool. Raises PathRefused, UsageError, WorkspaceError, and what
+        ``retrieve`` raises."""
 
     # -- capability "doctor" -----------------------------------------------------------------------------
 
@@ -197,30 +227,37 @@ class Limited:
     """The optional methods of ``Backend``, refused with UsageError: for backends without capabilities."""
 
     name: str
+    fallback: Fallback | None = None
+    scores: ScoreCache | None = None
+    #: A sentence on what to use instead.
+    instead = ""
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise UsageError(f"The backend {self.name} has no index of its own: this cannot be done with it.")
+    def _refuse(self, *_: object, **__: object) -> Any:
+        text = f"The backend {self.name} cannot do this: use memory.backend builtin for it."
+        raise UsageError(" ".join(filter(None, [text, self.instead])))
 
-    sync = plan = would_rebuild = files = chunks = unshown = why_not = _refuse
-    examine = repair = cache_sizes = prune_cache = _refuse
+    _refused: ClassVar[Callable[..., Any]] = _refuse
+    sync = plan = would_rebuild = files = chunks = unshown = why_not = _refused
+    examine = repair = cache_sizes = prune_cache = _refused
 
 
 DEFAULT_BACKEND = "builtin"
-#: Backends of OpenClaw that are not ours: the default one searches instead.
-OTHERS = ("qmd",)
 #: Name to module; each has a function ``open_backend(context)``. Loaded when it is used.
 BACKENDS = {
     "builtin": "openclaw_mem_engine.retrieval.builtin",
+    "qmd": "openclaw_mem_engine.retrieval.qmd",
+    "qmd-process": "openclaw_mem_engine.retrieval.qmd_process",
 }
 
 
 def open_backend(name: str, context: BackendContext) -> Backend:
-    """The backend ``name``; the default one for a name that is only known to the configuration.
+    """The backend ``name``, which for ``qmd`` is the external program when one is configured.
 
     Raises ConfigError for any other name, and what opening raises, mostly IndexUnavailable.
     """
-    if name not in BACKENDS and name not in OTHERS:
-        raise ConfigError(f"There is no backend {name!r}; known: {', '.join((*BACKENDS, *OTHERS))}.")
-    module = import_module(BACKENDS.get(name, BACKENDS[DEFAULT_BACKEND]))
+    if name not in BACKENDS:
+        raise ConfigError(f"There is no backend {name!r}; known: {', '.join(BACKENDS)}.")
+    external = context.settings.qmd_process or context.faults & QMD_FAULTS
+    module = import_module(BACKENDS["qmd-process" if external else name])
     backend: Backend = module.open_backend(context)
     return backend

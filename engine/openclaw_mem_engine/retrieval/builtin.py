@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import Excerpt, Freshness, Note, Progress, SkippedFile, Space
+from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, SkippedFile, Space
 from openclaw_mem_engine.providers.base import Embedders, space_of, stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
-from openclaw_mem_engine.ranking.unshown import Unshown, unshown_by_file
-from openclaw_mem_engine.retrieval import PRUNE_WAIT_S, BackendContext, Capabilities, IndexStatus
+from openclaw_mem_engine.retrieval import EVERYTHING, PRUNE_WAIT_S, BackendContext, Complete, IndexStatus
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder, candidate_of
 from openclaw_mem_engine.retrieval.freshness import FreshnessTracker, note_by_products, note_staleness
-from openclaw_mem_engine.retrieval.query_vectors import QueryVectors, Searched
+from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore
 from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
@@ -35,6 +34,7 @@ STOPPED = "The search was stopped."
 if TYPE_CHECKING:
     from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
+    from openclaw_mem_engine.ranking.unshown import Unshown
     from openclaw_mem_engine.stores.findings import DoctorReport
     from openclaw_mem_engine.sync.changes import Changes
     from openclaw_mem_engine.sync.plan import Plan
@@ -72,16 +72,9 @@ class BuiltinBackend:
     embedders and journal."""
 
     name = "builtin"
-    capabilities = Capabilities(
-        operands=True,
-        providers=True,
-        sync=True,
-        files=True,
-        chunks=True,
-        why_not=True,
-        doctor=True,
-        cache=True,
-    )
+    fallback: Fallback | None = None
+    scores = None
+    capabilities = EVERYTHING
 
     def __init__(
         self,
@@ -97,7 +90,7 @@ class BuiltinBackend:
         self.embedders = embedders
         self._more_notes = notes
         self._clock = clock
-        self._freshness = FreshnessTracker(settings, store, embedders)
+        self.tracker = self._freshness = FreshnessTracker(settings, store, embedders)
         self._vectors = QueryVectors(store, embedders)
         self._searching: dict[int, LinkedToken] = {}
         self.journal = journal or Journal(settings, clock, kept=False)
@@ -185,6 +178,8 @@ class BuiltinBackend:
         return anatomy(self.settings, self.store, self.embedders.primary, path)
 
     def unshown(self, knobs: Knobs) -> dict[str, Unshown]:
+        from openclaw_mem_engine.ranking.unshown import unshown_by_file
+
         return unshown_by_file(self.store.passages(), knobs)
 
     def examine(
@@ -213,12 +208,18 @@ class BuiltinBackend:
             return self.pool_of(self.search(query, knobs, stop, compare=compare), knobs, stop)
 
     def why_not(
-        self, query: str, path: str, line: int | None, knobs: Knobs, cancel: CancelToken | None = None
+        self,
+        query: str,
+        path: str,
+        line: int | None,
+        knobs: Knobs,
+        cancel: CancelToken | None = None,
+        complete: Complete | None = None,
     ) -> WhyNot:
         from openclaw_mem_engine.retrieval.passages import PassageLookup
 
         with self._searching_until(cancel) as stop:
-            return PassageLookup(self, query, path, line, stop).why_not(knobs)
+            return PassageLookup(self, query, path, line, stop, complete).why_not(knobs)
 
     @contextmanager
     def _searching_until(self, cancel: CancelToken | None) -> Iterator[LinkedToken]:
@@ -234,24 +235,18 @@ class BuiltinBackend:
         """The index compared with the disk (see ``FreshnessTracker.look``)."""
         return self._freshness.look()
 
-    def search(
-        self,
-        query: str,
-        knobs: Knobs,
-        cancel: CancelToken,
-        *,
-        compare: bool = False,
-        embedded: Searched | None = None,
-    ) -> FoundLists:
-        """The candidate lists of a query and their chunks; ``embedded`` are its vectors, if known."""
+    def search(self, query: str, knobs: Knobs, cancel: CancelToken, *, compare: bool = False) -> FoundLists:
+        """The candidate lists of a query and their chunks."""
         query = query.strip()
         if not query:
             raise UsageError("A query is required.")
         self._freshness.follow()
         notes: list[Note] = [*self.notes]
+        if knobs.expansion != "off":
+            notes.append(Note("not-expanded", "expansion has no effect with the builtin backend."))
         primary = self.embedders.primary
         builder = ListBuilder(self.store, self._vectors, primary, notes, {})
-        spaces = builder.embed(query, cancel, counted=knobs.space_number, compare=compare, known=embedded)
+        spaces = builder.embed(query, cancel, counted=knobs.space_number, compare=compare)
         stop_if_cancelled(cancel, STOPPED)
         # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
         # network, which both would have to wait for anyway.
@@ -271,7 +266,8 @@ class BuiltinBackend:
         candidates = {chunk_id: candidate_of(chunks[chunk_id]) for chunk_id in ids if chunk_id in chunks}
         # A chunk may vanish between two reads when another process syncs: it is then in no list either.
         kept = tuple(
-            builder.with_ranks(found, candidates)
+            # Exact ranks of vectors are reasons for an explanation; those of words also tell weak results.
+            builder.with_ranks(found, candidates) if compare or found.kind == "lexical" else found
             for found in (
                 replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))
                 for found in builder.lists
@@ -282,6 +278,22 @@ class BuiltinBackend:
         first = (asked.space for asked in spaces if searched and asked.number == 0)
         served = next(first, space_of(None if builder.fallback else primary))
         return FoundLists(query, builder, kept, candidates, notes, served)
+
+    def with_words(self, before: FoundLists, knobs: Knobs, cancel: CancelToken) -> FoundLists:
+        """The lists of an earlier search with the keyword query of other knobs, for ranking without a trace:
+        ranks beyond the rows are not looked up."""
+        spaces = before.builder.searched.spaces
+        lexical = self._lexical_query(before.query, knobs, [], vectors=bool(spaces))
+        builder = before.builder.with_words(lexical, {})
+        stop_if_cancelled(cancel, STOPPED)
+        ids = dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows)
+        chunks = self.store.fetch([chunk_id for chunk_id in ids if chunk_id not in before.candidates])
+        candidates = {**before.candidates, **{i: candidate_of(chunk) for i, chunk in chunks.items()}}
+        lists = tuple(
+            replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))
+            for found in builder.lists
+        )
+        return before._replace(builder=builder, lists=lists, candidates=candidates)
 
     def pool_of(self, found: FoundLists, knobs: Knobs, cancel: CancelToken) -> Pool:
         """The pool of these lists, with the signals that the knobs need."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -59,25 +60,30 @@ class ListBuilder:
         #: The exact ranks of chunks in a list, by its id.
         self._ranks: dict[str, Callable[[Sequence[str]], dict[str, int] | None]] = {}
         self._counted = 0
+        #: True scores and cosines of lines of this query, by list id and chunk id: those made so far.
+        self._scores: dict[str, dict[str, float | None]] = {}
+        self._cosines: dict[str, dict[str, tuple[float | None, ...]]] = {}
+
+    def with_words(self, lexical: LexicalQuery | None, timings: dict[str, float]) -> ListBuilder:
+        """A builder with the same vector lists and another keyword query."""
+        made = copy(self)
+        made.timings, made.lists = timings, [lst for lst in self.lists if lst.space_number is not None]
+        made._lexical, made._ranks = None, dict(self._ranks)
+        made._scores = {id: scores for id, scores in self._scores.items() if id != BM25}
+        if lexical is not None:
+            made.add_words(lexical, explained=False)
+        return made
 
     def embed(
-        self,
-        query: str,
-        cancel: CancelToken | None,
-        *,
-        counted: int,
-        compare: bool,
-        known: Searched | None = None,
+        self, query: str, cancel: CancelToken | None, *, counted: int, compare: bool
     ) -> tuple[AskedSpace, ...]:
-        """The query's vectors, of the spaces that are to be searched (see ``QueryVectors.of``); those that
-        are ``known`` are not asked for again."""
+        """The query's vectors, of the spaces that are to be searched (see ``QueryVectors.of``)."""
         self._counted = counted
-        searched = known or Searched(())
-        if known is None:
-            with self._search.tolerating("vector"):
-                searched = self._vectors.of(
-                    query, self._notes, self.timings, cancel, counted=counted, compare=compare
-                )
+        searched = Searched(())
+        with self._search.tolerating("vector"):
+            searched = self._vectors.of(
+                query, self._notes, self.timings, cancel, counted=counted, compare=compare
+            )
         self.searched = searched
         self._asked = {asked.space: asked for asked in searched.spaces}
         self.fallback = self.fallback or searched.fallback
@@ -110,14 +116,14 @@ class ListBuilder:
             )
             self.primary_answered |= asked.embedder is self._primary
 
-    def add_words(self, lexical: LexicalQuery) -> None:
-        """Add the BM25 list."""
+    def add_words(self, lexical: LexicalQuery, *, explained: bool = True) -> None:
+        """Add the BM25 list; unless ``explained`` without which rows only match by name."""
         start = time.perf_counter()
         rows = self._search.lexical(lexical, OVERFETCH)
         if rows is not None:
             found = self._add(BM25, "lexical", rows.query, rows, start)
             by_name: frozenset[str] | None = None
-            if lexical.name_weight > 0:
+            if lexical.name_weight > 0 and explained:
                 ids = [row.chunk_id for row in rows]
                 by_name = frozenset()
                 with self._search.tolerating("lexical"):
@@ -178,20 +184,38 @@ class ListBuilder:
         lines: dict[str, Mapping[str, tuple[float | None, ...]]] = {vector: {}, BM25: {}}
         if lexical is not None:
             if knobs.fill_missing:
-                raw[BM25].update(self._search.lexical_scores(lexical, missing[BM25]))
-            basis = [i for i in raw[BM25] if i in texts]
+                search = self._search.lexical_scores
+                raw[BM25] |= self._known(BM25, missing[BM25], lambda ids: search(lexical, ids))
+            # Rows of its own list alone, so that no score of a word depends on the vectors.
+            own = (row for found in fused if found.id == BM25 for row in found.rows[: knobs.signal_depth])
+            basis = [row.chunk_id for row in own if row.chunk_id in texts]
             lines[BM25] = self._search.line_scores(lexical, texts, basis)
         if asked is not None:
             if knobs.fill_missing:
-                raw[vector].update(self._search.cosines(asked.vector, missing[vector], asked.space))
+                cosines = self._search.cosines
+                raw[vector] |= self._known(
+                    vector, missing[vector], lambda ids: cosines(asked.vector, ids, asked.space)
+                )
             if knobs.scores_all_lines:
+                known = self._cosines.setdefault(vector, {})
                 with self._search.tolerating("vector", asked.space):
-                    lines[vector] = self._vectors.line_cosines(asked, texts)
+                    new = {i: text for i, text in texts.items() if i not in known}
+                    known |= self._vectors.line_cosines(asked, new)
+                    lines[vector] = {i: known[i] for i in texts if i in known}
         self.timings["lines"] = (time.perf_counter() - start) * 1000
         return {
             id: {i: Signal(raw[id].get(i) if knobs.fill_missing else None, lines[id].get(i)) for i in members}
             for id in lines
         }
+
+    def _known(
+        self, id: str, ids: Sequence[str], scores_of: Callable[[Sequence[str]], dict[str, float]]
+    ) -> dict[str, float]:
+        """The true scores of chunks for a list, looked up once each; absent without a match."""
+        known = self._scores.setdefault(id, {})
+        if new := [i for i in ids if i not in known]:
+            known |= dict.fromkeys(new) | scores_of(new)
+        return {i: score for i in ids if (score := known[i]) is not None}
 
     # -- one chunk ----------------------------------------------------------------------------------------
 

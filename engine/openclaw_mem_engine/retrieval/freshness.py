@@ -140,7 +140,7 @@ def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
         return
     if known.state == "empty":
         notes.append(Note("empty-index", "Nothing is indexed yet: run `openclaw-mem index`.", "warning"))
-    elif whole := next((file for file in known.skipped if file.path == WHOLE), None):
+    elif whole := known.emptied:
         notes.append(Note("workspace-empty", f"The index is stale: {whole.reason}.", "warning"))
     elif known.state == "stale":
         some = ", ".join(known.changed[:3]) or "the settings"

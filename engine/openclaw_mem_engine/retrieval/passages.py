@@ -6,21 +6,26 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Note, SkippedFile
 from openclaw_mem_engine.providers.base import stop_if_cancelled
-from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
 from openclaw_mem_engine.ranking.pipeline import ranked
-from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.trace import Trace
+from openclaw_mem_engine.ranking.pool import CHUNKS, Pool
+from openclaw_mem_engine.ranking.state import RankingState
+from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
 from openclaw_mem_engine.retrieval.builtin import STOPPED
+from openclaw_mem_engine.retrieval.fallback import ranking_knobs
 from openclaw_mem_engine.stores.base import StoredChunk
+from openclaw_mem_engine.sync.changes import note_changed
 from openclaw_mem_engine.why_not import RETURNED, Passage, Step, TextChange, WhyNot
 from openclaw_mem_engine.why_not.changes import Search, text_changes
 from openclaw_mem_engine.why_not.walk import ListFact, walk
@@ -28,8 +33,10 @@ from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, absolute_path, open_workspace, source_of
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.retrieval import Complete
     from openclaw_mem_engine.retrieval.builtin import BuiltinBackend, FoundLists
 
+_NO_VARIANTS: dict[str, Any] = {"rerank": False, "expansion": "off", "strong_signal": False}
 _INDEX = TextChange("index", "Run `openclaw-mem index`.")
 #: Code of the note that none of the settings tried helps.
 NO_CHANGE = "no-change"
@@ -39,7 +46,13 @@ class PassageLookup:
     """Why one query does not find one passage. Used once, in one thread."""
 
     def __init__(
-        self, backend: BuiltinBackend, query: str, path: str, line: int | None, cancel: CancelToken
+        self,
+        backend: BuiltinBackend,
+        query: str,
+        path: str,
+        line: int | None,
+        cancel: CancelToken,
+        complete: Complete | None = None,
     ) -> None:
         if not query.strip():
             raise UsageError("A query is required.")
@@ -50,33 +63,42 @@ class PassageLookup:
         self._asked = path.strip()
         self._line = None if line is None else max(1, line)
         self._cancel = cancel
+        self._complete = complete
         self._steps: list[Step] = []
         self._notes: list[Note] = []
         self._path = self._asked
         self._searches: dict[tuple[object, ...], FoundLists] = {}
         self._pools: dict[tuple[object, ...], Pool] = {}
+        self._completed: dict[tuple[object, ...], Pool] = {}
 
     def why_not(self, knobs: Knobs) -> WhyNot:
         """Walk and look for changes. Raises as ``Backend.why_not``."""
         chunks = self._file_steps()
         if isinstance(chunks, WhyNot):
             return chunks
-        pool = self._pool(knobs)
+        found = self._found(knobs)
+        pool = self._backend.pool_of(found, knobs, self._cancel)
+        if self._complete is not None:
+            pool = self._complete(pool, knobs, self._cancel)
+        self._first = pool
+        knobs = ranking_knobs(self._backend.settings, pool, knobs)
+        self._knobs, self._first_key = knobs, replace(knobs, **_NO_VARIANTS).retrieval_key
         state = ranked(pool, knobs)
         trace = state.trace()
-        found = self._searches[_words_key(knobs)]
-        chunk = _nearest(chunks, trace, found)
+        chunk = self._nearest(chunks, state, trace, found)
+        wanted = {chunk.chunk_id for chunk in (chunks if self._line is not None else [chunk])}
         passage = Passage(self._path, chunk.start_line, chunk.end_line, chunk.chunk_id)
         lists = [self._fact(found, chunk.chunk_id, at, trace) for at in range(len(found.lists))]
-        walked = walk(self._steps, passage, self._line, lists, state)
+        walked = walk(self._steps, passage, self._line, lists, state, trace)
         self._notes += trace.notes
         changes, texts = [], []
         if walked.stage != RETURNED:
-            holds = partial(self._holds, chunk.chunk_id)
-            at = (chunk.chunk_id, self._line, walked.stage)
-            search = Search(state, *at, holds, self._pool, partial(stop_if_cancelled, self._cancel, STOPPED))
+            stop = partial(stop_if_cancelled, self._cancel, STOPPED)
+            search = Search(state, wanted, self._line, walked.stage, self, stop)
             changes = search.singles() or search.pairs()
-            texts = list(text_changes(search, pool, trace, walked.stage, lists, chunk.chunk_id))
+            texts = list(
+                text_changes(search, pool.candidates.get(chunk.chunk_id), trace, walked.stage, lists)
+            )
             if not changes:
                 text = f"None of the {search.tried} brings it into the answer."
                 self._notes.append(Note(NO_CHANGE, text))
@@ -99,10 +121,7 @@ class PassageLookup:
         """The chunks that hold the line, or the answer when a step before the ranking says no."""
         backend, settings = self._backend, self._backend.settings
         workspace = open_workspace(settings.workspace)
-        _, changes, skipped = backend.look()
         known = backend.store.files()
-        changed = {file.path: file for file in changes.changed}
-        excluded = {file.path: file for file in skipped if not file.path.endswith("*")}
         absolute = absolute_path(workspace.given, self._asked)
         plain = workspace.inside(absolute) or workspace.relative(absolute)
         spelled = dict.fromkeys(
@@ -110,13 +129,25 @@ class PassageLookup:
             for path in (self._asked, plain)
             for form in (path, normalize("NFC", path), normalize("NFD", path))
         )
-        listed = known.keys() | changed.keys() | excluded.keys()
-        self._path = path = next((form for form in spelled if form in listed), plain)
+        path = next((form for form in spelled if form in known), plain)
+        differs = None
+        if path in known:  # of one note its own state is enough
+            with suppress(NoteRefused):
+                differs = note_changed(settings, known[path], str(self._on_disk(path)))
+        changed = {path} if differs else set[str]()
+        excluded, gone = dict[str, SkippedFile](), False
+        if differs is None:
+            _, changes, skipped = backend.look()
+            changed = {file.path for file in changes.changed}
+            excluded = {file.path: file for file in skipped if not file.path.endswith("*")}
+            listed = known.keys() | changed | excluded.keys()
+            path = next((form for form in spelled if form in listed), plain)
+            gone = path in {state.path for state in changes.removed}
+        self._path = path
         reason = self._excluded(path, excluded)
         if path not in known and path not in changed and reason is None:
             reason = self._refused(path)
         chunks = backend.store.chunks_of(path)
-        gone = path in {state.path for state in changes.removed}
         there = "exists" if os.path.lexists(self._on_disk(path)) else "cannot be seen on the disk now"
         held = "; the index still holds its text" if chunks else ""
         self._pass(
@@ -250,43 +281,70 @@ class PassageLookup:
             *words,
         )
 
-    def _holds(self, chunk_id: str, knobs: Knobs) -> bool:
-        """Whether the pool of these knobs has the chunk: a list that they fuse has it in its first rows."""
-        return any(
-            row.chunk_id == chunk_id
-            for lst in self._found(knobs).lists
-            if knobs.takes(lst.kind) and lst.space_number in (None, knobs.space_number)
-            for row in lst.rows[: knobs.candidates]
-        )
+    # -- what counterfactuals are tried with (changes.Pools) ----------------------------------------------
 
-    def _pool(self, knobs: Knobs) -> Pool:
-        """The pool that these knobs need."""
-        key = knobs.retrieval_key
+    def pool(self, knobs: Knobs) -> Pool:
+        """The lists that these knobs need, without signals."""
+        key = _words_key(knobs)
         if key not in self._pools:
-            self._pools[key] = self._backend.pool_of(self._found(knobs), knobs, self._cancel)
+            found = self._found(knobs)
+            pool = replace(self._first, lists=found.lists, candidates=found.candidates, signals={})
+            self._pools[key] = self._again(pool)
         return self._pools[key]
 
+    def complete(self, knobs: Knobs) -> Pool:
+        # Variants of the query and rerank scores are those of the first pool; true scores that it has are
+        # read with fill_missing alone.
+        knobs = replace(knobs, **_NO_VARIANTS, fill_missing=knobs.fill_missing or self._knobs.fill_missing)
+        if (key := knobs.retrieval_key) not in self._completed:
+            found = self._found(knobs)
+            kept = self._first.signals if key == self._first_key else None
+            signals = kept or found.builder.signals(found.lists, found.candidates, knobs)
+            self._completed[key] = self._again(replace(self.pool(knobs), signals=signals))
+        return self._completed[key]
+
+    def _again(self, pool: Pool) -> Pool:
+        """What is remembered of chunks is true of every pool; of lists and signals, of its own."""
+        return replace(pool, memo={key: self._first.memo[key] for key in CHUNKS & self._first.memo.keys()})
+
+    def same(self, knobs: Knobs) -> Knobs:
+        """A keyword score never falls with the weight of words in the path: when the same list results from
+        a small and from the largest weight, all between them give it, with the present one."""
+        now, low = self._knobs.name_weight, min(knobs.name_weight, KNOBS["name_weight"].step)
+        if low <= 0:
+            return knobs
+        ends = [replace(knobs, name_weight=weight) for weight in (low, KNOBS["name_weight"].high)]
+        first, last = ([lst.rows for lst in self._found(end).lists] for end in ends)
+        return replace(knobs, name_weight=max(now, low)) if first == last else knobs
+
     def _found(self, knobs: Knobs) -> FoundLists:
-        """The lists that these knobs need; the query is embedded once."""
+        """The lists that these knobs need; the query is embedded, and vectors are searched, once."""
         key = _words_key(knobs)
         if key not in self._searches:
             before = next(iter(self._searches.values()), None)
-            embedded = None if before is None else before.builder.searched
-            self._searches[key] = self._backend.search(self._query, knobs, self._cancel, embedded=embedded)
+            if before is None:
+                self._searches[key] = self._backend.search(self._query, knobs, self._cancel)
+            else:
+                self._searches[key] = self._backend.with_words(before, knobs, self._cancel)
         return self._searches[key]
+
+    def _nearest(
+        self, chunks: Sequence[StoredChunk], state: RankingState, trace: Trace, found: FoundLists
+    ) -> StoredChunk:
+        """Of chunks that hold a line the one that shows it, else the one nearest to being returned; outside
+        of the pool that with the best scores, those that count before others."""
+        by_id = {chunk.chunk_id: chunk for chunk in chunks}
+        rows = [row.chunk_id for row in trace.rows if row.chunk_id in by_id]
+        if rows:
+            line = self._line
+            showing = (i for i in rows if line is not None and state.shown.get(i, NOT_SHOWN).holds(line))
+            return by_id[next(showing, rows[0])]
+        fused = {lst.source.id for lst in trace.lists}
+        lists = sorted(found.lists, key=lambda lst: (lst.id not in fused, lst.space_number or 0, lst.kind))
+        scores = [found.builder.scores_of(list(by_id), lst) for lst in lists]
+        return max(chunks, key=lambda chunk: [known.get(chunk.chunk_id, -1.0) for known in scores])
 
 
 def _words_key(knobs: Knobs) -> tuple[object, ...]:
     """What the lists themselves depend on."""
-    return knobs.lexical_form, knobs.lexical_index, knobs.name_weight, knobs.vector_space
-
-
-def _nearest(chunks: Sequence[StoredChunk], trace: Trace, found: FoundLists) -> StoredChunk:
-    """Of chunks that hold a line the one that is returned or nearest to it; outside of the pool that with the
-    best scores."""
-    by_id = {chunk.chunk_id: chunk for chunk in chunks}
-    for row in trace.rows:
-        if row.chunk_id in by_id:
-            return by_id[row.chunk_id]
-    scores = [found.builder.scores_of(list(by_id), lst) for lst in reversed(found.lists)]
-    return max(chunks, key=lambda chunk: [known.get(chunk.chunk_id, -1.0) for known in scores])
+    return knobs.lexical_form, knobs.lexical_index, knobs.name_weight

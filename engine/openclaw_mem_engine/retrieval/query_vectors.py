@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -103,43 +103,60 @@ class QueryVectors:
         start = time.perf_counter()
         found: list[AskedSpace] = []
         fallback = None
-        primary = self._embedders.primary
-        if primary is None:
+        primary, beside = self._embedders.primary, self._beside(query, notes, cancel, counted, compare)
+        chosen = next((asked for asked in beside if asked.number == counted), None)
+        if primary is None and chosen is None:
             notes.append(Note("keywords-only", "No embeddings by choice (provider none): BM25 only."))
-        else:
-            vector = self._primary(primary, query, notes, cancel)
+        elif primary is not None:
+            vector = self._primary(primary, query, notes, cancel, quiet=chosen is not None)
             if isinstance(vector, _Failure):
                 fallback = vector.fallback
-                instead = self._instead(query, vector, notes, cancel)
-                if instead is not None:
+                if chosen is not None:
+                    text = f"Vectors of {chosen.shown} answer (vector_space): {fallback.reason}"
+                    notes.append(Note("fallback-vectors", text, "warning"))
+                    fallback = replace(fallback, served=chosen.shown)
+                elif (instead := self._instead(query, vector, notes, cancel, counted)) is not None:
                     found.append(instead)
                     fallback = replace(fallback, served=instead.shown)
                 elif not self._store.caps.full_text:
                     fallback = replace(fallback, served="nothing")
             elif vector is not None:
                 found.append(AskedSpace(0, space_of(primary), vector, primary))
+        found += beside
+        if found:
+            timings["embed"] = (time.perf_counter() - start) * 1000
+        return Searched(tuple(found), fallback)
+
+    def _beside(
+        self, query: str, notes: list[Note], cancel: CancelToken | None, counted: int, compare: bool
+    ) -> list[AskedSpace]:
+        """The vectors of the spaces beside the primary's, with a note for each that is missing."""
+        found: list[AskedSpace] = []
         for number, embedder in enumerate(self._embedders.also, 1):
             if number != counted and not (compare or embedder.cheap_lines):
                 continue
             other = self._other(embedder, query, number, cancel)
             if isinstance(other, AskedSpace):
                 found.append(other)
+                continue
+            code, label = "beside-failed" if other.failed else "beside-missing", space_of(embedder).label
+            if number == counted:
+                text = f"The vectors of {label}, which vector_space counts, are missing: {other.why}"
+                notes.append(Note(code, text, "warning"))
             else:  # it is only compared with others: its absence costs the answer nothing
-                code = "beside-failed" if other.failed else "beside-missing"
-                text = f"The vectors of {space_of(embedder).label} are not shown: {other.why}"
-                notes.append(Note(code, text))
-        if found:
-            timings["embed"] = (time.perf_counter() - start) * 1000
-        return Searched(tuple(found), fallback)
+                notes.append(Note(code, f"The vectors of {label} are not shown: {other.why}"))
+        return found
 
     def _primary(
-        self, embedder: Embedder, query: str, notes: list[Note], cancel: CancelToken | None
+        self, embedder: Embedder, query: str, notes: list[Note], cancel: CancelToken | None, *, quiet: bool
     ) -> Vector | _Failure | None:
-        """The vector; None, with the reason in notes, when the text has none."""
+        """The vector; None, with the reason in notes unless ``quiet``, when the text has none."""
         present, space = self._store.fingerprint(), space_of(embedder)
         if present is not None and present.space != space and self._store.vector_dims(space) is None:
             reason = f"the index holds vectors of {present.space.label}, not of {space.label}"
-            if present.space.label == space.label:
+            if self._store.vector_dims(present.space) is None:
+                reason = f"the index holds no vectors of {space.label}"
+            elif present.space.label == space.label:
                 reason = f"the index holds vectors of {space.label} at another endpoint or with other headers"
             fallback = Fallback(embedder.id, f"{reason}. Run `openclaw-mem index`.")
             failing = trouble_of(embedder)
@@ -157,6 +174,8 @@ class QueryVectors:
             return _Failure(Fallback(embedder.id, str(error), since=error.since, next_retry=error.next_retry))
         except ProviderError as error:
             return _Failure(Fallback(embedder.id, str(error)))
+        if vector is None and quiet:
+            return None
         if vector is None:
             name = f"{embedder.id} ({embedder.languages})"
             text = f"{self._remaining}: this query has no embedding with {name}."
@@ -168,11 +187,12 @@ class QueryVectors:
         return vector
 
     def _instead(
-        self, query: str, failure: _Failure, notes: list[Note], cancel: CancelToken | None
+        self, query: str, failure: _Failure, notes: list[Note], cancel: CancelToken | None, counted: int
     ) -> AskedSpace | None:
-        """The configured fallback's vector, when the index holds vectors of its space; notes what remains."""
+        """The configured fallback's vector, when the index holds vectors of its space and they would be
+        counted; notes what remains."""
         reason = failure.fallback.reason
-        embedder = self._embedders.fallback
+        embedder = None if counted else self._embedders.fallback
         vector = _Absent("") if embedder is None else self._other(embedder, query, 0, cancel)
         if isinstance(vector, _Absent):
             also = f" No vectors of the fallback {embedder.id}: {vector.why}" if embedder else ""
@@ -212,7 +232,8 @@ class QueryVectors:
         from openclaw_mem_engine.stores.scoring import products
 
         with self._guard:
-            made = {key: self._line_vectors(asked.embedder, text) for key, text in texts.items()}
+            known = self._line_vectors(asked.embedder, texts.values())
+        made = {key: known[text] for key, text in texts.items()}
         filled = [lines for lines in made.values() if len(lines.rows)]
         scores = products(np.concatenate([lines.rows for lines in filled]), asked.vector) if filled else ()
         values = iter(float(score) for score in scores)
@@ -221,22 +242,20 @@ class QueryVectors:
             for key, lines in made.items()
         }
 
-    def _line_vectors(self, embedder: Embedder, text: str) -> _LineVectors:
-        """The vectors of a text's lines, remembered."""
+    def _line_vectors(self, embedder: Embedder, texts: Iterable[str]) -> dict[str, _LineVectors]:
+        """The vectors of the lines of each text, remembered; those of new texts are made together."""
         import numpy as np
 
-        known = self._lines.get((embedder.key, text))
-        if known is not None:
-            return known
-        lines = text.split("\n")
-        asked = [line for line in lines if line.strip()]
+        kept = self._lines
+        found = {text: known for text in texts if (known := kept.get((embedder.key, text))) is not None}
+        new = {text: text.split("\n") for text in dict.fromkeys(texts) if text not in found}
+        asked = list(dict.fromkeys(line for lines in new.values() for line in lines if line.strip()))
         vectors = dict(zip(asked, embedder.embed_documents(asked), strict=True)) if asked else {}
-        found = [vectors.get(line) for line in lines]
-        rows = [vector for vector in found if vector is not None]
-        known = _LineVectors(
-            np.stack(rows) if rows else np.empty((0, 0), np.float32), tuple(v is not None for v in found)
-        )
-        if len(self._lines) >= _TEXTS_KEPT:
-            self._lines.clear()
-        self._lines[embedder.key, text] = known
-        return known
+        for text, lines in new.items():
+            each = [vectors.get(line) for line in lines]
+            rows = [vector for vector in each if vector is not None]
+            stacked = np.stack(rows) if rows else np.empty((0, 0), np.float32)
+            found[text] = kept[embedder.key, text] = _LineVectors(stacked, tuple(v is not None for v in each))
+        for oldest in list(kept)[: max(0, len(kept) - _TEXTS_KEPT)]:
+            del kept[oldest]
+        return found

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Note
 
 #: ``watch`` is what a watcher tells of itself: begun, ended, polling instead.
-EventKind: TypeAlias = Literal["sync", "rebuild", "fallback", "recovered", "search-failed", "doctor", "watch"]
+EventKind: TypeAlias = Literal[
+    "sync", "rebuild", "fallback", "recovered", "search-failed", "denied", "doctor", "watch"
+]
 KINDS: tuple[EventKind, ...] = get_args(EventKind)
 
 #: The name of the file in the data folder.

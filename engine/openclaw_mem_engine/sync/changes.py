@@ -12,7 +12,7 @@ from openclaw_mem_engine.chunking.line_chunker import is_blank
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import UNLISTED, WHOLE, MemoryFile, SkippedFile, text_hash
 from openclaw_mem_engine.stores.base import FileState, IndexStore
-from openclaw_mem_engine.workspace.listing import Listing, list_memory
+from openclaw_mem_engine.workspace.listing import Listing, Walk, list_memory
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable
 from openclaw_mem_engine.workspace.reading import read_note
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, source_of
@@ -153,6 +153,16 @@ def changes_of(
     kept = unreadable_now(gone, listing.skipped)
     removed = tuple(state for path, state in gone.items() if path not in kept)
     return Changes(tuple(changed), tuple(touched), removed)
+
+
+def note_changed(settings: Settings, state: FileState, absolute: str) -> bool | None:
+    """Whether one known note differs from the index now; None when only a scan can tell: it is not there, or
+    can be no memory. Raises NoteRefused."""
+    walk = Walk(state.source, settings.max_file_bytes)
+    walk.take(state.path, absolute)
+    if state.refusal or state.source != "memory" or not walk.group:
+        return None
+    return _note_differs(settings, walk.group[0], state, Comparison()) or False
 
 
 def _is_settled(file: MemoryFile, state: FileState) -> bool:

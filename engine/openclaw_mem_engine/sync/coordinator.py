@@ -244,11 +244,15 @@ def set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
     """Move the damaged index away, and replace it by one that holds the embeddings which can still be read:
     its path now, and how many. The log has ``error`` as the reason. Takes a minute at most. Raises SyncBusy,
     IndexUnavailable."""
+    from openclaw_mem_engine.stores.sqlite import files
     from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
 
     with closing(Journal(settings)) as journal:
         lock = SyncLock(settings.index_path, "setting a damaged index aside", killed=journal.killed)
         with lock.holding():
-            damaged, saved = replace_damaged(settings.index_path)
+            if settings.qmd_in_process:  # it has no embeddings of its own
+                damaged, saved = files.set_aside(settings.index_path), 0
+            else:
+                damaged, saved = replace_damaged(settings.index_path)
             journal.set_aside(damaged.name, error)
     return damaged, saved

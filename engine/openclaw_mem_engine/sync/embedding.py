@@ -122,19 +122,22 @@ class Embedding:
         return known
 
     def _admit(self, embedder: Embedder) -> None:
-        """Ask once as a query does: an embedder whose circuit is open refuses. Raises ProviderError."""
+        """Ask once as a query does: an embedder whose circuit is open refuses, and one that is known to be
+        slower is not asked, which would only delay the query. Raises ProviderError."""
+        from openclaw_mem_engine.providers.circuit_breaker import is_slower, no_answer  # loads SQLite
+
         budget_s = self.budget_s or 0.0
         if self._deadline.left_s < budget_s * _LEAST_SHARE:
             raise OutOfTime(_TOO_SLOW)
         given_s = min(budget_s, self._deadline.left_s)
+        if is_slower(embedder, given_s):
+            raise OutOfTime(_TOO_SLOW)
         self._deadline = Deadline(given_s)
         try:
             embedder.embed_query(_PROBE_TEXT, self._cancel)
         except Cancelled:
             # A local model may have to be read from disk first, which takes longer and is no failure.
             if not self._cancel.is_cancelled and embedder.id != "local":
-                from openclaw_mem_engine.providers.circuit_breaker import no_answer  # loads SQLite
-
                 no_answer(embedder, given_s)
             raise
         self._admitted = True

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
-from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.sync.report import first_few
 
 if TYPE_CHECKING:
@@ -96,6 +95,8 @@ class Journal:
         failures = [note.text for note in report.incomplete]
         if not did and not failures:
             return
+        from openclaw_mem_engine.stores.findings import counted
+
         parts = []
         if report.rebuilt:
             parts.append(f"index rebuilt with {counted(report.files, 'file')}")
@@ -157,8 +158,7 @@ class Journal:
             self._known_states[provider] = state
         news = partial(self._add, topic=f"provider {provider}", state=state, quiet_s=math.inf)
         if fallback is not None:
-            served = "keywords" if state == "keywords" else f"vectors of {state}"
-            text = _sentence(f"{served} answer instead of {provider}")
+            text = _sentence(f"{fallback.who} instead of {provider}")
             news("fallback", text, reason=fallback.reason)
             return
         last, since = self.log.last_state(f"provider {provider}", well=_WELL, **self._of)
@@ -176,6 +176,17 @@ class Journal:
             if not isinstance(error, (Cancelled, UsageError)):
                 self._search_failed("A search failed.", error)
             raise
+
+    def denied(self, reason: str) -> None:
+        """A search was denied by the scope of its session."""
+        self._add(
+            "denied",
+            "A search was denied by its scope.",
+            reason=reason,
+            topic="scope",
+            state=reason,
+            quiet_s=QUIET_S,
+        )
 
     @contextmanager
     def opening(self) -> Iterator[None]:
@@ -200,6 +211,8 @@ class Journal:
 
     def examined(self, report: DoctorReport, seconds: float) -> None:
         """The doctor has checked. Nothing is written down when there is no index: a check makes no file."""
+        from openclaw_mem_engine.stores.findings import counted
+
         codes = list(dict.fromkeys(finding.code for finding in report.findings))
         if "not-there" in codes:
             return

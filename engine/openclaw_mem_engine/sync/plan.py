@@ -44,10 +44,12 @@ class PlannedSpace:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What ``openclaw-mem index`` would do now. ``files`` would be read; ``rebuild`` says why all of them."""
+    """What ``openclaw-mem index`` would do now. ``files`` would be read; ``rebuild`` says why all of them.
+    ``removed`` files would be forgotten, with ``removed_chunks``."""
 
     files: int
     removed: int
+    removed_chunks: int
     chunks: int
     rebuild: str
     spaces: tuple[PlannedSpace, ...]
@@ -102,7 +104,9 @@ def plan(
     asked = [*([embedders.primary] if embedders.primary else []), *beside_of(embedders)]
     going = None if rebuild else set(changes.paths)
     spaces = tuple(_planned(store, embedder, texts, going) for embedder in asked)
-    return Plan(read, len(changes.removed), chunks, rebuild, spaces, tuple(skipped))
+    held = store.chunk_counts()
+    gone = sum(held.get(state.path, 0) for state in changes.removed)
+    return Plan(read, len(changes.removed), gone, chunks, rebuild, spaces, tuple(skipped))
 
 
 def _planned(

@@ -116,13 +116,18 @@ def get_excerpt(
         if refusal.kind != "missing":
             raise
         return Excerpt(allowed.path, "", 1, 0, 0, found=False)
+    return excerpt_of(data, allowed.path, start, lines)
+
+
+def excerpt_of(data: bytes, path: str, start: int | None, lines: int | None) -> Excerpt:
+    """Lines of a file that was read, as ``get_excerpt`` counts them."""
     all_lines = data.decode("utf-8", "replace").split("\n")
     first = max(1, start or 1)
     chosen = all_lines[first - 1 :]
     if lines is not None and (start or lines):
         chosen = chosen[: max(1, lines)]
     text, last = "\n".join(chosen), first + len(chosen) - 1
-    return Excerpt(allowed.path, text, first, last, len(all_lines), found=True)
+    return Excerpt(path, text, first, last, len(all_lines), found=True)
 
 
 _LOCATION = re.compile(

@@ -1,0 +1,105 @@
+"""From the table of commands to a parser, and the checks of single options."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from openclaw_mem_engine import __version__
+from openclaw_mem_engine.cli.arguments import COMMANDS, COMMON
+from openclaw_mem_engine.cli.command_table import Command
+from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.sanitize import visible
+
+_FIRST_STEPS = """\
+first steps:
+  openclaw-mem demo                      see it work on a workspace of its own
+  openclaw-mem search "vpn certificate"  search the workspace of your agent
+  openclaw-mem search gateway --explain  ... and see why each passage is where it is
+  openclaw-mem tui                       the same, live, in a full-screen workbench
+  openclaw-mem providers                 whose vectors answer, and where your text goes
+
+Without options the workspace is the one of OpenClaw's configuration (~/.openclaw/openclaw.json),
+or ~/.openclaw/workspace. `openclaw-mem config` shows every value and where it came from.
+
+exit codes: 0 done (also when nothing is relevant), 2 wrong usage, 3 configuration, 4 refused path,
+5 workspace, 6 index, 7 provider, 130 stopped, 1 anything unexpected, or (search --exit-status)
+nothing, or only weak results
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse whose complaints are our own errors, which ``main`` prints."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{visible(message)}. See `{self.prog} --help`.")
+
+    def add_common(self, **how: Any) -> None:
+        """Add the options that are allowed before and after the command."""
+        group = self.add_argument_group("common options (before or after the command)")
+        for names, own in COMMON:
+            group.add_argument(*names, **(own | how))
+
+
+def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of the command line ``argv``: of commands that are not in it, name and summary are enough.
+    Its result holds ``command`` (None without one) and ``runner`` (``module:function``)."""
+    shape: Any = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+    parser = _Parser(
+        prog="openclaw-mem",
+        description="Search the Markdown memory of AI agents, and see why every passage is,\n"
+        "or is not, in the answer.",
+        epilog=_FIRST_STEPS,
+        **shape,
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"openclaw-mem {__version__}")
+    parser.add_common()
+    _add_commands(parser, COMMANDS, "command", shape, argv)
+    return parser
+
+
+def _add_commands(
+    parser: argparse.ArgumentParser,
+    table: tuple[Command, ...],
+    dest: str,
+    shape: dict[str, Any],
+    argv: Sequence[str],
+) -> None:
+    commands = parser.add_subparsers(
+        dest=dest, metavar="COMMAND", title="commands", parser_class=_Parser, required=dest != "command"
+    )
+    for command in table:
+        own = commands.add_parser(
+            command.name,
+            help=command.summary,
+            description=f"{command.summary[0].upper()}{command.summary[1:]}.{command.details}",
+            epilog=f"example:\n  openclaw-mem {command.example}\n",
+            **shape,
+        )
+        if command.name not in argv:
+            continue
+        # The default of an option after the command must not undo what was given before it.
+        own.add_common(default=argparse.SUPPRESS)
+        for names, how in command.options:
+            own.add_argument(*names, **how)
+        if command.commands:
+            _add_commands(own, command.commands, "action", shape, argv)
+        else:
+            own.set_defaults(runner=command.runner or f"{command.name}:run")
+
+
+def whole_number(text: str | None, option: str, least: int) -> int | None:
+    """The number that an option holds. Raises UsageError."""
+    if text is None:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least or number > sys.maxsize:
+        raise UsageError(
+            f"{option} cannot be {visible(text)[:60]!r}: allowed is a whole number, {least} or more."
+        )
+    return number

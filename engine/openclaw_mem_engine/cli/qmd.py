@@ -1,0 +1,230 @@
+"""``openclaw-mem qmd``: keeping the index up to date, its state, and warming up the external program."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openclaw_mem_engine.cli.opening import say_warnings, settings_of
+from openclaw_mem_engine.cli.terminal import one_line, out, print_json, say, stoppable
+from openclaw_mem_engine.errors import IndexUnavailable, ProviderError, UsageError
+from openclaw_mem_engine.model import as_json
+from openclaw_mem_engine.sanitize import visible
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.qmd.collections import Collection
+    from openclaw_mem_engine.retrieval.qmd import QmdBackend
+    from openclaw_mem_engine.sidecar.upkeep import Step
+
+
+def update(arguments: Namespace) -> int:
+    """Take in what changed in every collection, or in one: commands of the user first, then the files."""
+    from openclaw_mem_engine.cli.qmd_opening import opened
+
+    with opened(arguments) as (_, backend):
+        if arguments.json:
+            print_json({"collections": [*_updated(backend, arguments, arguments.collection)]})
+            return 0
+        number = 1 if arguments.collection else len(backend.store.collections())
+        if not number:
+            out("No collections found. Run `openclaw-mem qmd collection add .` to index markdown files.")
+            return 0
+        out(f"Updating {number} collection(s)...")
+        for line in update_lines(backend, arguments, arguments.collection, of=number):
+            out(visible(line))
+    return 0
+
+
+def _updated(backend: QmdBackend, arguments: Namespace, name: str | None) -> Iterator[dict[str, Any]]:
+    """Update; what was done to each collection, with what was run for it."""
+    from openclaw_mem_engine.cli.progress import ProgressLine
+
+    ran: list[dict[str, str]] = []
+    pulled: dict[Path, None] = {}
+    with stoppable() as token, ProgressLine() as progress:
+
+        def before(one: Collection) -> None:
+            from openclaw_mem_engine.sidecar.hooks import pull, run_command, work_tree
+
+            ran.clear()
+            limit = backend.settings.qmd.update.update_timeout_ms / 1000
+            if getattr(arguments, "pull", False):
+                tree = work_tree(one.root, token)
+                if tree is not None and tree not in pulled:
+                    pulled[tree] = None
+                    ran.append(
+                        {"command": f"git pull --ff-only, in {tree}", "output": pull(tree, limit, token)}
+                    )
+            if one.update_command:
+                output = run_command(one.update_command, one.root, limit, token)
+                ran.append({"command": one.update_command, "output": output})
+
+        for one, report in backend.update(name, before, progress, token):
+            (done,) = report.collections
+            yield {
+                "name": one.name,
+                "path": str(one.root),
+                "pattern": one.pattern,
+                "ran": list(ran),
+                **{key: getattr(done, key) for key in ("new", "updated", "unchanged", "removed")},
+                "orphans": report.orphans,
+                "trouble": done.trouble or None,
+                "skipped": [{"path": file.path, "reason": file.reason} for file in done.skipped],
+            }
+
+
+def update_lines(
+    backend: QmdBackend, arguments: Namespace, name: str | None, *, of: int = 0
+) -> Iterator[str]:
+    """Update, and what was done in words; ``of`` collections are counted."""
+    for number, done in enumerate(_updated(backend, arguments, name), 1):
+        if of:
+            yield f"\n[{number}/{of}] {done['name']} ({done['pattern']})"
+        for ran in done["ran"]:
+            yield f"    Running update command: {ran['command']}"
+            yield from (f"    {line}" for line in ran["output"].strip().splitlines())
+        if done["trouble"]:
+            yield done["trouble"]
+            continue
+        yield f"Collection: {done['path']} ({done['pattern']})\n"
+        counts = ", ".join(f"{done[key]} {key}" for key in ("new", "updated", "unchanged", "removed"))
+        yield f"Indexed: {counts}"
+        if done["orphans"]:
+            yield f"Cleaned up {done['orphans']} orphaned content hash(es)"
+        for file in done["skipped"]:
+            say(f"{done['name']}: {file['path']} {file['reason']}: not indexed.")
+    if of:
+        yield "\nAll collections updated."
+    if waiting := _waiting(backend):
+        yield f"\nRun `openclaw-mem qmd embed` to update embeddings ({waiting} unique hashes need vectors)"
+
+
+def _waiting(backend: QmdBackend) -> int:
+    """Texts without vectors of the model in use; 0 without one."""
+    from openclaw_mem_engine.stores.qmd.searching import VectorSpace
+
+    embedder = backend.embedder
+    return backend.store.pending(VectorSpace.of(embedder)) if embedder else 0
+
+
+def embed(arguments: Namespace) -> int:
+    """Make the vectors that are missing, or all anew. Exit code 7 when texts were refused."""
+    from openclaw_mem_engine.cli.planning import announce
+    from openclaw_mem_engine.cli.progress import ProgressLine
+    from openclaw_mem_engine.cli.qmd_opening import opened
+
+    with opened(arguments) as (memory, backend), stoppable() as token:
+        announce(memory, token)
+        with ProgressLine() as progress:
+            made = backend.embed(force=arguments.force, progress=progress, cancel=token)
+        waiting = _waiting(backend)
+    if arguments.json:
+        print_json(as_json(made) | {"pending": waiting})
+    elif made.documents:
+        cached = f": {made.cached} taken from the cache" if made.cached else ""
+        out(f"Embedded {made.chunks} chunks of {made.documents} documents{cached}.")
+    elif not made.refused:
+        out("All content hashes already have embeddings.")
+    for document, reason in made.refused:
+        say(f"{document}: {reason}")
+    return ProviderError.exit_code if made.refused else 0
+
+
+def status(arguments: Namespace) -> int:
+    """Print what the index holds."""
+    from openclaw_mem_engine.cli.qmd_collections import status_lines
+    from openclaw_mem_engine.cli.qmd_opening import opened
+
+    with opened(arguments) as (memory, backend):
+        found, waiting = backend.store.status(), _waiting(backend)
+        collections, fresh = backend.store.collections(), memory.freshness()
+        embedder = backend.embedder
+    if arguments.json:
+        facts = as_json(found) | {"path": str(backend.store.path), "pending": waiting}
+        facts |= {"collections": [as_json(one) for one in found.collections], "waste": as_json(found.waste)}
+        print_json(facts | {"freshness": fresh.state, "changed": fresh.changed_count})
+        return 0
+    out(f"QMD Status\n\nIndex: {visible(str(backend.store.path))}\nSize:  {found.bytes / 1024:.1f} KB\n")
+    out(f"Documents\n  Total:    {found.documents} files indexed\n  Vectors:  {found.embedded} embedded")
+    if waiting:
+        out(f"  Pending:  {waiting} need embedding (run `openclaw-mem qmd embed`)")
+    if fresh.changed_count:
+        out(f"  Stale:    {fresh.changed_count} changed on disk (run `openclaw-mem qmd update`)")
+    for line in ["", *status_lines(found, collections)] if collections else ["", "No collections."]:
+        out(visible(line))
+    out("\nModels")
+    model = f"{embedder.id} {visible(embedder.model)}".strip() if embedder else "none, by choice"
+    out(f"  Embedding:   {model}")
+    return 0
+
+
+def cleanup(arguments: Namespace) -> int:
+    """Remove what nothing needs any more, or only count it."""
+    from openclaw_mem_engine.cli.qmd_opening import opened
+
+    with opened(arguments) as (_, backend):
+        if arguments.dry_run:
+            found = backend.store.cleanup(dry_run=True)
+        else:
+            with backend.writing() as store:
+                found = store.cleanup()
+    if arguments.json:
+        print_json(as_json(found) | {"dryRun": arguments.dry_run})
+        return 0
+    clear, remove, end = ("Cleared", "Removed", "FTS compacted, database vacuumed")
+    if arguments.dry_run:
+        out("Dry run: no changes made.\n")
+        clear, remove, end = "Would clear", "Would remove", "Would compact FTS and vacuum the database"
+    out(f"{clear} {found.cached} cached API responses")
+    if found.embeddings:
+        out(f"{clear} {found.embeddings} cached embeddings")
+    out(
+        f"{remove} {found.vectors} orphaned embeddings"
+        if found.vectors
+        else "No orphaned embeddings to remove"
+    )
+    out(f"{remove} {found.inactive} inactive document records")
+    out(f"{remove} {found.content} orphaned content hashes\n{end}")
+    return 0
+
+
+def warm_up(arguments: Namespace) -> int:
+    """Collections, update, vectors and one query, each within its time limit; prints each as it is done.
+    Exit code 6 when one of them failed."""
+    from openclaw_mem_engine.sidecar.command import QmdCommand
+    from openclaw_mem_engine.sidecar.paths import qmd_home
+    from openclaw_mem_engine.sidecar.upkeep import QmdUpkeep
+
+    settings = settings_of(arguments)
+    say_warnings(settings)
+    if settings.qmd.command is None:
+        raise UsageError(
+            "memory.qmd.command is not set: there is no external program to warm up. Set it in openclaw.json "
+            '("memory": {"backend": "qmd", "qmd": {"command": "qmd"}}).'
+        )
+    command = QmdCommand(settings.qmd.command, qmd_home(settings))
+    upkeep = QmdUpkeep(settings, command, time.time)
+    steps: list[Step] = []
+    try:
+        with stoppable() as token:
+            if not arguments.json:
+                for name, value in command.variables.items():
+                    out(f"export {name}={shlex.quote(value)}")
+            for step in upkeep.warm_up(token, models=arguments.models):
+                steps.append(step)
+                if not arguments.json:
+                    out(_line(step))
+    finally:
+        upkeep.close()
+    if arguments.json:
+        print_json({"variables": command.variables, "steps": [step._asdict() for step in steps]})
+    return IndexUnavailable.exit_code if any(step.error for step in steps) else 0
+
+
+def _line(step: Step) -> str:
+    done = f"failed: {one_line(step.error)}" if step.error else "done"
+    return f"{step.what}: {done} ({step.seconds:.1f} s)"

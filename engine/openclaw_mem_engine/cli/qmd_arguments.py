@@ -1,0 +1,230 @@
+"""The commands of ``openclaw-mem qmd``: one entry each, run by a function of the modules ``cli.qmd*``."""
+
+from __future__ import annotations
+
+from openclaw_mem_engine.cli.command_table import Command, Option, flag, many, option
+
+_FORMATS: tuple[Option, ...] = (
+    option(
+        "--format",
+        choices=("cli", "json", "csv", "md", "xml", "files"),
+        help="cli (default), json, csv, md, xml, or files: one line each",
+    ),
+    *(
+        option(
+            f"--{name}", dest="form", action="store_const", const=name, help=f"the same as --format {name}"
+        )
+        for name in ("csv", "md", "xml", "files")
+    ),
+)
+_SEARCH: tuple[Option, ...] = (
+    option("words", nargs="*", metavar="QUERY", help="what to look for"),
+    option("--query", metavar="Q", help="the same as an option; it wins over the positional form"),
+    option("-n", metavar="N", help="how many documents, 200 at most (default 5; 20 for json and files)"),
+    flag("--all", "as many as there are, 200 at most"),
+    option("--min-score", metavar="X", help="cut below this score (default 0; vsearch: 0.3)"),
+    option(
+        "-c",
+        "--collection",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="search this collection only; may be repeated",
+    ),
+    flag("--full", "the whole document instead of a snippet"),
+    flag("--line-numbers", "number the lines"),
+    flag("--explain", "also how each score was made"),
+    flag("--no-rerank", "leave the reranker out"),
+    option("--profile", metavar="P", help="ranking: qmd-documented (default), qmd-2.8"),
+    many("--set", "KNOB=VALUE", "change one ranking knob"),
+    option("--session-key", metavar="KEY", help="whose session asks, for memory.qmd.scope"),
+    flag("--exit-status", "as grep: exit code 1 when nothing relevant was found"),
+    flag("--no-sync", "answer from the index as it is, without looking for changes"),
+    *_FORMATS,
+)
+_NAME = option("name", metavar="NAME", help="the collection")
+_LINES: tuple[Option, ...] = (
+    option("-l", "--lines", metavar="N", help="how many lines"),
+    flag("--no-line-numbers", "the text alone"),
+)
+
+_COLLECTION = (
+    Command(
+        "add",
+        "index a folder under a name",
+        "qmd collection add ~/notes --name notes --mask '**/*.md'",
+        options=(
+            option("path", metavar="FOLDER", help="`.` is the current one"),
+            option("--name", metavar="NAME", help="default: the name of the folder"),
+            option("--mask", "--glob", dest="mask", metavar="GLOB", help="which files (default **/*.md)"),
+            many("--ignore", "GLOB", "which of them not"),
+        ),
+        runner="qmd_collections:add",
+    ),
+    Command("list", "every collection", "qmd collection list", runner="qmd_collections:show_all"),
+    Command(
+        "show", "one collection", "qmd collection show notes", "", (_NAME,), runner="qmd_collections:show_one"
+    ),
+    Command(
+        "remove",
+        "forget a collection; its files stay",
+        "qmd collection remove notes",
+        " One of openclaw.json is\nremoved there.",
+        (_NAME,),
+        runner="qmd_collections:remove",
+    ),
+    Command(
+        "rename",
+        "give a collection another name",
+        "qmd collection rename notes work",
+        "",
+        (_NAME, option("new", metavar="NEW", help="the new name")),
+        runner="qmd_collections:rename",
+    ),
+    Command(
+        "include",
+        "search a collection also when none is named",
+        "qmd collection include notes",
+        "",
+        (_NAME,),
+        runner="qmd_collections:include",
+    ),
+    Command(
+        "exclude",
+        "search a collection only when it is named",
+        "qmd collection exclude notes",
+        "",
+        (_NAME,),
+        runner="qmd_collections:include",
+    ),
+    Command(
+        "update-cmd",
+        "the shell command that an update runs in the folder first",
+        "qmd collection update-cmd notes 'rsync -a host:notes/ .'",
+        " Without one it is\ncleared. Only what was given here is ever run, never a command of an index.yml.",
+        (_NAME, option("words", nargs="*", metavar="COMMAND", help="in quotes")),
+        runner="qmd_collections:update_command",
+    ),
+)
+_PLACE = "a qmd:// path, `/` for all, or a folder"
+_CONTEXT = (
+    Command(
+        "add",
+        "say what a folder holds",
+        'qmd context add qmd://notes/work "What we do at work"',
+        options=(
+            option("path", nargs="?", metavar="PATH", help=f"{_PLACE} (default: the current one)"),
+            option("text", metavar="TEXT", help="shown with every document of it"),
+        ),
+        runner="qmd_collections:context_add",
+    ),
+    Command("list", "every context", "qmd context list", runner="qmd_collections:context_list"),
+    Command(
+        "rm",
+        "remove a context",
+        "qmd context rm qmd://notes/work",
+        options=(option("path", metavar="PATH", help=_PLACE),),
+        runner="qmd_collections:context_rm",
+    ),
+)
+
+QMD_COMMANDS = (
+    Command(
+        "search",
+        "documents by full text (BM25) alone: no model",
+        'qmd search "vpn certificate" -c notes --format json',
+        options=_SEARCH,
+        runner="qmd_search:run",
+    ),
+    Command(
+        "vsearch",
+        "documents by meaning alone: vectors",
+        'qmd vsearch "how do I log in from home"',
+        options=_SEARCH,
+        runner="qmd_search:run",
+    ),
+    Command(
+        "query",
+        "documents by all: expansion, full text, vectors, reranking",
+        "qmd query \"vpn\" --explain\n  openclaw-mem qmd query $'lex: vpn\\nvec: log in from home'",
+        " Lines\nthat begin with lex:, vec:, hyde: or intent: are searched as they are, without expansion.",
+        _SEARCH,
+        runner="qmd_search:run",
+    ),
+    Command(
+        "get",
+        "one document, by path or #docid",
+        "qmd get notes/vpn.md:50 -l 20\n  openclaw-mem qmd get '#a1b2c3'",
+        options=(
+            option("reference", metavar="PATH[:FROM[:COUNT]]", help="a path, qmd:// path or #docid"),
+            option("--from", dest="start", metavar="N", help="first line, from 1"),
+            *_LINES,
+        ),
+        runner="qmd_documents:get",
+    ),
+    Command(
+        "multi-get",
+        "documents by glob, or by a list of paths and docids",
+        "qmd multi-get 'notes/2026-*.md' --format json\n  openclaw-mem qmd multi-get 'a.md, #a1b2c3'",
+        options=(
+            option("pattern", metavar="GLOB|LIST", help="with commas between"),
+            option("--max-bytes", metavar="N", help="leave longer ones out (default 65536)"),
+            *_LINES,
+            *_FORMATS,
+        ),
+        runner="qmd_documents:multi_get",
+    ),
+    Command(
+        "ls",
+        "the collections, or the documents of one",
+        "qmd ls notes/work",
+        options=(option("path", nargs="?", metavar="COLLECTION[/FOLDER]", help="default: the collections"),),
+        runner="qmd_documents:ls",
+    ),
+    Command(
+        "collection",
+        "the folders that are indexed",
+        "qmd collection add ~/notes --name notes",
+        commands=_COLLECTION,
+    ),
+    Command(
+        "context",
+        "what is said of a folder, and shown with its documents",
+        'qmd context add / "Notes of a system administrator"',
+        commands=_CONTEXT,
+    ),
+    Command(
+        "update",
+        "take in what changed in the files",
+        "qmd update --pull",
+        " Vectors are made\nby `qmd embed`, and by `index`.",
+        (
+            flag("--pull", "first `git pull --ff-only` in collections that are in a git work tree"),
+            option("-c", "--collection", metavar="NAME", help="this collection only"),
+        ),
+        runner="qmd:update",
+    ),
+    Command(
+        "embed",
+        "make the vectors that are missing",
+        "qmd embed\n  openclaw-mem qmd embed -f",
+        options=(option("-f", "--force", action="store_true", help="make all anew"),),
+        runner="qmd:embed",
+    ),
+    Command("status", "what the index holds", "qmd status", runner="qmd:status"),
+    Command(
+        "cleanup",
+        "remove what nothing needs any more",
+        "qmd cleanup --dry-run",
+        options=(flag("--dry-run", "only count it"),),
+        runner="qmd:cleanup",
+    ),
+    Command(
+        "warm-up",
+        "make the collections and the index of the external program, and ask it once",
+        "qmd warm-up",
+        " Its\nmodels are loaded (and fetched, which takes minutes) where memory.qmd.searchMode needs them.",
+        (flag("--models", "also make vectors and load the models, whatever the search mode is"),),
+        runner="qmd:warm_up",
+    ),
+)

@@ -1,0 +1,246 @@
+"""``openclaw-mem qmd collection`` and ``context``: what is indexed, and what is said of it."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.cli.qmd_opening import opened
+from openclaw_mem_engine.cli.terminal import out, print_json
+from openclaw_mem_engine.cli.text_format import count, duration
+from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.qmd.collections import Collection
+from openclaw_mem_engine.qmd.documents import VirtualPath
+from openclaw_mem_engine.sanitize import visible
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.stores.qmd.maintenance import CollectionStatus, Status
+    from openclaw_mem_engine.stores.qmd.store import QmdStore
+
+
+def add(arguments: Namespace) -> int:
+    """Add a folder and index it. Raises UsageError for what is no folder, and a name that is taken."""
+    from openclaw_mem_engine.cli.qmd import update_lines
+
+    root = Path(arguments.path).expanduser().resolve()
+    if not root.is_dir():
+        what = "is not a directory" if root.exists() else "does not exist"
+        raise UsageError(f"The path of a collection is a folder; {root} {what}.")
+    new = Collection(arguments.name or root.name, root, arguments.mask or "**/*.md", tuple(arguments.ignore))
+    with opened(arguments) as (_, backend):
+        with backend.writing() as store:
+            store.add_collection(new)
+        lines = list(update_lines(backend, arguments, new.name))
+        facts = _facts(backend.store, new.name)
+    if arguments.json:
+        print_json(facts)
+        return 0
+    created = f"Collection '{new.name}' created successfully"
+    for line in (f"Creating collection '{new.name}'...", *lines, created):
+        out(visible(line))
+    return 0
+
+
+def show_all(arguments: Namespace) -> int:
+    """Print every collection."""
+    with opened(arguments) as (_, backend):
+        status, collections = backend.store.status(), backend.store.collections()
+        if arguments.json:
+            print_json([_facts(backend.store, one.name) for one in collections])
+            return 0
+    out(f"Collections ({len(collections)}):\n")
+    for one, held in zip(collections, status.collections, strict=True):
+        marks = "".join(
+            [" [excluded]" * (not one.included), " [configured in openclaw.json]" * one.configured]
+        )
+        out(visible(f"{one.name} ({VirtualPath(one.name, '')}){marks}"))
+        out(visible(f"  Pattern:  {one.pattern}"))
+        if one.ignore:
+            out(visible(f"  Ignore:   {', '.join(one.ignore)}"))
+        out(f"  Files:    {held.files}")
+        out(f"  Updated:  {ago(held)}\n")
+    return 0
+
+
+def show_one(arguments: Namespace) -> int:
+    """Print one collection."""
+    with opened(arguments) as (_, backend):
+        one = backend.store.collection(arguments.name)
+        if arguments.json:
+            print_json(_facts(backend.store, one.name))
+            return 0
+    out(visible(f"Collection: {one.name}\n  Path:     {one.root}\n  Pattern:  {one.pattern}"))
+    out(f"  Include:  {'yes (default)' if one.included else 'no'}")
+    if one.update_command:
+        out(visible(f"  Update:   {one.update_command}"))
+    return 0
+
+
+def _facts(store: QmdStore, name: str) -> dict[str, object]:
+    one = store.collection(name)
+    held = next(found for found in store.status().collections if found.name == name)
+    return {
+        "name": one.name,
+        "path": str(one.root),
+        "pattern": one.pattern,
+        "ignore": list(one.ignore),
+        "contexts": dict(one.contexts),
+        "updateCommand": one.update_command or None,
+        "included": one.included,
+        "configured": one.configured,
+        "files": held.files,
+        "updatedAt": held.updated_at or None,
+    }
+
+
+def remove(arguments: Namespace) -> int:
+    """Remove a collection; its files stay."""
+    with opened(arguments) as (_, backend), backend.writing() as store:
+        _changeable(store, arguments.name, "remove it there")
+        removed = store.remove_collection(arguments.name)
+    out(f"Removed collection '{visible(arguments.name)}'")
+    out(f"  Deleted {count(removed, 'document')}")
+    return 0
+
+
+def rename(arguments: Namespace) -> int:
+    """Give a collection another name."""
+    with opened(arguments) as (_, backend), backend.writing() as store:
+        _changeable(store, arguments.name, "rename it there")
+        store.rename_collection(arguments.name, arguments.new)
+    old, new = VirtualPath(arguments.name, ""), VirtualPath(arguments.new, "")
+    out(visible(f"Renamed collection '{arguments.name}' to '{arguments.new}'"))
+    out(visible(f"  Virtual paths updated: {old} → {new}"))
+    return 0
+
+
+def _changeable(store: QmdStore, name: str, do: str) -> None:
+    """Raise UsageError for a collection of the configuration: the next command would bring it back."""
+    if store.collection(name).configured:
+        raise UsageError(
+            f"The collection {name!r} comes from openclaw.json (memory.qmd.includeDefaultMemory, "
+            f"memory.qmd.paths, memory.qmd.sessions): {do}. `openclaw-mem config` names the file."
+        )
+
+
+def include(arguments: Namespace) -> int:
+    """Whether a collection is searched when none is named."""
+    included = arguments.action == "include"
+    with opened(arguments) as (_, backend), backend.writing() as store:
+        store.add_collection(replace(store.collection(arguments.name), included=included), replaces=True)
+    words = "included in" if included else "excluded from"
+    out(visible(f"Collection '{arguments.name}' {words} default queries"))
+    return 0
+
+
+def update_command(arguments: Namespace) -> int:
+    """Set or clear the shell command that an update runs first."""
+    command = " ".join(arguments.words).strip()
+    with opened(arguments) as (_, backend), backend.writing() as store:
+        one = replace(store.collection(arguments.name), update_command=command)
+        store.add_collection(one, replaces=True)
+    done = f"Set update command for '{one.name}': {command}" if command else ""
+    out(visible(done or f"Cleared update command for '{one.name}'"))
+    return 0
+
+
+# -- contexts -----------------------------------------------------------------------------------------------
+
+
+def context_add(arguments: Namespace) -> int:
+    """Say what a folder holds. Raises UsageError for a path in no collection, and a blank text."""
+    text = arguments.text.strip()
+    if not text:
+        raise UsageError("The text of a context is blank: write what the folder holds.")
+    with opened(arguments) as (_, backend), backend.writing() as store:
+        name, prefix = _place(store, arguments.path)
+        store.set_context(name, prefix, text)
+    what = f"Added context for: {VirtualPath(name, prefix)}" if name else "Set global context"
+    out(visible(f"{what}{' (collection root)' if name and not prefix else ''}\nContext: {text}"))
+    return 0
+
+
+def context_list(arguments: Namespace) -> int:
+    """Print every context."""
+    with opened(arguments) as (_, backend):
+        above, collections = backend.store.global_context(), backend.store.collections()
+    if arguments.json:
+        found = {one.name: dict(one.contexts) for one in collections if one.contexts}
+        print_json({"global": above or None, "collections": found})
+        return 0
+    lines = list(_context_lines(above, collections))
+    out(
+        "\nConfigured Contexts\n"
+        if lines
+        else "No contexts configured. Use `openclaw-mem qmd context add` to add one."
+    )
+    for line in lines:
+        out(visible(line))
+    return 0
+
+
+def _context_lines(above: str, collections: tuple[Collection, ...]) -> Iterator[str]:
+    if above:
+        yield from ("*", "  /", f"    {above}")
+    for one in collections:
+        if one.contexts:
+            yield one.name
+        for prefix, text in one.contexts.items():
+            yield from (f"  {prefix.strip('/') or '/ (root)'}", f"    {text}")
+
+
+def context_rm(arguments: Namespace) -> int:
+    """Remove a context. Raises UsageError when there is none."""
+    with opened(arguments) as (_, backend), backend.writing() as store:
+        name, prefix = _place(store, arguments.path)
+        if not name and not store.global_context():
+            raise UsageError("There is no global context to remove.")
+        store.set_context(name, prefix, "")
+    out(visible(f"Removed context for: {VirtualPath(name, prefix) if name else '/'}"))
+    return 0
+
+
+def _place(store: QmdStore, text: str | None) -> tuple[str, str]:
+    """Collection and path that ``/`` (all: "" and ""), a virtual path or a folder on disk (None: the current
+    one) names. Raises UsageError."""
+    if text == "/":
+        return "", ""
+    virtual = VirtualPath.parse(text) if text else None
+    if virtual is not None:
+        return store.collection(virtual.collection).name, virtual.path.strip("/")
+    folder = Path(text or os.curdir).expanduser().resolve()
+    fitting = [one for one in store.collections() if folder.is_relative_to(one.root)]
+    if not fitting:
+        names = ", ".join(f"qmd://{one.name}/" for one in store.collections()) or "none"
+        raise UsageError(f"{folder} is in no collection. Collections: {names}.")
+    one = max(fitting, key=lambda found: len(found.root.parts))
+    return one.name, folder.relative_to(one.root).as_posix().removeprefix(".")
+
+
+# -- for the status -----------------------------------------------------------------------------------------
+
+
+def ago(held: CollectionStatus) -> str:
+    """When the latest document was modified."""
+    if not held.updated_at:
+        return "never"
+    then = datetime.fromisoformat(held.updated_at)
+    return f"{duration((datetime.now(then.tzinfo) - then).total_seconds())} ago"
+
+
+def status_lines(status: Status, collections: tuple[Collection, ...]) -> Iterator[str]:
+    """The collections of an index."""
+    yield "Collections"
+    for one, held in zip(collections, status.collections, strict=True):
+        yield f"  {one.name} ({VirtualPath(one.name, '')})"
+        yield f"    Pattern:  {one.pattern}"
+        yield f"    Files:    {held.files} (updated {ago(held)})"
+        if one.contexts:
+            yield f"    Contexts: {len(one.contexts)}"
+        for prefix, text in one.contexts.items():
+            yield f"      /{prefix.strip('/')}: {text}"

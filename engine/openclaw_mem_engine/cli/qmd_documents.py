@@ -1,0 +1,165 @@
+"""``openclaw-mem qmd get``, ``multi-get`` and ``ls``: documents of the index, as QMD prints them."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.cli.parser import whole_number
+from openclaw_mem_engine.cli.qmd_formats import DocumentRow, documents_text
+from openclaw_mem_engine.cli.qmd_opening import Contexts, format_of, opened, out_formatted
+from openclaw_mem_engine.cli.terminal import out, print_json, say
+from openclaw_mem_engine.cli.text_format import count
+from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.qmd.documents import VirtualPath
+from openclaw_mem_engine.qmd.lookup import MAX_BYTES, Reference
+from openclaw_mem_engine.qmd.snippets import numbered
+from openclaw_mem_engine.sanitize import visible
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.stores.qmd.maintenance import Entry
+    from openclaw_mem_engine.stores.qmd.searching import Document
+
+_RULE = "=" * 60
+_RECENT_S = 182 * 86_400
+
+
+def get(arguments: Namespace) -> int:
+    """Print one document, or some lines of it. Raises UsageError with proposals when there is none."""
+    start = whole_number(arguments.start, "--from", 1)
+    most = whole_number(arguments.lines, "-l", 1)
+    with opened(arguments) as (memory, backend):
+        find = backend.store.find
+        # As the agent writes it: relative to the workspace.
+        inside = backend.settings.workspace / arguments.reference
+        document = find(arguments.reference) or find(str(inside))
+        if document is None:
+            raise UsageError(visible(backend.store.why_missing(arguments.reference)))
+        context = Contexts(memory, backend).of(document)
+    asked = Reference.parse(arguments.reference)
+    named = asked.text != arguments.reference and not document.path.endswith(arguments.reference)
+    first = start or max(1, (asked.first if named else None) or 1)
+    most = most or (asked.lines if named else None)
+    lines = document.text.split("\n")
+    shown = lines[first - 1 :][:most]
+    if not shown:
+        say(f"{document.uri} has {count(len(lines), 'line')}.")
+    text = "\n".join(shown)
+    if arguments.json:
+        print_json(
+            {
+                "docid": f"#{document.docid}",
+                "file": document.uri,
+                "title": document.title,
+                **({"context": context} if context else {}),
+                "line": first,
+                "lines": len(lines),
+                "body": text,
+            }
+        )
+        return 0
+    out(visible(f"{document.uri}  #{document.docid}"))
+    if context:
+        out(visible(f"Folder Context: {context}"))
+    out("---\n")
+    if shown:
+        out(visible(text if arguments.no_line_numbers else numbered(text, first)))
+    return 0
+
+
+def multi_get(arguments: Namespace) -> int:
+    """Print documents of a list or glob; a sentence on stderr for each part that fits none. Raises UsageError
+    when nothing fits."""
+    kind = format_of(arguments)
+    most = whole_number(arguments.lines, "-l", 1)
+    max_bytes = whole_number(arguments.max_bytes, "--max-bytes", 1) or MAX_BYTES
+    with opened(arguments) as (memory, backend):
+        documents, problems = backend.store.multi_get(arguments.pattern, max_bytes)
+        contexts = Contexts(memory, backend)
+        rows = [
+            DocumentRow(
+                one.uri,
+                one.title,
+                "" if skipped else _body(one, most, plain=arguments.no_line_numbers),
+                contexts.of(one),
+                one.docid,
+                skipped,
+            )
+            for one, skipped in documents
+        ]
+    if not rows:
+        raise UsageError(
+            visible("\n".join(problems)) or "The pattern is blank: name a glob, paths or docids."
+        )
+    for problem in problems:
+        say(problem)
+    if kind != "cli":
+        out_formatted(documents_text(rows, kind), kind)
+        return 0
+    for row in rows:
+        out(visible(f"\n{_RULE}\nFile: {row.file}  #{row.docid}\n{_RULE}\n"))
+        if row.skipped:
+            out(f"[SKIPPED: {row.skipped}]")
+            continue
+        if row.context:
+            out(visible(f"Folder Context: {row.context}\n---\n"))
+        out(visible(row.text))
+    return 0
+
+
+def _body(document: Document, most: int | None, *, plain: bool) -> str:
+    """The text, or its first lines and how many more there are; with line numbers unless ``plain``."""
+    lines = document.text.split("\n")
+    text = "\n".join(lines[:most])
+    if most is not None and len(lines) > most:
+        text += f"\n\n[... truncated {len(lines) - most} more lines]"
+    return text if plain else numbered(text)
+
+
+def ls(arguments: Namespace) -> int:
+    """Print the collections, or the documents of one. Raises UsageError for an unknown one."""
+    with opened(arguments) as (_, backend):
+        if arguments.path is None:
+            collections = backend.store.status().collections
+            if arguments.json:
+                found = [{"name": one.name, "files": one.files} for one in collections]
+                print_json(found)
+                return 0
+            out("Collections:\n" if collections else "There are no collections.")
+            for one in collections:
+                out(f"  {VirtualPath(one.name, '')}  ({count(one.files, 'file')})")
+            return 0
+        virtual = VirtualPath.parse(arguments.path)
+        name, _, folder = arguments.path.partition("/")
+        if virtual is not None:
+            name, folder = virtual.collection, virtual.path
+        entries = backend.store.ls(name, folder.rstrip("/"))
+    if arguments.json:
+        rows = [{"file": one.uri, "size": one.size, "modifiedAt": one.modified_at} for one in entries]
+        print_json(rows)
+        return 0
+    if not entries:
+        out(visible(f"No files found under {VirtualPath(name, folder)}"))
+    sizes = [_size(one.size) for one in entries]
+    width = max(map(len, sizes), default=0)
+    for size, entry in zip(sizes, entries, strict=True):
+        out(visible(f"{size:>{width}}  {_date(entry)}  {entry.uri}"))
+    return 0
+
+
+def _size(number: int) -> str:
+    """``436 B``, ``1.2 KB``: characters."""
+    for unit in ("B", "KB", "MB"):
+        if number < 1024 or unit == "MB":
+            break
+        number /= 1024  # type: ignore[assignment]
+    return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+
+
+def _date(entry: Entry) -> str:
+    """As ``ls -l`` prints it: the time of this half year, else the year."""
+    then = datetime.fromisoformat(entry.modified_at).astimezone()
+    recent = 0 <= time.time() - then.timestamp() < _RECENT_S
+    return f"{then:%b} {then.day:>2} {then:%H:%M}" if recent else f"{then:%b} {then.day:>2}  {then.year}"

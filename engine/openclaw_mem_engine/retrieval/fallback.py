@@ -1,0 +1,240 @@
+"""A backend that may fail, and the built-in one that answers until it works again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
+from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.profiles import QMD_DOCUMENTED, QMD_PROCESS, profile
+from openclaw_mem_engine.retrieval import PRUNE_WAIT_S, BackendContext, IndexStatus
+from openclaw_mem_engine.retrieval.freshness import note_staleness
+from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.inspection import Overview
+    from openclaw_mem_engine.inspection.file_chunks import Anatomy
+    from openclaw_mem_engine.ranking.pool import Pool
+    from openclaw_mem_engine.ranking.unshown import Unshown
+    from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
+    from openclaw_mem_engine.retrieval.qmd_process import QmdProcessBackend
+    from openclaw_mem_engine.sidecar.state import QmdFacts, QmdState
+    from openclaw_mem_engine.stores.base import CacheSize
+    from openclaw_mem_engine.stores.findings import DoctorReport
+    from openclaw_mem_engine.sync.plan import Plan
+    from openclaw_mem_engine.why_not import WhyNot
+
+_OLDER = Note(
+    "qmd-stale",
+    "The index of qmd may be older than your notes, deleted ones included: run `openclaw-mem index`.",
+    "warning",
+)
+
+
+def process_knobs(settings: Settings) -> Knobs:
+    """The ranking of the QMD backend, within ``memory.qmd.limits``: of the external program's answers their
+    own order, in process the documented pipeline."""
+    limits, own = settings.qmd.limits, settings.query.overrides
+    # What OpenClaw's file says of memorySearch is for the built-in index; ours is for every backend.
+    ours = {name: own[name] for name in own if settings.origins[f"query.{name}"].kind != "openclaw"}
+    wanted = {
+        "max_results": min(200, limits.max_results),
+        "snippet_chars": min(20_000, max(40, limits.max_snippet_chars)),
+        **ours,
+    }
+    return (QMD_PROCESS if settings.qmd_process else QMD_DOCUMENTED).set(wanted)
+
+
+def ranking_knobs(settings: Settings, pool: Pool, knobs: Knobs) -> Knobs:
+    """``knobs``, but never the external program's ranking for a pool of the built-in index: that is ranked by
+    its own configured profile, with the same explicit changes."""
+    if knobs.profile != QMD_PROCESS.profile or any(lst.kind == "external" for lst in pool.lists):
+        return knobs
+    return _builtin_knobs(settings, knobs)
+
+
+def _builtin_knobs(settings: Settings, knobs: Knobs) -> Knobs:
+    changes = knobs.changes_from(process_knobs(settings))
+    return profile(settings.query.profile).set({**settings.query.overrides, **changes})
+
+
+class FallbackBackend:
+    """Contract: ``retrieval.Backend``. ``primary`` searches; after any failure ``builtin`` does, with the
+    reason, until a later search finds ``primary`` working. What is asked of an index (``sync``, ``files``,
+    ``chunks``, ``doctor``, ``cache``) is asked of the built-in one, so that it is ready; a ``sync``
+    also updates ``primary``: that of a search when the notes changed, within the time of a search."""
+
+    def __init__(
+        self, primary: QmdProcessBackend, state: QmdState, builtin: BuiltinBackend, context: BackendContext
+    ) -> None:
+        self.primary = primary
+        self.builtin = builtin
+        self.settings = context.settings
+        self.scores = builtin.scores
+        self.capabilities = replace(builtin.capabilities, why_not=False)
+        self._state = state
+        self._clock = context.clock
+        self._journal = context.journal
+
+    @property
+    def name(self) -> str:
+        """That of the backend which answers, as far as is known without asking."""
+        return self.primary.name if self.fallback is None else self.builtin.name
+
+    @property
+    def fallback(self) -> Fallback | None:
+        """Why the built-in backend answers; None when ``primary`` does."""
+        facts = self._state.facts
+        if facts.failing(self.primary.command.command, self._clock()):
+            return self._failure(facts)
+        missing = self.primary.command.missing
+        return Fallback(self.primary.name, missing, "builtin") if missing else None
+
+    def _failure(self, facts: QmdFacts) -> Fallback:
+        return Fallback(self.primary.name, facts.reason, "builtin", facts.failed_since, facts.retry_at)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        notes = (*self.primary.notes, *self.builtin.notes)
+        fallback = self.fallback
+        return notes if fallback is None else (_note(fallback), *notes)
+
+    # -- searching -------------------------------------------------------------------------------------
+
+    def retrieve(
+        self, query: str, knobs: Knobs, cancel: CancelToken | None = None, *, compare: bool = False
+    ) -> Pool:
+        fallback = self.fallback
+        if fallback is None or self._clock() >= (fallback.next_retry or 0.0):
+            try:
+                pool = self.primary.retrieve(query, knobs, cancel, compare=compare)
+            except (Cancelled, UsageError):
+                raise
+            except (OpenClawMemError, OSError) as error:
+                facts = self._state.failed(self.primary.command.command, str(error), self._clock())
+                fallback = self._failure(facts)
+            else:
+                self._state.answered()
+                self._journal.answered(None, self.primary.name)
+                return self._dated(pool)
+        self._journal.answered(fallback, None)
+        own = _builtin_knobs(self.settings, knobs) if knobs.profile == QMD_PROCESS.profile else knobs
+        pool = self.builtin.retrieve(query, own, cancel, compare=compare)
+        return replace(pool, fallback=fallback, notes=(_note(fallback), *pool.notes))
+
+    def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
+        return self.primary.get(path, start, lines)
+
+    def paths(self) -> tuple[str, ...]:
+        return tuple(sorted({*self.primary.paths(), *self.builtin.paths()}))
+
+    def freshness(self) -> Freshness:
+        """That of the built-in index, and stale while the program has not seen what it has seen."""
+        found = self.builtin.freshness()
+        behind = found.state != "empty" and self.fallback is None and self._behind
+        return replace(found, state="stale") if behind else found
+
+    @property
+    def _behind(self) -> bool:
+        """Whether the built-in index has changed since the last update of ``primary`` that followed it."""
+        return self._state.facts.generation != self.builtin.store.generation()
+
+    def _dated(self, pool: Pool) -> Pool:
+        """An answer of ``primary`` with what is known of its freshness."""
+        known, notes = self.builtin.tracker.known, [*pool.notes]
+        if self._behind:
+            notes.append(_OLDER)
+            known = replace(known or Freshness("stale", 0, None), state="stale")
+        elif known is not None and known.state == "stale":
+            note_staleness(known, notes)
+        elif known is not None and known.state == "empty":  # what the program has indexed is not known
+            known = None
+        return replace(pool, freshness=known, notes=tuple(notes))
+
+    def status(self) -> IndexStatus:
+        """The sizes of the built-in index, and who answers."""
+        found = self.builtin.status()
+        served = self.primary.status() if self.fallback is None else found
+        return replace(found, provider=served.provider, model=served.model)
+
+    def interrupt(self) -> None:
+        self.primary.interrupt()
+        self.builtin.interrupt()
+
+    def close(self) -> None:
+        self.primary.close()
+        self.builtin.close()
+
+    # -- what is asked of the built-in index -----------------------------------------------------------
+
+    def sync(
+        self,
+        request: SyncRequest = DEFAULT_REQUEST,
+        progress: Progress | None = None,
+        cancel: CancelToken | None = None,
+    ) -> SyncReport:
+        report = self.builtin.sync(request, progress, cancel)
+        searching, generation = request.files_s is not None, self.builtin.store.generation()
+        if searching and (self.fallback is not None or not self._behind):
+            return report
+        limit_s = self.settings.qmd.limits.timeout_ms / 1000 if searching else None
+        for step in self.primary.upkeep.update(
+            cancel, embed=request.tails, debounce=searching, within_s=limit_s
+        ):
+            if progress is not None:
+                progress(0, 0, f"qmd {step.what}")
+            if step.error and not searching:  # the answer of a search says so
+                report.notes.append(Note("qmd-update-failed", f"QMD: {step.error}", "warning"))
+            elif step.what == "update" and not step.error:
+                self._state.set(generation=generation)
+            report.seconds += step.seconds
+        return report
+
+    def plan(self, request: SyncRequest = DEFAULT_REQUEST, cancel: CancelToken | None = None) -> Plan:
+        return self.builtin.plan(request, cancel)
+
+    def would_rebuild(self) -> bool:
+        return self.builtin.would_rebuild()
+
+    def files(self) -> Overview:
+        return self.builtin.files()
+
+    def chunks(self, path: str) -> Anatomy:
+        return self.builtin.chunks(path)
+
+    def unshown(self, knobs: Knobs) -> dict[str, Unshown]:
+        return self.builtin.unshown(_builtin_knobs(self.settings, knobs))
+
+    def why_not(self, *_: object, **__: object) -> WhyNot:
+        raise UsageError(
+            "The external qmd does not say why it leaves something out. Unset memory.qmd.command, or search "
+            "with memory.backend builtin, to see why."
+        )
+
+    def examine(
+        self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
+    ) -> DoctorReport:
+        return self.builtin.examine(progress, cancel, deep=deep)
+
+    def repair(
+        self, report: DoctorReport, progress: Progress | None = None, cancel: CancelToken | None = None
+    ) -> tuple[list[str], DoctorReport | None]:
+        return self.builtin.repair(report, progress, cancel)
+
+    def cache_sizes(self) -> list[CacheSize]:
+        return self.builtin.cache_sizes()
+
+    def prune_cache(
+        self, most: int, cancel: CancelToken | None = None, *, wait_s: float = PRUNE_WAIT_S
+    ) -> int:
+        return self.builtin.prune_cache(most, cancel, wait_s=wait_s)
+
+
+def _note(fallback: Fallback) -> Note:
+    return Note(
+        "qmd-fallback", f"QMD does not answer: {fallback.reason} The built-in index answers.", "warning"
+    )

@@ -1,0 +1,225 @@
+"""The candidate lists of QMD, one for each text and kind, and which lines of a document answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.errors import IndexUnavailable, ProviderError
+from openclaw_mem_engine.model import Fallback, Note
+from openclaw_mem_engine.providers.base import Embedder, Unavailable, space_of, stop_if_cancelled
+from openclaw_mem_engine.qmd.lexical import match_expression, score_of
+from openclaw_mem_engine.qmd.queries import LineRole, QueryDocument, SubQuery, is_strong, query_prompt
+from openclaw_mem_engine.qmd.snippets import best_passage, intent_terms
+from openclaw_mem_engine.ranking.kinds import KINDS
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.pool import OVERFETCH, CandidateList, Kind, ListRow, Role, Signal
+from openclaw_mem_engine.retrieval.builtin import STOPPED
+from openclaw_mem_engine.retrieval.expansion import Expander, expand
+from openclaw_mem_engine.stores.qmd.searching import Rows, VectorSpace
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.stores.qmd.store import QmdStore
+
+#: Which retriever searches a line of an expanded query, as QMD 2.8.3 does.
+_KIND_OF: Mapping[LineRole, Kind] = {"lex": "lexical", "vec": "vector", "hyde": "vector"}
+_LEXICAL, _VECTOR = "bm25", "vector"
+
+
+class _Failure(NamedTuple):
+    """Why there are no vector lists; ``code`` is that of the note about it."""
+
+    fallback: Fallback
+    code: Literal["other-vectors", "embedding-failed"] = "embedding-failed"
+
+
+@dataclass
+class ListBuilder:
+    """Makes the lists of one query. ``positions`` are where the best chunk of a document begins (UTF-16
+    units), by document, of the vector lists. Those are of ``answered``: of ``embedder``, or, when that fails
+    or the index holds none of its vectors, of ``instead``."""
+
+    store: QmdStore
+    embedder: Embedder | None
+    knobs: Knobs
+    cancel: CancelToken
+    collections: Sequence[str] | None = None
+    instead: Embedder | None = None
+    answered: Embedder | None = None
+    lists: list[CandidateList] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    timings: dict[str, float] = field(default_factory=dict)
+    positions: dict[str, int] = field(default_factory=dict)
+    fallback: Fallback | None = None
+
+    def build(self, query: QueryDocument, expander: Expander | None) -> None:
+        """Add all lists, those of full text first. Raises Cancelled, IndexUnavailable, UsageError."""
+        if query.text:
+            self._add_words(SubQuery("lex", query.text), "original")
+        typed = query.lines or self._variants(query, expander)
+        both = self.knobs.expansion == "both" and not query.lines
+        words = [line for line in typed if both or _KIND_OF[line.role] == "lexical"]
+        meant = [line for line in typed if both or _KIND_OF[line.role] == "vector"]
+        # The lists that the user typed count as the query itself; those of an expansion do not.
+        role: Role | None = None if query.text else "original"
+        for line in words:
+            self._add_words(line, role or line.role)
+        texts: list[tuple[str, Role]] = [(query.text, "original")] if query.text else []
+        texts += [(line.text, role or line.role) for line in meant]
+        self._add_vectors(texts)
+
+    def _variants(self, query: QueryDocument, expander: Expander | None) -> Sequence[SubQuery]:
+        knobs = self.knobs
+        if knobs.expansion == "off" or knobs.mode != "hybrid":
+            return ()
+        first = self.lists[0].rows[:2] if self.lists else ()
+        if knobs.strong_signal and is_strong([score_of(row.raw) for row in first], query.intent):
+            text = (
+                f"The first full-text hit is clear (score {score_of(first[0].raw):.2f}): nothing is expanded."
+            )
+            self.notes.append(Note("not-expanded", text))
+            return ()
+        start = time.perf_counter()
+        found = expand(query.text, expander, self.store, self.cancel)
+        self.timings["expand"] = (time.perf_counter() - start) * 1000
+        self.notes += found.notes
+        return found.queries
+
+    def _add_words(self, line: SubQuery, role: Role) -> None:
+        stop_if_cancelled(self.cancel, STOPPED)
+        start = time.perf_counter()
+        expression = match_expression(line.text, mended=self.knobs.lexical_index == "stemmed")
+        if expression is None:
+            if role == "original":
+                text = f"The query {line.text!r} holds no word to look for: no full-text search."
+                self.notes.append(Note("no-words", text))
+            return
+        rows = self.store.lexical(expression, OVERFETCH, self.collections)
+        words = tuple(dict.fromkeys(line.text.lower().split()))
+        spent = (time.perf_counter() - start) * 1000
+        self._add("lexical", expression, rows, role, spent, words)
+
+    def _add_vectors(self, texts: Sequence[tuple[str, Role]]) -> None:
+        """Embed and search texts; a note says why there are no vector lists."""
+        if self.embedder is None:
+            self.notes.append(Note("keywords-only", "No embeddings by choice (provider none): BM25 only."))
+            return
+        failure = self._search_vectors(self.embedder, texts)
+        if failure is None:
+            return
+        fallback, also = failure.fallback, ""
+        if self.instead is not None:
+            other = self._search_vectors(self.instead, texts)
+            if other is None:
+                self.fallback = replace(fallback, served=space_of(self.instead).label)
+                text = f"Vectors of the fallback {self.fallback.served} answer: {fallback.reason}"
+                self.notes.append(Note("fallback-vectors", text, "warning"))
+                return
+            also = f" No vectors of the fallback {self.instead.id}: {other.fallback.reason}"
+        if failure.code == "embedding-failed":
+            self.fallback = fallback
+        self.notes.append(Note(failure.code, f"BM25 only: {fallback.reason}{also}", "warning"))
+
+    def _search_vectors(self, embedder: Embedder, texts: Sequence[tuple[str, Role]]) -> _Failure | None:
+        """Add the lists of all texts, or none and give the reason."""
+        space, notes = VectorSpace.of(embedder), list[Note]()
+        found: list[tuple[str, Rows, Role, float]] = []
+        try:
+            if self.store.vector_dims(space) is None:
+                label = space_of(embedder).label
+                reason = f"the index holds no vectors of {label} yet. Run `openclaw-mem qmd embed`."
+                return _Failure(Fallback(embedder.id, reason), "other-vectors")
+            for text, role in texts:
+                start = time.perf_counter()
+                sent = query_prompt(embedder.model, text) if embedder.id == "local" else text
+                vector = embedder.embed_query(sent, self.cancel)
+                if vector is None:
+                    name = f"{embedder.id} ({embedder.languages})"
+                    notes.append(Note("no-embedding", f"{text!r} has no embedding with {name}.", "warning"))
+                    continue
+                stop_if_cancelled(self.cancel, STOPPED)
+                rows = self.store.vector(vector, space, OVERFETCH, self.collections)
+                found.append((text, rows, role, (time.perf_counter() - start) * 1000))
+        except Unavailable as error:
+            return _Failure(Fallback(embedder.id, str(error), since=error.since, next_retry=error.next_retry))
+        except (ProviderError, IndexUnavailable) as error:
+            return _Failure(Fallback(embedder.id, str(error)))
+        self.answered = embedder
+        self.notes += notes
+        for text, rows, role, spent in found:
+            for row in rows.rows:
+                self.positions.setdefault(row.document, row.pos)
+            self._add("vector", text, rows, role, spent)
+        return None
+
+    def _add(
+        self, kind: Kind, query: str, rows: Rows, role: Role, spent: float, words: tuple[str, ...] = ()
+    ) -> None:
+        step = KINDS[kind].label
+        self.timings[step] = self.timings.get(step, 0.0) + spent
+        base = _LEXICAL if kind == "lexical" else _VECTOR
+        taken = {found.id for found in self.lists}
+        number = sum(found.role == role and found.kind == kind for found in self.lists) + 1
+        id_ = base if base not in taken and role == "original" else f"{base}:{role}{number}"
+        made = CandidateList(
+            id_,
+            kind,
+            query,
+            tuple(ListRow(row.document, row.raw) for row in rows.rows),
+            matched=rows.matched,
+            milliseconds=spent,
+            words=words,
+            label="" if role == "original" else _label(role, number, kind),
+            role=role,
+            by_name=frozenset() if kind == "lexical" else None,  # path and title are searched
+        )
+        if kind == "vector" and self.answered is not None:
+            made = _of_embedder(made, self.answered)
+        self.lists.append(made)
+
+
+def _label(role: LineRole, number: int, kind: Kind) -> str:
+    """``lex1`` for the list of the retriever of that role; ``lex1v``, ``vec1b`` where the other one (vectors,
+    bm25) is given the text too. Five letters at most."""
+    if _KIND_OF[role] == kind:
+        return f"{role}{number}"
+    return f"{role[:3]}{number}{KINDS[kind].label[0]}"
+
+
+def _of_embedder(found: CandidateList, embedder: Embedder) -> CandidateList:
+    return replace(found, space_number=0, provider=embedder.id, model=embedder.model, floor=embedder.floor)
+
+
+def line_signals(
+    texts: Mapping[str, str], positions: Mapping[str, int], query: str, intent: str
+) -> dict[str, Signal]:
+    """The score of every line of these documents, by document: how many words of the query it contains (those
+    of the intent count 0.3), in the passage that has most of them. Without any the passage that its vector
+    found is marked by its first line."""
+    words, more = query.lower().split(), intent_terms(intent)
+    made = {}
+    for document, text in texts.items():
+        area = best_passage(text, query, intent)
+        first = text.count("\n", 0, area.pos)
+        last = first + area.text.count("\n")
+        scores = [
+            sum(word in low for word in words) + 0.3 * sum(word in low for word in more)
+            if first <= at <= last
+            else 0.0
+            for at, low in enumerate(text.lower().split("\n"))
+        ]
+        if not any(scores):
+            at = text.count("\n", 0, _code_points(text, positions.get(document, 0)))
+            scores[at] = 1.0
+        made[document] = Signal(None, tuple(scores))
+    return made
+
+
+def _code_points(text: str, units: int) -> int:
+    """The index of a character by its position in UTF-16 units."""
+    if text.isascii():
+        return units
+    return len(text.encode("utf-16-le", "surrogatepass")[: 2 * units].decode("utf-16-le", "ignore"))
