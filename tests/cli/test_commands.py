@@ -199,17 +199,19 @@ def test_config_names_origin_and_range_and_hides_secrets(bare: Call, world: Worl
         f"""{{ // as OpenClaw writes it
         agents: {{ defaults: {{ memorySearch: {{ provider: "openai", remote: {{ apiKey: "{key}" }},
             query: {{ maxResults: 9 }} }} }} }},
-        memory: {{ backend: "qmd", qmd: {{ a: 1, b: 2, c: 3 }} }} }}"""
+        memory: {{ backend: "qmd", qmd: {{ mcporter: {{ a: 1, b: 2, c: 3 }} }} }} }}"""
     )
     said = bare("config")
     assert said.code == 0
     assert [line.split()[2] for line in said.out.splitlines() if line.startswith("not used")] == [
-        *("memory.backend", "memory.qmd.a", "memory.qmd.b", "memory.qmd.c")
+        *("memory.qmd.mcporter.a", "memory.qmd.mcporter.b", "memory.qmd.mcporter.c")
     ]
-    assert "memory.qmd.b and 1 more (`openclaw-mem config` names all) are not used." in said.err
+    assert "memory.qmd.mcporter.c are not used." in said.err
     line = next(line for line in said.out.splitlines() if line.startswith("query.max_results"))
-    assert line.split()[1] == "9"
+    assert line.split()[1] == "6" and "qmd-documented, memory.qmd.limits" in line  # not for this backend
+    line = next(line for line in said.out.splitlines() if line.startswith("provider.name"))
     assert "openclaw.json" in line
+    line = next(line for line in said.out.splitlines() if line.startswith("query.max_results"))
     assert "a whole number" in line
     as_json = bare("config", "--json")
     assert as_json.json["settings"]["provider.api_key"]["value"] == "set"
@@ -238,8 +240,8 @@ def test_demo_without_a_terminal_runs_every_lesson(demo_world: World) -> None:
     done = demo_world.run("demo")
     text = done.stdout.decode()
     assert done.returncode == 0
-    assert "Lesson 1 of 13:" in text
-    assert "Lesson 13 of 13:" in text
+    assert "Lesson 1 of 15:" in text
+    assert "Lesson 15 of 15:" in text
     assert text.count("--set ") >= 24
     assert text.count("stage ") >= 24
     assert "GRN-40417" in text
@@ -265,7 +267,7 @@ def test_demo_hears_nothing_of_the_users_settings(demo_world: World) -> None:
 
 def test_demo_json_holds_both_runs(bare: Call) -> None:
     lessons = bare("demo", "--json").json["lessons"]
-    assert len(lessons) == 13
+    assert len(lessons) == 15
     for lesson in lessons:
         assert len(lesson["runs"]) == 2
         assert lesson["runs"][0]["answer"]["trace"]["rows"]

@@ -19,7 +19,7 @@ def test_every_fault_is_shown_and_nothing_of_it_stays(demo_call: Call, name: str
     text = done.out
     assert done.code == 0, done.err
     assert text.startswith(f"FAULT ON PURPOSE  {name}: ")
-    assert "Lesson 13 of 13:" in text
+    assert "Lesson 15 of 15:" in text
     assert "Traceback" not in done.err
     if name.startswith("embeddings-"):
         assert "fallback: keywords answer instead of static, since " in text
@@ -105,6 +105,6 @@ def test_so_does_the_demo(bare: Call, world: World, opened: list[dict[str, Any]]
     assert bare("demo", "--fault", "embeddings-401", "--query", "vpn").code == 0
     (options,) = opened
     assert options["initial_query"] == "vpn"
-    assert len(options["demo"]) == 13
+    assert len(options["demo"]) == 15
     assert options["answer"].pool.fallback.origin == "static"
     assert len(world.indexes) == 1

@@ -11,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_mem_engine.providers.local.model_file import DEFAULT_MODEL, local_path
+from openclaw_mem_engine.providers.local.model_file import (
+    DEFAULT_MODEL,
+    EXPANSION_MODEL,
+    RERANK_MODEL,
+    local_path,
+)
 from support.commands import Call, World, until
 from support.hub_server import Hub, running_hub
 from support.terminals import on_a_terminal
@@ -147,3 +152,32 @@ def test_a_hub_that_is_not_there_is_exit_7(call: Call, world: World) -> None:
     said = call("model", "download", "--model", MODEL, "--yes", "--from", "http://127.0.0.1:9")
     assert said.code == 7
     assert "could not be downloaded" in said.err
+
+
+def test_status_has_an_entry_for_each_use(call: Call, world: World) -> None:
+    said = call("model", "status")
+    for model, size in (
+        (DEFAULT_MODEL, "about 300 MB"),
+        (RERANK_MODEL, "about 640 MB"),
+        (EXPANSION_MODEL, "about 1.1 GB"),
+    ):
+        assert model in said.out
+        assert f"{local_path(model, world.data / 'models')} (not there yet, {size})" in said.out
+    for option in ("", " --for rerank", " --for expansion"):
+        assert f"`openclaw-mem model download{option}` fetches it" in said.out
+    facts = call("model", "--json").json["models"]
+    assert [(one["use"], one["provider"], one["present"]) for one in facts] == [
+        ("embedding", "static", False),
+        ("rerank", "none", False),
+        ("expansion", "none", False),
+    ]
+
+
+def test_a_reranker_is_downloaded_by_its_use(call: Call, world: World, hub: Hub) -> None:
+    said = call("model", "download", "--for", "rerank", "--yes", "--from", hub.base_url)
+    assert said.code == 0, said.err
+    assert local_path(RERANK_MODEL, world.data / "models").read_bytes() == CONTENT
+    assert 'It is used when rerank.provider is "local".' in said.out
+    assert "Gemma" not in said.out + said.err
+    assert "openclaw-mem model download --for expansion" in call("model", "--for", "rerank").out
+    assert [one["present"] for one in call("model", "--json").json["models"]] == [False, True, False]

@@ -54,7 +54,15 @@ def test_json_holds_chain_usage_and_probes(bare: Call, world: World, server: Ser
     configure(world, server.base_url, fallback="static")
     assert bare("index").code == 0
     found = bare("providers", "--json").json
-    assert list(found) == ["requestedProvider", "chain", "fallback", "usageDays", "usage", "probes"]
+    assert list(found) == [
+        "requestedProvider",
+        "chain",
+        "fallback",
+        "services",
+        "usageDays",
+        "usage",
+        "probes",
+    ]
     links = {link["name"]: link for link in found["chain"]}
     assert (links["openai"]["role"], links["openai"]["state"]) == ("primary", "serving")
     assert (links["openai"]["vectors"], links["openai"]["chunks"]) == (4, 4)

@@ -99,8 +99,12 @@ def test_version_and_help_load_next_to_nothing(world: World, argv: list[str]) ->
     assert ours == {
         "openclaw_mem_engine.cli",
         "openclaw_mem_engine.cli.arguments",
+        "openclaw_mem_engine.cli.parser",
+        "openclaw_mem_engine.cli.command_table",
         "openclaw_mem_engine.cli.main",
+        "openclaw_mem_engine.cli.qmd_arguments",
         "openclaw_mem_engine.cli.terminal",
+        "openclaw_mem_engine.commands",
         "openclaw_mem_engine.errors",
         "openclaw_mem_engine.sanitize",
     }

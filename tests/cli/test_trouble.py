@@ -15,7 +15,7 @@ import pytest
 
 from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.memory import Memory
-from support.commands import Call, World, until
+from support.commands import Call, Said, World, until
 from support.embed_server import Server, hang, running_server
 
 _HOLD = """
@@ -71,6 +71,25 @@ def test_a_workspace_that_vanished_still_answers_and_says_stale(call: Call, worl
     assert (looked.code, looked.json["results"]) == (0, said.json["results"])
     assert looked.json["freshness"]["state"] == "stale"
     assert call("index").code == 5
+
+
+def test_commands_in_json_are_about_the_same_index_and_text_of_notes_stays(bare: Call, world: World) -> None:
+    def call(*argv: str) -> Said:
+        return bare(*argv, "--workspace", str(world.workspace), "--agent", "main")
+
+    world.write("memory/how.md", b"The router: run `openclaw-mem index` daily.\n")
+    call("index")
+    world.write("memory/how.md", b"The router: run `openclaw-mem index` hourly.\n")
+    command = f"openclaw-mem --workspace {world.workspace} --agent main index"
+    answer = call("search", "router", "--json", "--no-sync").json
+    assert f"run `{command}`" in next(note["text"] for note in answer["notes"] if note["code"] == "stale")
+    assert "run `openclaw-mem index` daily" in next(
+        hit["snippet"] for hit in answer["results"] if hit["path"] == "memory/how.md"
+    )
+    found = call("doctor", "--json").json["findings"]
+    assert command in {finding["repair"] for finding in found}
+    walk = call("why-not", "router", "memory/how.md:1", "--json", "--no-sync").json
+    assert f"`{command}`" in " ".join(item["text"] for item in (*walk["textChanges"], *walk["notes"]))
 
 
 def test_bad_files_do_not_keep_the_good_ones_from_being_found(call: Call, world: World) -> None:

@@ -37,7 +37,7 @@ def test_demo_opens_the_lessons_on_its_own_workspace(bare: Call, world: World, o
     assert options["settings"].workspace == world.data / "demo" / "workspace"
     assert options["settings"].provider.provider == "static"
     assert options["settings"].openclaw.sessions_dir.is_dir()
-    assert len(options["demo"]) == 13
+    assert len(options["demo"]) == 15
     assert options["initial_query"] == ""
 
 
@@ -65,5 +65,5 @@ def test_tui_says_a_missing_workspace_before_it_takes_the_screen(bare: Call, ope
 
 
 def test_json_never_opens_it(bare: Call, opened: Opened) -> None:
-    assert len(bare("demo", "--json").json["lessons"]) == 13
+    assert len(bare("demo", "--json").json["lessons"]) == 15
     assert opened == []

@@ -1,0 +1,215 @@
+"""``openclaw-mem qmd`` beyond the recordings of the program: configured collections, commands of the user,
+git, refusals, and the other commands with this backend."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.commands import Call, World
+
+
+@pytest.fixture
+def qmd(call: Call, world: World) -> Call:
+    """The command with ``memory.backend`` qmd and the world's four notes indexed."""
+    folder = world.home / ".openclaw"
+    folder.mkdir()
+    (folder / "openclaw.json").write_text('{"memory": {"backend": "qmd"}}')
+    world.write("memory/blank.md", " \n")
+    assert call("qmd", "update").code == 0
+    return call
+
+
+def test_configured_collections_are_changed_where_they_are_configured(qmd: Call) -> None:
+    names = [one["name"] for one in qmd("qmd", "collection", "list", "--json").json]
+    assert names == ["memory-root-main", "memory-alt-main", "memory-dir-main"]
+    for command in (("remove", names[0]), ("rename", names[0], "x")):
+        said = qmd("qmd", "collection", *command)
+        assert said.code == 2 and "openclaw.json (memory.qmd" in said.err
+    assert qmd("qmd", "context", "add", f"qmd://{names[2]}/projects", "Garden").code == 0
+    assert qmd("index").code == 0, "the configuration is taken in again, and contexts stay"
+    assert "Context: Garden" in qmd("qmd", "search", "tomatoes", "-c", names[2]).out
+
+
+def test_equal_collections_are_one(qmd: Call, world: World) -> None:
+    for folder in ("one", "two"):
+        world.write(f"{folder}/a.md", f"# {folder}\n\nThe kingfisher of {folder}.\n")
+    added = ("qmd", "collection", "add", str(world.workspace / "one"), "--name", "birds")
+    assert qmd(*added).code == 0
+    assert qmd("qmd", "context", "add", "qmd://birds", "Birds").code == 0
+
+    def configure(*paths: str) -> None:
+        memory = {"backend": "qmd", "qmd": {"paths": [{"path": path} for path in paths]}}
+        (world.home / ".openclaw/openclaw.json").write_text(json.dumps({"memory": memory}))
+
+    configure("memory", "one", "two", "one")
+    said = qmd("search", "kingfisher")
+    assert said.code == 0, said.err
+    assert "'custom-1-main' is not made: the collection 'memory-dir-main' already has" in said.out
+    assert "'custom-4-main' is not made: the collection 'custom-2-main' already has" in said.out
+    assert "'custom-1-main' is not made" in qmd("index").out
+    said = qmd("qmd", "search", "kingfisher", "-c", "custom-2-main")
+    assert "qmd://custom-2-main/a.md" in said.out and "Context: Birds" in said.out
+    assert {one["name"] for one in qmd("qmd", "collection", "list", "--json").json} == {
+        *("memory-root-main", "memory-alt-main", "memory-dir-main", "custom-2-main", "custom-3-main")
+    }
+    configure("memory", "two", "one")
+    assert qmd("index").code == 0, "collections may change places"
+    said = qmd("qmd", "search", "kingfisher", "-c", "custom-2-main")
+    assert "The kingfisher of two." in said.out and "Birds" not in said.out
+
+
+def test_the_documents_of_a_folder_that_is_gone_are_kept_until_they_are_pruned(
+    qmd: Call, world: World
+) -> None:
+    shutil.rmtree(world.workspace / "memory")
+    why = f"folder {world.workspace / 'memory'} of the collection 'memory-dir-main' does not exist"
+    said = qmd("search", "router", "--json")
+    assert said.json["results"] and said.json["freshness"]["state"] == "stale"
+    assert any(why in note["text"] for note in said.json["notes"])
+    assert "Kept as it is" in qmd("index").out and why in qmd("index").out
+    assert why in qmd("status").out
+    assert qmd("index", "--prune", "--dry-run", "--json").json["removed"] == 3
+    assert qmd("index", "--prune").code == 0
+    said = qmd("search", "router", "--json")
+    assert {row["path"] for row in said.json["results"]} == {"MEMORY.md"}
+    assert said.json["freshness"]["state"] == "fresh"
+    assert why not in qmd("index").out
+
+
+def test_an_index_without_a_collection_says_so(call: Call, world: World) -> None:
+    (world.home / ".openclaw").mkdir()
+    memory = {"backend": "qmd", "qmd": {"includeDefaultMemory": False}}
+    (world.home / ".openclaw/openclaw.json").write_text(json.dumps({"memory": memory}))
+    why = "There is no collection to search: memory.qmd.includeDefaultMemory is off"
+    assert why in call("index").out and why in call("search", "router").out
+    assert call("qmd", "search", "router").err.count(why) == 1
+    assert call("qmd", "collection", "add", str(world.workspace / "memory"), "--name", "own").code == 0
+    assert why not in call("index").out and "own" in call("qmd", "search", "router").out
+
+
+def test_search_forms_and_scores_that_say_nothing_is_relevant(qmd: Call) -> None:
+    (row, *_) = qmd("qmd", "query", "router VLAN", "--json", "--explain").json
+    assert row["file"].endswith("2026-02-20.md") and row["band"] == "high"
+    assert "bonus 0.0500" in row["explain"]["arithmetic"]
+    said = qmd("qmd", "query", "zebra crossing", "--exit-status", "--min-score", "0.1")
+    assert said.code == 1 and "Nothing relevant was found" in said.err and "weak)" in said.out
+    assert qmd("qmd", "vsearch", "qwrtzpf", "--json").json == []
+    assert qmd("qmd", "vsearch", "x", "--provider", "none").code == 2
+    assert qmd("qmd", "search", "x", "--format", "csv", "--json").code == 2
+    assert qmd("qmd", "search", "x", "--explain", "--xml").code == 2
+    assert qmd("qmd", "search", "router", "--limit", "3").code == 2
+    said = qmd("qmd", "search", "router", "-c", "memory-rot-main")
+    assert said.code == 2 and "memory-root-main" in said.err
+    denied = qmd("qmd", "search", "router", "--session-key", "agent:main:telegram:group:1")
+    assert denied.err.count("denied by its scope") == 1 and "candidate list" not in denied.err
+
+
+def test_full_text_alone_embeds_nothing(qmd: Call) -> None:
+    assert qmd("qmd", "search", "router", "--files").out.startswith("#")
+    assert qmd("qmd", "status", "--json").json["pending"] == 4
+    assert qmd("qmd", "embed", "--json").json["documents"] == 4
+    assert qmd("qmd", "embed").out == "All content hashes already have embeddings.\n"
+    assert qmd("qmd", "embed", "-f", "--json").json["documents"] == 4
+    assert "Pending" not in qmd("qmd", "status").out
+
+
+def test_documents_by_the_path_that_agents_get(qmd: Call) -> None:
+    assert "VLAN 40" in qmd("qmd", "get", "memory/2026-02-20.md").out
+    assert qmd("qmd", "get", "memory/2026-02-20.md:4", "--json").json["line"] == 4
+    said = qmd("qmd", "get", "memory/2026-02-21.md")
+    assert said.code == 2 and "similar: 2026-02-20.md" in said.err
+    assert qmd("get", "qmd/memory-dir-main/2026-02-25.md").out.startswith("# 2026-02-25")
+    assert qmd("qmd", "multi-get", "nothing-*.md").code == 2
+    assert qmd("qmd", "ls", "memory-dir-main/projects", "--json").json[0]["size"] > 10
+
+
+def test_a_command_of_the_user_runs_before_an_update(qmd: Call, world: World) -> None:
+    folder = world.root / "more"
+    folder.mkdir()
+    assert qmd("qmd", "collection", "add", str(folder), "--name", "more").code == 0
+    qmd("qmd", "collection", "update-cmd", "more", "printf heron > made.md; echo made it")
+    said = qmd("qmd", "update", "-c", "more")
+    assert "Running update command: printf heron > made.md" in said.out and "    made it" in said.out
+    assert "Indexed: 1 new" in said.out
+    # What stands in index.yml is written for the program qmd; it is never taken from there.
+    (config,) = world.data.glob("qmd/*/main/index.yml")
+    text = json.loads(config.read_text())
+    text["collections"]["more"]["update"] = f"touch {world.root}/foreign"
+    config.write_text(json.dumps(text))
+    for file in config.parent.glob("index.sqlite*"):
+        file.unlink()
+    assert qmd("qmd", "update").code == 0 and not (world.root / "foreign").exists()
+    qmd("qmd", "collection", "update-cmd", "more", "echo no >&2; exit 3")
+    said = qmd("qmd", "update")
+    assert said.code == 6 and "exit code 3): no" in said.err
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_pull_brings_the_work_tree_up_to_date_once(qmd: Call, world: World) -> None:
+    def git(folder: Path, *words: str) -> None:
+        own = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "init.defaultBranch=main"]
+        subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True)
+
+    origin, copy = world.root / "origin", world.root / "copy"
+    origin.mkdir()
+    git(origin, "init")
+    (origin / "a.md").write_text("one")
+    git(origin, "add", "-A")
+    git(origin, "commit", "-m", "first")
+    git(world.root, "clone", str(origin), str(copy))
+    for name in ("all", "half"):
+        how = ("--name", name, "--mask", f"{name[0]}*.md")
+        assert qmd("qmd", "collection", "add", str(copy), *how).code == 0
+    (origin / "ab.md").write_text("two")
+    git(origin, "add", "-A")
+    git(origin, "commit", "-m", "second")
+    assert "0 new" in qmd("qmd", "update", "-c", "all").out
+    (*_, everything, half) = qmd("qmd", "update", "--pull", "--json").json["collections"]
+    assert everything["new"] == 1 and "git pull --ff-only" in everything["ran"][0]["command"]
+    assert half["ran"] == [], "one work tree is brought up to date once"
+
+
+def test_other_commands_say_true_things(qmd: Call, world: World) -> None:
+    (index,) = world.data.glob("qmd/*/main/index.sqlite")
+    status = qmd("status")
+    assert str(index) in status.out and "texts" in status.out and "chunks" not in status.out
+    assert qmd("config", "--json").json["indexPath"] == str(index)
+    assert "not used" not in qmd("config").out.partition("memory.backend")[2].partition("\n")[0]
+    assert qmd("index").out.startswith("Indexed: 4 files in") or "4 files in" in qmd("index").out
+    assert "4 files with 4 chunks in the index" in qmd("files").out
+    for command in (["chunks", "MEMORY.md"], ["why-not", "x", "MEMORY.md"], ["cache", "stats"]):
+        said = qmd(*command)
+        assert said.code == 2 and "backend qmd" in said.err, command
+    assert not world.indexes, "no index of the other backend is made"
+
+
+def test_the_doctor_knows_this_index(qmd: Call, world: World) -> None:
+    findings = {found["code"] for found in qmd("doctor", "--json").json["findings"]}
+    assert findings == {"no-vectors"}
+    world.write("memory/new.md", "heron")
+    (world.workspace / "memory/binary.md").write_bytes(b"heron \0")
+    assert {found["code"] for found in qmd("doctor", "--json").json["findings"]} == {
+        *("no-vectors", "files-changed")
+    }
+    assert qmd("index").code == 0
+    assert {found["code"] for found in qmd("doctor", "--json").json["findings"]} == {"files-refused"}
+    (index,) = world.data.glob("qmd/*/main/index.sqlite")
+    index.write_bytes(index.read_bytes()[:8192] + b"x" * 9000)
+    said = qmd("doctor", "--json")
+    assert said.code == 6 and said.json["findings"][0]["code"] == "damaged"
+    assert qmd("search", "router").code == 6
+    assert qmd("index", "--force").code == 0
+    assert qmd("search", "router", "--exit-status").code == 0
+
+
+def test_nothing_is_made_by_looking(call: Call, world: World) -> None:
+    (world.home / ".openclaw").mkdir()
+    (world.home / ".openclaw/openclaw.json").write_text('{"memory": {"backend": "qmd"}}')
+    for command in (["status"], ["index", "--dry-run"], ["doctor"]):
+        assert call(*command).code == 0
+    assert not list(world.data.glob("qmd"))
