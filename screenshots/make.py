@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 
@@ -114,6 +114,8 @@ SCENES: tuple[Scene, ...] = (
     Scene("why-not", LARGE, ("down", "down", "full_stop", "w"), query=DRILL, snapshot=True),
     Scene("why-not-small", SMALL, ("down", "down", "full_stop", "w"), query=DRILL, snapshot=True),
     Scene("expected", LARGE, ("down", "full_stop", "p", "right"), query=DRILL, snapshot=True),
+    Scene("backend", LARGE, ("o",), query=DRILL, snapshot=True),
+    Scene("backend-small", SMALL, ("o", "down"), query=DRILL, snapshot=True),
     Scene("help", LARGE, ("question_mark",), query="router vlan", snapshot=True),
     Scene("light", LARGE, ("right_square_bracket",) * 9, demo=True, theme="claw-light"),
     Scene("contrast", LARGE, ("right_square_bracket",) * 9, demo=True, theme="claw-contrast"),
@@ -123,10 +125,12 @@ SCENES: tuple[Scene, ...] = (
 class SteadyMemory(Memory):
     """The real engine with fixed timings and a fixed path, so that pictures do not differ from run to run."""
 
-    def retrieve(self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None) -> Pool:
-        pool = super().retrieve(query, knobs, cancel)
+    def retrieve(
+        self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None, **options: Any
+    ) -> Pool:
+        pool = super().retrieve(query, knobs, cancel, **options)
         lists = tuple(replace(found, milliseconds=0.4 if found.words else 0.3) for found in pool.lists)
-        fixed = {"embed": 0.2, "vec": 0.3, "bm25": 0.4, "lines": 0.1}
+        fixed = {"embed": 0.2, "vec": 0.3, "bm25": 0.4, "lines": 0.1, "rerank": 0.5, "expand": 0.1}
         timings = {name: fixed[name] for name in pool.timings}
         return replace(pool, lists=lists, timings=timings)
 
@@ -180,7 +184,9 @@ def demo_memory(
         from openclaw_mem_engine.cli.demo import demo_settings
 
         # Written once: a second memory, with faults, must not look like an edit to the watcher.
-        workspace = root / "demo" / "workspace" if faults else write_demo(root / "demo", TODAY)
+        workspace = root / "demo" / "workspace"
+        if not workspace.exists():
+            write_demo(root / "demo", TODAY)
         settings = demo_settings(workspace, root / "data")
         settings = replace(settings, sync=replace(settings.sync, watch=watch))
         return kind.open(settings, clock=lambda: NOW, resident=True, faults=faults)
@@ -214,7 +220,7 @@ async def until(pilot: Pilot[int], is_so: Callable[[], object]) -> None:
     async with asyncio.timeout(HANGS_S):
         await pilot.pause(0.01)
         while not is_so():
-            await pilot.pause(0.01)
+            await asyncio.sleep(0.01)
 
 
 async def settled(pilot: Pilot[int]) -> None:

@@ -290,8 +290,8 @@ def test_an_ambiguous_quote_is_not_turned_into_lines() -> None:
 
 def test_suggested_queries_are_short_and_their_knobs_exist() -> None:
     suggested = load_queries(0).suggested
-    assert len(suggested) == 13
-    assert len({item.title for item in suggested}) == 13
+    assert len(suggested) == 15
+    assert len({item.title for item in suggested}) == 15
     for item in suggested:
         assert 1 <= len(re.findall(r"[.!?](?:\s|$)", item.lesson)) <= 2, item.title
         shown = Knobs().set(parse_settings(list(item.settings)))

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from openclaw_mem_engine.answer import Answer
+from openclaw_mem_engine.config.load import with_backend
 from openclaw_mem_engine.demo import ANCHOR, SuggestedQuery, load_queries, write_demo
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.ranking.knobs import WORKBENCH, parse_settings
+from openclaw_mem_engine.ranking.knobs import parse_settings
+from openclaw_mem_engine.ranking.profiles import WORKBENCH
 from support.memories import open_memory
 
 NOON = datetime.datetime.combine(ANCHOR, datetime.time(12), datetime.UTC).timestamp()
@@ -31,6 +33,16 @@ def both_runs(memory: Memory, lesson: SuggestedQuery) -> tuple[Answer, Answer]:
         for settings in (lesson.settings, lesson.against)
     )
     return shown, against
+
+
+@pytest.fixture(scope="module")
+def qmd(demo: Memory) -> Iterator[Memory]:
+    """The same workspace with the QMD backend."""
+    settings = demo.settings
+    other = with_backend(settings, "qmd")
+    with Memory.open(other, clock=lambda: NOON) as memory:
+        memory.sync()
+        yield memory
 
 
 def paths(answer: Answer) -> list[str]:
@@ -140,3 +152,22 @@ def test_lesson_noise(demo: Memory) -> None:
     assert len(noise.hits) == 6
     assert max(hit.score for hit in noise.hits) < 0.15
     assert not silence.hits
+
+
+def test_lesson_expansion(qmd: Memory) -> None:
+    lesson = SUGGESTED["A question asked again in fewer words"]
+    assert lesson.backend == "qmd"
+    expanded, plain = both_runs(qmd, lesson)
+    assert paths(expanded)[0] == "projects/lantern.md" != paths(plain)[0]
+    words = plain.pool.first("lexical")
+    assert words is not None and not words.rows, "no note has every word"
+    texts = [" ".join(found.words) for found in expanded.pool.lists if found.role == "lex" and found.words]
+    assert texts and all(len(text) < len(lesson.query) for text in texts)
+
+
+def test_lesson_rerank(demo: Memory) -> None:
+    reranked, plain = both_runs(demo, SUGGESTED["What a reranker would read again"])
+    assert paths(reranked) == paths(plain)
+    assert [row.final for row in reranked.trace.returned] == [row.final for row in plain.trace.returned]
+    notes = [o.note for row in reranked.trace.returned for o in row.operands if o.stage == "rerank"]
+    assert set(notes) == {"not reranked: no reranker is configured (rerank.provider)"}

@@ -75,6 +75,10 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
             assert screen.hits.cursor == 0
             if name == "no-sqlite-vec":
                 assert seen.same == seen.of, "vectors are compared in the process, with the same outcome"
+            elif name.startswith("qmd-"):
+                assert seen.same == seen.of
+                assert view.pool.fallback is not None and view.pool.fallback.served == "builtin"
+                assert "the built-in index answers for qmd" in screen.notes.text, name
             elif name == "no-fts5":
                 assert view.pool.first("lexical") is None and "only answered" in screen.lesson.text
             else:
@@ -104,7 +108,7 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, demo=make.demo_guide())
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
-        assert "lesson 1 of 13" in lab(app).lesson.text
+        assert "lesson 1 of 15" in lab(app).lesson.text
         await switch(pilot, "embeddings-401")
         assert "lesson" not in lab(app).lesson.text
         await press(pilot, "2")
@@ -124,7 +128,7 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         assert screen.last.border_title == "last query"
         assert any("static" in row and "● active" in row for row in screen.chain.text.splitlines())
         await press(pilot, "enter")
-        assert app.screen is lab(app) and "lesson 1 of 13" in lab(app).lesson.text
+        assert app.screen is lab(app) and "lesson 1 of 15" in lab(app).lesson.text
 
 
 async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
@@ -235,7 +239,7 @@ def test_the_banner_fits_any_width() -> None:
             drawn = text_of(fault_banner(faults, cells))
             assert len(drawn) == cells and "FAULT" in drawn
     assert fault_banner(frozenset(), 80) == ()
-    assert "+5" in text_of(fault_banner(everything, 120)) or "+4" in text_of(fault_banner(everything, 120))
+    assert "+8" in text_of(fault_banner(everything, 120)) or "+9" in text_of(fault_banner(everything, 120))
 
 
 class Counting(make.SteadyMemory):  # type: ignore[misc, name-defined]
@@ -251,13 +255,13 @@ class Counting(make.SteadyMemory):  # type: ignore[misc, name-defined]
         made.faults = options["faults"]
         return made
 
-    def retrieve(self, query: str, knobs: Knobs | None = None, cancel: Any = None) -> Any:
+    def retrieve(self, query: str, knobs: Knobs | None = None, cancel: Any = None, **options: Any) -> Any:
         import time
 
         end = time.monotonic() + self.delay
         while time.monotonic() < end and not (cancel is not None and cancel.is_set()):
             time.sleep(0.005)
-        return super().retrieve(query, knobs, cancel)
+        return super().retrieve(query, knobs, cancel, **options)
 
     def close(self) -> None:
         type(self).open_now -= 1

@@ -16,6 +16,7 @@ from textual.pilot import Pilot
 
 from openclaw_mem_engine.api import FileRow
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.commands import choose
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
@@ -279,6 +280,37 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert lab(pilot.app).search.view.answers
 
 
+async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_on_purpose(
+    tmp_path: Path,
+) -> None:
+    choose({"workspace": "/n"})
+    try:
+        async with opened(unwatched(tmp_path)) as (pilot, screen):
+            keys = screen.query_one("#keys")
+            assert "forget notes" not in keys.text  # type: ignore[attr-defined]
+            (notes(tmp_path)).rename(tmp_path / "away")
+            notes(tmp_path).mkdir()
+            await press(pilot, "1", "r")
+            said = lab(pilot.app).notes.text  # type: ignore[arg-type]
+            assert "3 then P: The index is stale: the workspace holds no notes any more" in said
+            await press(pilot, "3")
+            facts = " ".join(shown(screen, "#facts").split())
+            assert "kept (P forgets it): the workspace holds no notes any more" in facts
+            assert "forget notes" in keys.text  # type: ignore[attr-defined]
+            await press(pilot, "P")
+            assert isinstance(pilot.app.screen, ConfirmScreen)
+            assert "87 files with 100 chunks are removed" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
+            await press(pilot, "escape")
+            assert "87 files · 100 chunks" in shown(screen, "#facts")
+            await press(pilot, "P", "enter")
+            assert "0 files · 0 chunks" in shown(screen, "#facts")
+            assert "87 deleted" in shown(screen, "#status")
+            await press(pilot, "P")
+            assert pilot.app.screen is screen and "nothing to forget" in shown(screen, "#status")
+    finally:
+        choose({})
+
+
 async def test_chunks_of_a_file_that_changes_are_read_again(tmp_path: Path) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, _):
         await press(pilot, "enter", "G")
@@ -349,7 +381,7 @@ async def test_files_are_ordered_found_and_drawn_when_they_are_in_sight(tmp_path
 
         table = screen.files
         table.show_rows(rows, row)
-        await pilot.pause()
+        await settled(pilot)
         assert 0 < len(drawn) < 200
         await press(pilot, "G")
         assert table.cursor == 99_999 and len(drawn) < 500

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import lab_world as world
@@ -15,9 +16,11 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widget import Widget
 
+from openclaw_mem_engine.ranking.profiles import PROFILES
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.render import preview as preview_lines
 from openclaw_mem_tui.features.search.screen import SearchScreen
+from openclaw_mem_tui.features.search.state import KNOB_NAMES
 from openclaw_mem_tui.widgets.dialogs import HelpScreen, PickScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 
@@ -128,6 +131,12 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         await press(pilot, "v", "v")
         assert "+." in screen.hits.text
 
+        # A theme that differs in the colour of one role is drawn as soon as it is chosen.
+        pilot.app.register_theme(replace(pilot.app.current_theme, name="other", secondary="#12fe56"))
+        pilot.app.theme = "other"
+        await settled(pilot)
+        assert "#12fe56" in pilot.app.export_screenshot()
+
 
 async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
@@ -154,7 +163,8 @@ async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -
         await press(pilot, "escape")
         assert screen.hits.has_focus and not screen.knobs_open
 
-        await press(pilot, "p", *["down"] * 8)
+        steps = KNOB_NAMES.index("lexical_form") - KNOB_NAMES.index("min_score")
+        await press(pilot, "p", *["down"] * steps)
         assert screen.knob_panel.name_at_cursor == "lexical_form"
         await press(pilot, "right")
         view = screen.search.view
@@ -163,11 +173,12 @@ async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -
 
         await press(pilot, "U", "home")
         seen = set()
-        for _ in range(4):
+        for _ in PROFILES:
             await press(pilot, "right")
             seen.add(screen.search.view.trace.knobs.profile)  # type: ignore[union-attr]
             assert screen.search.view.answers
-        assert {"documented", "workbench"} <= seen
+        # The built-in index is never ranked as the external program's answers are.
+        assert seen == {*PROFILES} - {"qmd-process"}
 
 
 async def test_a_hit_is_read_copied_exported_and_the_mouse_is_enough(tmp_path: Path) -> None:
@@ -259,14 +270,14 @@ async def test_no_key_asks_for_a_new_layout(tmp_path: Path, monkeypatch: pytest.
 
 async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
     async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
-        assert "lesson 1 of 13" in screen.lesson.text
+        assert "lesson 1 of 15" in screen.lesson.text
         assert screen.search.view.knobs.decay and screen.search.view.baseline_name == "lesson"
         assert "lessons" in screen.query_one(KeyBar).text
         await press(pilot, "right_square_bracket")
-        assert "lesson 2 of 13" in screen.lesson.text
+        assert "lesson 2 of 15" in screen.lesson.text
         assert "Nothing passes" in screen.verdict.text
         await press(pilot, "left_square_bracket", "left_square_bracket")
-        assert "lesson 13 of 13" in screen.lesson.text
+        assert "lesson 15 of 15" in screen.lesson.text
 
         await press(pilot, "right_square_bracket")
         await pilot.press("g")
@@ -274,7 +285,7 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         assert isinstance(pilot.app.screen, PickScreen)
         await pilot.press("down", "down", "enter")
         await settled(pilot)
-        assert "lesson 3 of 13" in screen.lesson.text and screen.search.view.knobs.mmr
+        assert "lesson 3 of 15" in screen.lesson.text and screen.search.view.knobs.mmr
         await press(pilot, "slash", "ctrl+u", *"heron")
         assert not screen.lesson.display
         assert screen.search.view.knobs == screen.search.view.defaults and not screen.search.view.compares

@@ -15,7 +15,8 @@ from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_tui.bindings import ACTIONS
 from openclaw_mem_tui.features import SCREENS, ScreenEntry
 from openclaw_mem_tui.features.search import state
-from openclaw_mem_tui.features.search.state import History, View
+from openclaw_mem_tui.features.search.history import History, fuzzy
+from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.service import Service
 from openclaw_mem_tui.sync_controller import SyncController
 
@@ -153,7 +154,7 @@ def test_history_is_bounded() -> None:
 
 
 def test_fuzzy_finds_letters_in_order_compact_first() -> None:
-    found = state.fuzzy("rtvl", ["heron", "router vlan", "r t v l compact", "restore the last"])
+    found = fuzzy("rtvl", ["heron", "router vlan", "r t v l compact", "restore the last"])
     assert "heron" not in found and found[0] == "r t v l compact" and "router vlan" in found
 
 

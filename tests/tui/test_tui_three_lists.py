@@ -7,9 +7,10 @@ from dataclasses import replace
 import lab_world as world
 import pytest
 
-from openclaw_mem_engine.ranking.knobs import PROFILES, Knobs
+from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import STAGES, rank
 from openclaw_mem_engine.ranking.pool import CandidateList, ListRow, Pool
+from openclaw_mem_engine.ranking.profiles import PROFILES
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Operand, recompute
 from openclaw_mem_tui.features.search import state
@@ -120,3 +121,28 @@ def test_a_stage_that_no_profile_has_is_drawn_too() -> None:
     assert "blend (3 moved)" in spans.text_of(funnel.funnel(view, 140))
     assert "blend ×.200" in " ".join(text_of(waterfall(view, row, 120)).split())
     assert ("blend", "factor of the reranker") in hits.legend(trace)
+
+
+def test_rank_fusion_and_reranking_are_drawn_from_the_trace() -> None:
+    pool = replace(three_lists(), rerank_scores={"c2": 0.9}, rerank_missing="the model sleeps")
+    view = view_of(pool, Knobs().set({"profile": "qmd-2.8"}))
+    trace = view.trace
+    assert trace is not None
+    plan = hits.layout(view, "scores", 160)
+    titles = spans.text_of(hits.header(plan)).split()
+    assert titles[-7:] == ["exp", "fused", "bonus", "1/rk", "rrank", "snip", "final"]
+    marker = Marker.of(pool)
+    scored, other = trace.row("c2"), trace.row("c1")
+    assert scored is not None and other is not None
+    cells = spans.text_of(hits.hit(view, scored, plan, marker, False)).split()
+    assert cells[-3] == ".900" and cells[-1] == f"{scored.final:.4f}".removeprefix("0")
+    assert spans.text_of(hits.hit(view, other, plan, marker, False)).split()[-3] == "·"
+    changes = hits.layout(view, "contributions", 160)
+    assert "+.0500" in spans.text_of(hits.hit(view, scored, changes, marker, False))
+    pane = " ".join(text_of(waterfall(view, scored, 100)).split())
+    assert "bonus .050" in pane and "blend #" in pane and "rrank .900 ×.25" in pane
+    assert "not reranked: the model sleeps" in text_of(waterfall(view, other, 100))
+    assert "bonus (none moved) → limit 3 → 1/rk" in " ".join(spans.text_of(funnel.funnel(view, 160)).split())
+    assert ("rrank", "score of the reranker, blended with the fused one") in hits.legend(trace)
+    strip = spans.text_of(funnel.strip(view.knobs, view.defaults, 160))
+    assert "position k 60 │ rerank 40" in strip and "20 a list" in strip

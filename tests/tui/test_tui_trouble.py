@@ -102,7 +102,9 @@ class Scripted(make.SteadyMemory):  # type: ignore[misc, name-defined]
     calls = 0
     interrupted = threading.Event()
 
-    def retrieve(self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None) -> Pool:
+    def retrieve(
+        self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None, **options: Any
+    ) -> Pool:
         type(self).calls += 1
         if self.error is not None:
             raise self.error
@@ -111,7 +113,7 @@ class Scripted(make.SteadyMemory):  # type: ignore[misc, name-defined]
             if cancel is not None and cancel.is_set():
                 raise Cancelled("stopped")
             time.sleep(0.005)
-        pool: Pool = super().retrieve(query, knobs, cancel)
+        pool: Pool = super().retrieve(query, knobs, cancel, **options)
         return replace(pool, **self.pool_changes)
 
     def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
@@ -247,8 +249,10 @@ async def test_a_pool_from_before_a_sync_or_of_a_worse_service_is_not_kept(tmp_p
 
 async def test_degraded_service_has_its_line(tmp_path: Path) -> None:
     class Degraded(make.SteadyMemory):  # type: ignore[misc, name-defined]
-        def retrieve(self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None) -> Pool:
-            pool: Pool = super().retrieve(query, knobs, cancel)
+        def retrieve(
+            self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None, **options: Any
+        ) -> Pool:
+            pool: Pool = super().retrieve(query, knobs, cancel, **options)
             note = Note("stale", "3 notes changed since the last sync: \x1b[31mx.md.", "warning")
             return replace(pool, fallback=Fallback("openai", "HTTP 401"), notes=(*pool.notes, note))
 

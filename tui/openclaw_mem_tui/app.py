@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding
@@ -17,6 +18,7 @@ from openclaw_mem_tui.features import FOLDERS, SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.screen import SearchScreen
+from openclaw_mem_tui.render.spans import ROLES
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
 from openclaw_mem_tui.themes import mixed_variables, textual_theme
 from openclaw_mem_tui.widgets.dialogs import Palette
@@ -26,6 +28,9 @@ class Workbench(App[int]):
     """Terminal workbench of openclaw-mem; ``run`` blocks until the user quits, and returns the exit code."""
 
     TITLE = "openclaw-mem"
+    #: The styles of all drawn text, once: every widget that has component classes of its own computes them
+    #: again whenever a class of its screen changes.
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"role--{role}" for role in ROLES}
     CSS_PATH = ["base.tcss", *(f"features/{name}/styles.tcss" for name in FOLDERS)]  # noqa: RUF012
     BINDINGS = [  # noqa: RUF012
         Binding("ctrl+q", "quit", show=False, priority=True),

@@ -47,6 +47,7 @@ _SHARED = {
     "leave_chunks": "leave",
     "leave_why_not": "leave",
 }
+_BACKEND = "the other backend, builtin or qmd, compared with this one"
 _WHY_NOT = "why not this passage? what would bring it in"
 _EXPECT = "expect this passage, or no longer: its rank stands above the hits"
 _EXPORT_CHANGE = "write the selected change as configuration"
@@ -58,6 +59,7 @@ _NEXT_LIST = "from the chain to the faults and back"
 _REBUILD = "build a new index, after showing what that takes"
 _VERIFY = "read every file again, whatever its date says, and sync"
 _DEEP = "deep check: cut every file again and compare with the index"
+_PRUNE = "forget the notes of an emptied workspace, after showing how many"
 _REPAIR = "repair what the doctor can, after showing what that is"
 _NEXT_OF_INDEX = "next list: files, doctor, events"
 
@@ -67,6 +69,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("next_query", "N", "N", "next query of the history", "Search"),
     Action("history", "ctrl+r,R", "ctrl+r R", "find a query of the history", "Search"),
     Action("mode", "s", "s", "mode: hybrid, BM25 only, vectors only", "Search", footer="mode", rank=13),
+    Action("backend", "o", "o", _BACKEND, "Search", footer="backend", rank=12),
     Action("cancel", "escape", "esc", "cancel the search, close what is open", "Search"),
     Action("down", "j,down", "j ↓", "next hit", "Hits"),
     Action("up", "k,up", "k ↑", "previous hit", "Hits"),
@@ -120,6 +123,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("examine", "d", "d", "run all checks again", "Index", "index", "check again", 5),
     Action("examine_deep", "D", "D", _DEEP, "Index", "index", "deep check", 10),
     Action("repair", "f", "f", _REPAIR, "Index", "index", "repair", 2),
+    Action("prune", "P", "P", _PRUNE, "Index", "index", "forget notes", 8),
     Action("order", "o", "o", "files by state, path, size, chunks, time", "Index", "index", "order", 9),
     Action("find_file", "slash", "/", "find a file", "Index", "index", "find", 11),
     Action("edit_file", "e", "e", "open the file in your editor", "Index", "index", "edit", 12),

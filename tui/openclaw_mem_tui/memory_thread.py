@@ -117,22 +117,32 @@ class MemoryThread:
         memory = self.opened
         return await call(self._reads, lambda: work(memory))
 
-    async def retrieve(self, query: str, knobs: Knobs) -> Pool:
-        """The pool for a query. Cancelling the coroutine aborts the search in its thread."""
+    async def retrieve(
+        self, query: str, knobs: Knobs, on_scores: Callable[[Pool], None] | None = None
+    ) -> Pool:
+        """The pool for a query. Cancelling the coroutine aborts the search in its thread. ``on_scores`` is
+        called in this event loop with the pool while it lacks rerank scores."""
         key = (query, knobs.retrieval_key)
         kept = self._pools.get(key)
         if kept is not None:
             self._pools.move_to_end(key)
             return kept
         memory, epoch = self.opened, self._epoch
-        token = threading.Event()
+        token, loop = threading.Event(), asyncio.get_running_loop()
+
+        def show(pool: Pool) -> None:
+            if on_scores is not None and not token.is_set():
+                on_scores(pool)
+
+        def scored(pool: Pool) -> None:
+            loop.call_soon_threadsafe(show, pool)
 
         def work() -> Pool:
             if token.is_set() or self.memory is not memory:
                 raise Cancelled("The search was stopped before it began.")
             self._running = token
             try:
-                return memory.retrieve(query, knobs, token)
+                return memory.retrieve(query, knobs, token, on_scores=scored)
             finally:
                 self._running = None
 
@@ -172,4 +182,5 @@ class MemoryThread:
 
 def _lasts(pool: Pool) -> bool:
     """Whether asking again gives the same while the index stays as it is."""
-    return pool.fallback is None and not any(note.code in _PASSING for note in pool.notes)
+    unscored = any(note.code == "not-reranked" and note.level == "warning" for note in pool.notes)
+    return pool.fallback is None and not unscored and not any(note.code in _PASSING for note in pool.notes)

@@ -4,6 +4,7 @@ own."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import on
@@ -31,6 +32,8 @@ class WorkbenchScreen(Screen[None]):
     WHERE: ClassVar[str]
     #: The action that opens it, which does nothing here.
     OPENED_BY: ClassVar[str] = ""
+    #: Whether it shows the configured backend, whichever answers in the search lab.
+    OF_CONFIGURED: ClassVar[bool] = False
     #: Title at the top of a narrow and of a wide screen.
     TITLES: ClassVar[tuple[str, str]]
     #: How to read it, for the help.
@@ -95,6 +98,8 @@ class WorkbenchScreen(Screen[None]):
         if not self.is_mounted:
             return
         header, (short, long) = self.search.sync.header, self.TITLES
+        if self.OF_CONFIGURED and header.backend:
+            header = replace(header, backend=self.search.service.configured_backend)
         self.query_one(Banner).show(self.search.view.shown_faults)
         self.query_one("#top", Pane).show(
             lambda cells: [status.top(header, cells, long if cells >= 100 else short)]

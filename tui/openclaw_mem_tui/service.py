@@ -3,8 +3,9 @@
 A search answers while notes are being indexed and while a provider is probed. A call that is cancelled stops
 in its thread too, through its token and the engine's interrupt.
 
-With simulated faults there are two memories over one index: the healthy one syncs, watches and gives the
-baseline; the faulted one answers. A pool of one is never returned as the other's.
+With simulated faults there are two memories over one index: the healthy one syncs and gives the baseline; the
+faulted one answers. With another backend than the configured one there are two indexes of one workspace: the
+configured memory watches, both are synced. A pool of one memory is never returned as another's.
 """
 
 from __future__ import annotations
@@ -52,9 +53,12 @@ class Service:
         self._factory = factory
         self.clock = clock
         self._healthy = MemoryThread(lambda: factory(NO_FAULTS), "openclaw-mem")
+        #: Healthy memories of other backends than the configured one, by name.
+        self._others: dict[str, MemoryThread] = {}
         self._faulted: MemoryThread | None = None
         #: The faults of the memory that answers.
         self.faults = NO_FAULTS
+        self._backend = ""
         self._switching = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -74,12 +78,36 @@ class Service:
 
     @property
     def knobs(self) -> Knobs:
-        """The configured defaults."""
-        return self._healthy.opened.knobs
+        """The configured defaults of the backend that answers."""
+        return self._sound().opened.knobs
+
+    @property
+    def says_why_not(self) -> bool:
+        """Whether the memory that answers can say why it leaves a passage out."""
+        return self._answering.opened.capabilities.why_not
+
+    @property
+    def draws_chunks(self) -> bool:
+        """Whether the configured memory can show how it cuts a file; true before it is open."""
+        return self._healthy.memory is None or self._healthy.memory.capabilities.chunks
+
+    @property
+    def configured_backend(self) -> str:
+        """That of the configuration; empty before the memory is open."""
+        return self.settings.openclaw.backend if self.is_open else ""
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend that answers; empty before the memory is open."""
+        return self._backend or self.configured_backend
+
+    def _sound(self, backend: str = "") -> MemoryThread:
+        """The memory of a backend (of the one that answers) without faults."""
+        return self._others.get(backend or self.backend, self._healthy)
 
     @property
     def _answering(self) -> MemoryThread:
-        return self._faulted or self._healthy
+        return self._faulted or self._sound()
 
     async def open(self) -> None:
         """Open the memory; may be called again after a failure."""
@@ -95,32 +123,56 @@ class Service:
             faulted, self._faulted = self._faulted, None
         for calls in (self._following, self._syncs, self._examinations, self._walks):
             await calls.close()
-        if faulted is not None:
-            await faulted.close()
-        await self._healthy.close()
+        for memory in (faulted, *self._others.values(), self._healthy):
+            if memory is not None:
+                await memory.close()
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    # -- simulated faults ---------------------------------------------------------------------------------
+    # -- other memories -----------------------------------------------------------------------------------
 
     async def set_faults(self, names: frozenset[str]) -> None:
         """Let a memory with these faults answer from now on (none: the healthy one). When it cannot be opened
         everything stays as it was. Cancelling the coroutine does not stop the change: a half-open memory
         would never be closed."""
-        await asyncio.shield(self._background(self._set_faults(names)))
+        await asyncio.shield(self._background(self._change(names, self.backend)))
 
-    async def _set_faults(self, names: frozenset[str]) -> None:
+    async def set_backend(self, name: str) -> None:
+        """Let this backend answer from now on, under the same faults. Errors and cancelling: as for
+        ``set_faults``."""
+        await asyncio.shield(self._background(self._change(self.faults, name)))
+
+    async def open_backend(self, name: str) -> bool:
+        """Open the memory of a backend, so that ``sync`` includes it. False when it was open before. Raises
+        OpenClawMemError."""
         async with self._switching:
-            if self._closed or names == self.faults:
+            if self._closed or name == self.configured_backend or name in self._others:
+                return False
+            other = MemoryThread(lambda: self._opened(NO_FAULTS, name), f"openclaw-mem-{name}")
+            await _open(other)
+            self._others[name] = other
+            return True
+
+    def _opened(self, faults: frozenset[str], backend: str) -> Memory:
+        """A memory of the same workspace. The configuration is not changed by it."""
+        if backend == self.configured_backend:
+            return self._factory(faults)
+        memory = self._healthy.opened
+        from openclaw_mem_engine.api import with_backend
+
+        other = with_backend(memory.settings, backend)
+        return type(memory).open(other, clock=self.clock, resident=True, faults=faults)
+
+    async def _change(self, faults: frozenset[str], backend: str) -> None:
+        await self.open_backend(backend)
+        async with self._switching:
+            if self._closed or (faults, backend) == (self.faults, self.backend):
                 return
-            faulted = MemoryThread(lambda: self._factory(names), "openclaw-mem-faulted") if names else None
-            if faulted is not None:
-                try:
-                    await faulted.open()
-                except BaseException:
-                    await faulted.close()
-                    raise
-            before, self._faulted, self.faults = self._faulted, faulted, names
+            faulted = None
+            if faults:
+                faulted = MemoryThread(lambda: self._opened(faults, backend), "openclaw-mem-faulted")
+                await _open(faulted)
+            before, self._faulted, self.faults, self._backend = self._faulted, faulted, faults, backend
         if before is not None:
             self._background(before.close())
 
@@ -133,15 +185,29 @@ class Service:
 
     # -- asking -------------------------------------------------------------------------------------------
 
-    async def retrieve(self, query: str, knobs: Knobs, *, healthy: bool = False) -> Pool:
-        """The pool for a query, from the memory that answers; ``healthy``: from the one without faults.
-        Cancelling the coroutine aborts the search in its thread."""
-        return await (self._healthy if healthy else self._answering).retrieve(query, knobs)
+    async def retrieve(
+        self,
+        query: str,
+        knobs: Knobs,
+        *,
+        healthy: bool = False,
+        backend: str = "",
+        on_scores: Callable[[Pool], None] | None = None,
+    ) -> Pool:
+        """The pool for a query, from the memory that answers; ``healthy``: from the one without faults, or
+        that of another ``backend``. ``on_scores`` is called in this event loop with the pool while rerank
+        scores are on their way. Cancelling the coroutine aborts the search in its thread."""
+        memory = self._sound(backend) if healthy or backend not in ("", self.backend) else self._answering
+        return await memory.retrieve(query, knobs, on_scores)
 
     async def read(self, work: Callable[[Memory], T], *, answering: bool = False) -> T:
-        """A short call that changes nothing, on the healthy memory; ``answering``: on the one that
+        """A short call that changes nothing, on the configured memory; ``answering``: on the one that
         answers."""
         return await (self._answering if answering else self._healthy).read(work)
+
+    async def read_sound(self, work: Callable[[Memory], T]) -> T:
+        """The same on the memory without faults of the backend that answers."""
+        return await self._sound().read(work)
 
     async def examine(self, work: Callable[[Memory, threading.Event], T]) -> T:
         """A call that may take seconds, in the doctor's thread. Cancelling the coroutine stops it."""
@@ -178,10 +244,16 @@ class Service:
     # -- keeping up to date -------------------------------------------------------------------------------
 
     async def sync(self, progress: Progress, request: SyncRequest) -> SyncReport:
-        """Bring the index up to date (see ``Memory.sync``). ``progress`` is called in the sync thread."""
+        """Bring the index up to date (see ``Memory.sync``), and that of another backend that is open: its
+        files are the same. Returns the report of the configured one. ``progress`` is called in the sync
+        thread."""
         memory = self._healthy.opened
+        usual = SyncRequest(verify=request.verify, tails=request.tails)
         try:
-            return await self._syncs.run(lambda token: memory.sync(request, progress, token))
+            report = await self._syncs.run(lambda token: memory.sync(request, progress, token))
+            for other in [thread.opened for thread in self._others.values()]:
+                await self._syncs.run(partial(other.sync, usual, progress))
+            return report
         finally:
             # Also when it was stopped or failed: the files that it had finished stay.
             self.forget_pools()
@@ -192,9 +264,9 @@ class Service:
 
     def forget_pools(self) -> None:
         """The index has changed: pools that are kept or on their way answer from the old one."""
-        self._healthy.forget_pools()
-        if self._faulted is not None:
-            self._faulted.forget_pools()
+        for memory in (self._healthy, self._faulted, *self._others.values()):
+            if memory is not None:
+                memory.forget_pools()
 
     async def follow(
         self,
@@ -225,6 +297,15 @@ class Service:
             memory.follow(show, stop, sync=synced, at_start=at_start)
 
         await self._following.run(follow)
+
+
+async def _open(memory: MemoryThread) -> None:
+    """Open it, or close what was made for it and raise why not."""
+    try:
+        await memory.open()
+    except BaseException:
+        await memory.close()
+        raise
 
 
 def _retrieved(done: asyncio.Future[Any]) -> None:

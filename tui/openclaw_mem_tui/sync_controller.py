@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Job:
     """A sync that was asked for. ``hint`` is what it is about; ``force`` rebuilds, ``verify`` reads every
-    file, ``tails`` includes the ends of transcripts (see ``Memory.sync``)."""
+    file, ``prune`` forgets the notes of an emptied workspace, ``tails`` includes the ends of transcripts (see
+    ``Memory.sync``)."""
 
     hint: str = ""
     force: bool = False
     verify: bool = False
+    prune: bool = False
     tails: bool = False
 
     @property
@@ -41,7 +43,7 @@ class Job:
         if other is None:
             return self
         force, verify = self.force or other.force, self.verify or other.verify
-        return Job(self.hint, force, verify, self.tails or other.tails)
+        return Job(self.hint, force, verify, self.prune or other.prune, self.tails or other.tails)
 
 
 class SyncController(Presenter[Activity]):
@@ -73,7 +75,7 @@ class SyncController(Presenter[Activity]):
     async def read_status(self) -> None:
         """Read sizes, provider and freshness for the edges of the screen."""
         try:
-            status = await self.service.read(lambda memory: memory.status())
+            status = await self.service.read_sound(lambda memory: memory.status())
         except OpenClawMemError as error:
             self.update(trouble=str(error), freshness=None)
             return
@@ -125,7 +127,7 @@ class SyncController(Presenter[Activity]):
             phase="syncing", task=job.task, label=job.hint, done=0, total=0, left=None, said="", noted=""
         )
         try:
-            request = SyncRequest(force=job.force, verify=job.verify, tails=job.tails)
+            request = SyncRequest(job.force, job.verify, job.prune, job.tails)
             report = self._outcome = await self.service.sync(self._on_progress, request)
         except Cancelled as error:
             self._outcome = error

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
-from openclaw_mem_engine.api import visible
+from openclaw_mem_engine.api import DOCTOR, FIX, INDEX, PRUNE, REBUILD, VERIFY, advice, visible
 
 #: No more characters than this of one line are ever looked at for display.
 LINE_LIMIT = 4_000
@@ -41,6 +41,18 @@ def inert(text: str, limit: int = LINE_LIMIT) -> str:
     if not (text.isascii() and text.isprintable()):
         text = _tame_marks(visible(text).translate(_ON_SCREEN))
     return f"{text} … {cut:,} more characters" if cut > 0 else text
+
+
+#: Keys that do what a command does, on the index screen.
+COMMAND_KEYS = {INDEX: "y", VERIFY: "v", REBUILD: "Y", PRUNE: "P", FIX: "f", DOCTOR: "d"}
+
+
+def message(text: str, limit: int = LINE_LIMIT) -> str:
+    """A message of the engine, inert: first the keys that do here what commands in it do, so that no cut of a
+    line hides them; the commands with the options that chose this index."""
+    keys = [key for command, key in COMMAND_KEYS.items() if f"`{command}`" in text]
+    first = f"3 then {' or '.join(keys)}: " if keys else ""
+    return inert(first + advice(text), limit)
 
 
 def inert_lines(text: str, limit: int = LINE_LIMIT) -> list[str]:

@@ -15,7 +15,7 @@ Task = Literal["sync", "rebuild", "verify"]
 SPINNER = "◐◓◑◒"
 
 #: Codes of notes that say the same as the line about the fallback.
-_OF_FALLBACK = frozenset({"embedding-failed", "fallback-vectors"})
+_OF_FALLBACK = frozenset({"embedding-failed", "fallback-vectors", "qmd-fallback"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +106,21 @@ def soundness(view: View, activity: Activity, cells: int) -> list[Line]:
         elsewhere |= _OF_FALLBACK
     notes: dict[str, Note] = {note.text: note for note in view.trace.notes if note.code not in elsewhere}
     warnings = [note.text for note in notes.values() if note.level == "warning"]
-    informative = [note.text for note in notes.values() if note.level != "warning"]
+    # Most searches here are of no session: said last.
+    others = sorted(notes.values(), key=lambda note: note.code == "scope-direct")
+    informative = [note.text for note in others if note.level != "warning"]
     joined = " · ".join(informative)
-    if joined and fmt.width_of(fmt.inert(joined)) + 4 <= cells:
+    if joined and fmt.width_of(fmt.message(joined)) + 4 <= cells:
         informative = [joined]
+    elif len(informative) > 2:
+        informative = [informative[0], " · ".join(informative[1:])]
     made.extend(fit(_signed(_WARNING, text), cells) for text in warnings[:3])
     made.extend(fit(_signed(_INFO, text), cells) for text in informative[:2])
     return made
 
 
 def _signed(sign: Span, text: str) -> Line:
-    return line(sign, (fmt.inert(text), "dim" if sign is _INFO else ""))
+    return line(sign, (fmt.message(text), "dim" if sign is _INFO else ""))
 
 
 def fallback(pool: Pool) -> Line:
@@ -135,7 +139,7 @@ def fallback(pool: Pool) -> Line:
         (f" · {retry} · ", "dim"),
         ("2", "key"),
         (" for details · ", "dim"),
-        (fmt.inert(reason(pool)), "dim"),
+        (fmt.message(reason(pool)), "dim"),
     )
 
 
@@ -143,7 +147,11 @@ def served(pool: Pool) -> str:
     """What answers: ``BM25 only``, ``vectors of static-minilm answer``."""
     lexical = "keywords" if pool.first("lexical") is not None else "nothing"
     source = pool.fallback.served if pool.fallback is not None else lexical
-    answers = {"keywords": "BM25 only", "nothing": "no retriever answers"}
+    answers = {
+        "keywords": "BM25 only",
+        "nothing": "no retriever answers",
+        "builtin": "the built-in index answers",
+    }
     return answers.get(source, f"vectors of {source} answer")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -12,13 +11,12 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from openclaw_mem_tui.render.spans import ROLES, Line
+from openclaw_mem_tui.render.spans import Line
 
 
 class Lines(ScrollView, can_focus=False):
     """Shows what ``draw`` returns for the present width. Call ``changed`` when that would be different."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"role--{role}" for role in ROLES}
     ALLOW_MAXIMIZE = False
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
@@ -27,6 +25,11 @@ class Lines(ScrollView, can_focus=False):
         self._drawn_for = -1
         self._painted: dict[tuple[int, int], Strip] = {}
         self._styles_of: dict[str, Style] = {}
+        self._base: Style | None = None
+
+    def on_mount(self) -> None:
+        # The styles of roles are the application's: a theme may change them and nothing of this widget.
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self.refresh())
 
     def draw(self, cells: int) -> Sequence[Line]:  # noqa: ARG002 - for subclasses
         """The lines for a width. Pure work on state that the widget was given; no lines here."""
@@ -64,9 +67,10 @@ class Lines(ScrollView, can_focus=False):
     @property
     def drawn(self) -> Sequence[Line]:
         """The current lines (drawn now when needed)."""
-        if self._drawn_for != self.cells:
-            self._drawn = self.draw(self.cells) if self.cells > 0 else ()
-            self._drawn_for = self.cells
+        cells = self.cells
+        if self._drawn_for != cells:
+            self._drawn = self.draw(cells) if cells > 0 else ()
+            self._drawn_for = cells
             self._painted.clear()
         return self._drawn
 
@@ -107,6 +111,7 @@ class Lines(ScrollView, can_focus=False):
     def notify_style_update(self) -> None:
         self._painted.clear()
         self._styles_of.clear()
+        self._base = None
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
@@ -114,13 +119,21 @@ class Lines(ScrollView, can_focus=False):
 
     def painted(self, index: int) -> Strip:
         """One line as a strip, from the cache when it was painted before."""
-        lines, cells = self.drawn, self.cells
+        lines = self.drawn
+        cells = self._drawn_for
         key = (index, cells)
         strip = self._painted.get(key)
         if strip is None:
             spans = lines[index] if 0 <= index < len(lines) else ()
-            strip = self._painted[key] = self.paint(spans, self.rich_style, cells)
+            strip = self._painted[key] = self.paint(spans, self.base_style, cells)
         return strip
+
+    @property
+    def base_style(self) -> Style:
+        """``rich_style``, kept until a style changes: each reading of that goes through all ancestors."""
+        if self._base is None:
+            self._base = self.rich_style
+        return self._base
 
     def paint(self, spans: Line, base: Style, cells: int) -> Strip:
         """Spans on a base style, exactly ``cells`` wide."""
@@ -133,7 +146,7 @@ class Lines(ScrollView, can_focus=False):
         if style is None:
             style = Style.null()
             for name in role.split():
-                style += self.get_component_rich_style(f"role--{name}", partial=True)
+                style += self.app.get_component_styles(f"role--{name}").partial_rich_style
             self._styles_of[role] = style
         return style
 

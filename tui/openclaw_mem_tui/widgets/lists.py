@@ -88,7 +88,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
 
     def _cursor_style(self) -> Style:
         name = "rows--cursor" if self.has_focus else "rows--cursor-away"
-        return self.rich_style + self.get_component_rich_style(name, partial=True)
+        return self.base_style + self.get_component_rich_style(name, partial=True)
 
     def action_go(self, step: int) -> None:
         target = max(0, min(len(self._spans) - 1, self.cursor + step))

@@ -41,6 +41,7 @@ class ChunksScreen(WorkbenchScreen):
     when the index has changed."""
 
     WHERE, READING = "chunks", READING
+    OF_CONFIGURED = True
     TITLES = "chunks", "chunks of a file"
     BINDINGS = bindings("chunks")  # type: ignore[assignment]
     HELP = "Where the file is cut. A search finds chunks, never files: what is cut apart is found apart."

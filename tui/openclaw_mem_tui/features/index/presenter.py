@@ -19,6 +19,7 @@ from openclaw_mem_engine.api import (
     OpenClawMemError,
     Overview,
     Plan,
+    SkippedFile,
     SyncRequest,
 )
 from openclaw_mem_tui.presenter import Presenter
@@ -78,6 +79,12 @@ class IndexPresenter(Presenter[IndexState]):
         #: How far the running check is, as its thread reports it.
         self.progress = ""
 
+    @property
+    def emptied(self) -> SkippedFile | None:
+        """See ``Freshness.emptied``."""
+        overview = self.state.overview
+        return overview.freshness.emptied if overview is not None else None
+
     async def read(self, *, examine: bool = True) -> None:
         """Read the index and its events anew; with ``examine`` run the checks too where that is quick."""
         if not self.service.is_open or not await self._reread():
@@ -87,11 +94,12 @@ class IndexPresenter(Presenter[IndexState]):
             await self._with_doctor("checking", partial(self._examine, False))
 
     async def _reread(self) -> bool:
-        """Whether the index and the log could be read."""
+        """Whether the index and the log could be read. The log is shown also when the index cannot be."""
         before = self.state.overview
         try:
-            overview = await self.service.read(lambda memory: memory.overview())
             events = await self.service.read(lambda memory: memory.events(EVENTS))
+            self.update(events=tuple(events))
+            overview = await self.service.read(lambda memory: memory.overview())
         except OpenClawMemError as error:
             self.update(trouble=str(error))
             return False
@@ -99,7 +107,6 @@ class IndexPresenter(Presenter[IndexState]):
         self.update(
             overview=overview,
             files=_ordered(overview.files, self.state.order),
-            events=tuple(events),
             at=self.service.clock(),
             stale=self.state.stale or (changed and self.state.report is not None),
             trouble="",
@@ -110,6 +117,12 @@ class IndexPresenter(Presenter[IndexState]):
         if self.state.report is None:
             return len(self.state.files) <= FEW_FILES
         return self.state.seconds < QUICK_S and not self.state.report.deep
+
+    def can_draw_chunks(self) -> bool:
+        """Whether the index has files that are cut; says so when it has not."""
+        if not self.service.draws_chunks:
+            self.say("qmd searches whole documents: there are no cuts to draw")
+        return self.service.draws_chunks
 
     def turn_order(self) -> None:
         """The next order of the files."""
@@ -149,16 +162,14 @@ class IndexPresenter(Presenter[IndexState]):
             self._take(after, time.perf_counter() - started)
         self.update(said=f"repaired: {fmt.join(done, '; ')}" if done else "nothing was repaired")
 
-    async def plan_rebuild(self) -> Plan | IndexDamaged | None:
-        """What a rebuild would do, or why that cannot be known; None when that failed or was cancelled."""
+    async def plan(self, request: SyncRequest, what: str) -> Plan | IndexDamaged | None:
+        """What this sync would do, or why that cannot be known; None when that failed or was cancelled."""
         self.say("")
-        return await self._with_doctor("counting what a rebuild takes", self._plan)
+        return await self._with_doctor(f"counting what {what}", partial(self._plan, request))
 
-    async def _plan(self) -> Plan | IndexDamaged:
+    async def _plan(self, request: SyncRequest) -> Plan | IndexDamaged:
         try:
-            return await self.service.examine(
-                lambda memory, token: memory.plan(SyncRequest(force=True), token)
-            )
+            return await self.service.examine(lambda memory, token: memory.plan(request, token))
         except IndexDamaged as damage:
             return damage
 

@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
-from openclaw_mem_engine.api import Check, FileRow, IndexDamaged
+from openclaw_mem_engine.api import Check, FileRow, IndexDamaged, Plan, SyncRequest
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.index.presenter import REPAIRING, IndexPresenter
@@ -25,13 +25,13 @@ from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Event, Finding, Plan
+    from openclaw_mem_engine.api import Event, Finding
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 #: Actions that are about the file under the cursor.
 _OF_FILES = {"chunks", "order", "edit_file", "find_file"}
 #: Actions that need an index that can be opened.
-_WITH_INDEX = frozenset(_OF_FILES | {"rebuild", "verify", "examine", "examine_deep", "repair"})
+_WITH_INDEX = frozenset(_OF_FILES | {"rebuild", "verify", "examine", "examine_deep", "repair", "prune"})
 #: Seconds between frames of the spinner, while something runs.
 _FRAME = 0.12
 #: So many files are offered to pick from at once.
@@ -65,6 +65,7 @@ class IndexScreen(WorkbenchScreen):
     shown."""
 
     WHERE, OPENED_BY, READING = "index", "show_index", READING
+    OF_CONFIGURED = True
     TITLES = "index", "index health"
     BINDINGS = bindings("index")  # type: ignore[assignment]
     HELP = "Whether the index is up to date with the notes, and whether it is intact."
@@ -133,7 +134,7 @@ class IndexScreen(WorkbenchScreen):
         self.events.show_rows(state.events, partial(files.event_row, state))
         box = self.query_one("#files-box", Vertical)
         box.border_title = files.title(state)
-        box.border_subtitle = f"by {state.order} (o) · enter: chunks"
+        box.border_subtitle = f"by {state.order} (o)" + " · enter: chunks" * self.search.service.draws_chunks
         self.doctor.border_title = doctor.title(state)
         self.doctor.border_subtitle = doctor.subtitle(state)
         self.events.border_title = "events"
@@ -168,7 +169,10 @@ class IndexScreen(WorkbenchScreen):
         if self.search.activity.phase == "failed":
             return _WITH_INDEX - {"rebuild"} if self.search.damage is not None else _WITH_INDEX
         idle = set() if report is not None and report.fixable else {"repair"}
-        return frozenset(idle | (_OF_FILES if self.at is not self.files else {"examine", "examine_deep"}))
+        if self.presenter.emptied is None:
+            idle.add("prune")
+        elsewhere = _OF_FILES if self.at is not self.files else {"examine", "examine_deep"}
+        return frozenset(idle | elsewhere | ({"chunks"} if not self.search.service.draws_chunks else set()))
 
     def _draw_status(self) -> None:
         state, activity, frame = self.presenter.state, self.search.activity, self._frame
@@ -223,7 +227,7 @@ class IndexScreen(WorkbenchScreen):
 
     def action_rebuild(self) -> None:
         async def ask() -> None:
-            plan = self.search.damage or await self.presenter.plan_rebuild()
+            plan = self.search.damage or await self.presenter.plan(SyncRequest(force=True), "a rebuild takes")
             if plan is not None:
                 self.app.push_screen(
                     ConfirmScreen("rebuild the index", partial(summary.rebuild_plan, plan), "rebuild"),
@@ -236,6 +240,22 @@ class IndexScreen(WorkbenchScreen):
     async def _rebuild(self, plan: Plan | IndexDamaged) -> None:
         if not isinstance(plan, IndexDamaged) or await self.presenter.set_aside(plan):
             self._sync(Job(force=True, tails=True))
+
+    def action_prune(self) -> None:
+        async def ask() -> None:
+            request = SyncRequest(prune=True, tails=True)
+            plan = await self.presenter.plan(request, "would be forgotten")
+            if isinstance(plan, Plan) and plan.removed:
+                self.app.push_screen(
+                    ConfirmScreen("forget the notes", partial(summary.prune_plan, plan), "forget"),
+                    lambda sure: self._sync(Job(prune=True, tails=True)) if sure else None,
+                )
+
+        if self._is_free():
+            if self.presenter.emptied is None:
+                self.presenter.say("nothing to forget: the workspace holds notes, or the index does not")
+            else:
+                self.run_in(ask, "doctor")
 
     def action_examine(self, deep: bool = False) -> None:
         self._run_doctor(partial(self.presenter.examine, deep=deep))
@@ -311,7 +331,7 @@ class IndexScreen(WorkbenchScreen):
         row = self.files.selected
         if self.at is not self.files:
             self._go_to(self.files)
-        elif row is not None:
+        elif row is not None and self.presenter.can_draw_chunks():
             from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 
             self.app.push_screen(ChunksScreen(self.search, row.path))

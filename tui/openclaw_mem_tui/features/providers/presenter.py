@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import CacheSize, OpenClawMemError, Spent, summed
+from openclaw_mem_engine.api import CacheSize, OpenClawMemError, Spent, known_of, summed
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import DayUsage, ProviderState
+    from openclaw_mem_engine.api import DayUsage, Fallback, Memory, ProviderState, QmdFacts
 
 #: Name, role and model: one provider may be there twice.
 LinkKey = tuple[str, str, str]
@@ -26,12 +26,16 @@ class ChainState:
 
     links: tuple[ProviderState, ...] = ()
     usage: tuple[DayUsage, ...] = ()
-    caches: tuple[CacheSize, ...] = ()
+    #: None: what answers keeps no embedding cache.
+    caches: tuple[CacheSize, ...] | None = ()
     at: float = 0.0
     probing: frozenset[LinkKey] = frozenset()
     probed: Mapping[LinkKey, float | str] = field(default_factory=dict)
     said: str = ""
     trouble: str = ""
+    #: The external qmd, where one is configured or its fault is simulated: what is known of it.
+    qmd: QmdFacts | None = None
+    qmd_command: str = ""
 
     def used(self, link: ProviderState, days: int) -> Spent | None:
         """What a link was used for today (1) or in more days; None when it was not."""
@@ -43,6 +47,24 @@ class ChainState:
 
 def key_of(link: ProviderState) -> LinkKey:
     return link.name, link.role, link.model
+
+
+def _qmd(memory: Memory) -> tuple[QmdFacts | None, Fallback | None]:
+    return known_of(memory.settings), memory.fallback()
+
+
+def _caches(memory: Memory) -> tuple[CacheSize, ...] | None:
+    return tuple(memory.cache_sizes()) if memory.capabilities.cache else None
+
+
+def _qmd_link(fallback: Fallback | None) -> ProviderState:
+    """The external program as a link of the chain: it searches and makes its own vectors."""
+    from openclaw_mem_engine.api import ProviderState
+
+    if fallback is None:
+        return ProviderState("qmd", "backend", "serving", "memory.qmd.command is set: it searches")
+    why, since, retry = fallback.reason, fallback.since, fallback.next_retry
+    return ProviderState("qmd", "backend", "failed", why, since=since, next_retry=retry)
 
 
 class ProvidersPresenter(Presenter[ChainState]):
@@ -64,16 +86,30 @@ class ProvidersPresenter(Presenter[ChainState]):
         try:
             links = await service.read(lambda memory: memory.chain(), answering=True)
             # No usage is recorded under a simulated fault.
-            usage, caches = await service.read(lambda memory: (memory.usage(30), memory.cache_sizes()))
+            usage, caches = await service.read_sound(lambda memory: (memory.usage(30), _caches(memory)))
+            qmd, fallback = await service.read(_qmd, answering=True)
         except OpenClawMemError as error:
             self.update(trouble=str(error))
             return
-        self.update(links=links, usage=tuple(usage), caches=tuple(caches), at=service.clock(), trouble="")
+        if fallback is not None and fallback.origin == "qmd":
+            links = (_qmd_link(fallback), *links)
+        elif qmd is not None:
+            links = (_qmd_link(None), *links)
+        self.update(
+            links=links,
+            usage=tuple(usage),
+            caches=caches,
+            at=service.clock(),
+            trouble="",
+            qmd=qmd,
+            qmd_command=service.settings.qmd.command or "",
+        )
 
     async def probe(self, link: ProviderState) -> None:
         """Send one request to a provider, and say what came of it."""
         if not link.in_use:
-            self.say("BM25 needs no provider" if link.role == "keywords" else f"{link.name} is not in use")
+            known = {"keywords": "BM25 needs no provider", "backend": "the next search asks qmd"}
+            self.say(known.get(link.role, f"{link.name} is not in use"))
             return
         key, faults = key_of(link), self.service.faults
         self.update(probing=self.state.probing | {key}, said="")

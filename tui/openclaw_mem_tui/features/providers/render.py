@@ -52,24 +52,29 @@ def link_row(link: ProviderState, chain: ChainState, cells: int, selected: bool)
         (fmt.left(fmt.inert(link.name), _NAME) + " ", quiet or "strong"),
         (fmt.left("" if link.role in ("skipped", "keywords") else link.role, _ROLE) + " ", "dim"),
         (fmt.left(f"{mark} {words}", _STATE) + " ", role),
-        (fmt.crop(fmt.inert(link.why, 600), room), "faint" if quiet else "dim"),
+        (fmt.crop(fmt.message(link.why, 600), room), "faint" if quiet else "dim"),
     )
 
 
 def detail(link: ProviderState | None, chain: ChainState, cells: int) -> list[Line]:
     """Everything about one provider; every text in full."""
     if link is None:
+        if chain.trouble:
+            return [line(("The chain could not be read: the line below says why.", "dim"))]
         return [line(("The chain is being read.", "dim"))]
     details = Details(cells)
     say = details.say
     mark, role = _STATES[link.state]
     say("state", (f"{mark} {link.label}", f"strong {role}".strip()), *_when(link, chain))
-    say("why", fmt.inert(link.why))
+    say("why", fmt.message(link.why))
     found = chain.probed.get(key_of(link))
     if isinstance(found, float):
         say("probe", ("answered ", "good"), f"in {fmt.milliseconds(found)}")
     elif found is not None and found != link.why:
         say("probe", ("no answer: ", "bad"), fmt.inert(found))
+    if link.role == "backend":
+        _say_qmd(details, chain)
+        return details.lines
     if link.role == "keywords":
         say("location", "this machine: SQLite's full-text search, no vectors")
         return details.lines
@@ -100,6 +105,21 @@ def detail(link: ProviderState | None, chain: ChainState, cells: int) -> list[Li
     return details.lines
 
 
+def _say_qmd(details: Details, chain: ChainState) -> None:
+    """The external program, apart from its failure: what it is, and its last update."""
+    if (facts := chain.qmd) is None:
+        details.say("command", ("not configured: the program of the simulated fault", "dim"))
+        return
+    details.say("command", fmt.inert(chain.qmd_command))
+    details.say("version", ".".join(map(str, facts.version)) or "not known")
+    details.say(
+        "updated", fmt.clock(facts.updated_at, chain.at, True) if facts.updated_at else "never from here"
+    )
+    for error in (facts.update_error, facts.embed_error):
+        if error:
+            details.say("failed", (fmt.message(error), "bad"))
+
+
 def _when(link: ProviderState, chain: ChainState) -> list[tuple[str, str]]:
     """Since when a provider fails, and when it is tried again."""
     if link.state != "failed":
@@ -127,6 +147,9 @@ def _used(used: Spent | None) -> list[tuple[str, str]]:
 def cache(chain: ChainState, cells: int) -> Line:
     """The embedding cache in one line: entries and size by vector space, the largest first."""
     start = [Span(" embedding cache  ", "dim")]
+    if chain.caches is None:
+        text = "none: qmd keeps the vectors of its documents in its index"
+        return spread([*start, Span(text, "dim")], (), cells)
     if not chain.caches:
         return spread([*start, Span("empty" if chain.links else "", "dim")], (), cells)
     total = sum(size.bytes for size in chain.caches)
@@ -158,7 +181,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
     active = next((link for link in chain.links if link.state == "serving"), None)
     end = line((f"{fmt.inert(active.name)} active ", "dim")) if active is not None else ()
     if chain.trouble or activity.phase == "failed":
-        return spread(line((" ✗ ", "bad"), fmt.inert(chain.trouble or activity.trouble)), (), cells)
+        return spread(line((" ✗ ", "bad"), fmt.message(chain.trouble or activity.trouble)), (), cells)
     if chain.probing:
         names = ", ".join(sorted({name for name, _, _ in chain.probing}))
         start = line((" ◐ ", "accent"), f"probing {fmt.inert(names)} ", ("esc stops waiting", "faint"))
@@ -226,7 +249,7 @@ def last_query(view: View, cells: int) -> list[Line]:
         say("baseline", fmt.inert(answered_by(view.other_pool)))
     why = reason(pool) or _warnings(view)
     if why:
-        say("why", fmt.inert(why))
+        say("why", fmt.message(why))
     if seen is not None:
         for label, rows in (("lost", seen.lost), ("new", seen.new)):
             if rows:

@@ -36,13 +36,17 @@ READING: Reading = (
         ("fallback", "answers when the primary fails"),
         ("also", "its vectors are kept as well, to compare"),
         ("keywords", "BM25 only: always there, the last"),
+        ("backend", "the external qmd: searches with vectors of its own"),
         ("overlap@6", "hits that two runs share, of six"),
     ),
 )
 
 
 _CHAIN = "The chain: every provider in the order in which one is selected, BM25 only at the end."
-_FAULTS = "Faults are simulated in this process: no request is sent for them, and nothing is recorded."
+_FAULTS = (
+    "Faults are simulated: no request is sent for them, and nothing is recorded. Those of qmd run a program "
+    "that fails so."
+)
 
 
 class ProvidersScreen(WorkbenchScreen):
@@ -60,7 +64,7 @@ class ProvidersScreen(WorkbenchScreen):
         self.chain, self.faults = CursorList(_CHAIN, id="chain"), CursorList(_FAULTS, id="faults")
         self.link_pane, self.last = Pane(id="link", classes="pane"), Pane(id="last", classes="pane")
         self._lab = lab
-        self._pointed = False
+        self._pointed = 0
 
     def body(self) -> ComposeResult:
         with Container(id="providers-body"):
@@ -118,10 +122,11 @@ class ProvidersScreen(WorkbenchScreen):
         self.last.border_subtitle = "enter: compare in the lab" if view.query.strip() else ""
         self.last.show(lambda cells: render.last_query(view, cells))
         self.query_one("#cache", Pane).show(lambda cells: [render.cache(state, cells)])
-        if state.links and not self._pointed:
-            # The first time the cursor goes to the primary provider.
-            self._pointed = True
-            at = next((at for at, link in enumerate(state.links) if link.role == "primary"), 0)
+        if len(state.links) != self._pointed:
+            # The first time, and when the external qmd comes in or leaves, the cursor goes to what searches.
+            self._pointed = len(state.links)
+            wanted = ("backend", "primary")
+            at = next((at for at, link in enumerate(state.links) if link.role in wanted), 0)
             self.chain.action_go(at - self.chain.cursor)
         self.chain.border_subtitle = "r probes now" + " · tab: faults" * self.narrow
         self.faults.border_subtitle = "space switches · u stops all" + " · tab: chain" * self.narrow

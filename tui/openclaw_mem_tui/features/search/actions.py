@@ -74,6 +74,9 @@ class QueryActions(_Actions):
         self._screen.tune(knobs)
         self._search.say(f"mode {knobs.mode}")
 
+    def action_backend(self) -> None:
+        self._screen.run_in(self._search.switch_backend, "backend", exclusive=False)
+
     def action_cancel(self) -> None:
         screen = self._screen
         if screen.cancel_work():
@@ -186,7 +189,9 @@ class NoteActions(_Actions):
         start = max(1, row.start_line - render.CONTEXT)
         count = row.end_line - start + 1 + render.CONTEXT
         try:
-            got = await self._search.service.read(lambda memory: memory.get(row.path, start, count))
+            got = await self._search.service.read(
+                lambda memory: memory.get(row.path, start, count), answering=True
+            )
         except OpenClawMemError as error:
             message = str(error)
             preview.show(lambda cells: render.refusal(message, cells))

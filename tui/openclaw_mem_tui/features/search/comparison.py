@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from openclaw_mem_engine.api import Outcome, Pool, Row
-from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_engine.api import Outcome, Pool, Row, Trace
+from openclaw_mem_tui.features.search.state import Baseline, View
 
 #: Stage of a row that the baseline returned and the shown run did not even find.
 GONE = "gone"
@@ -28,17 +28,26 @@ def compared(view: View) -> Compared | None:
     """None when there is no baseline, or it is the shown run itself."""
     if view.trace is None or view.baseline is None or not view.compares:
         return None
-    before, now = view.baseline.trace.returned, view.trace.returned
-    ranks = {row.chunk_id: row.outcome.rank for row in now}
-    kept = [row for row in before if row.chunk_id in ranks]
+    key = view.baseline.key
+    before, now = _firsts(view.baseline, view.baseline.trace), _firsts(view.baseline, view.trace)
+    ranks = {key(row): row.outcome.rank for row in now}
+    kept = [row for row in before if key(row) in ranks]
     return Compared(
         len(kept),
         max(len(before), len(now)),
         view.trace.knobs.max_results,
-        sum(1 for row in kept if ranks[row.chunk_id] != row.outcome.rank),
-        tuple(row for row in before if row.chunk_id not in ranks),
-        tuple(row for row in now if row.chunk_id not in view.baseline.ranks),
+        sum(1 for row in kept if ranks[key(row)] != row.outcome.rank),
+        tuple(row for row in before if key(row) not in ranks),
+        tuple(row for row in now if view.baseline.rank(row) is None),
     )
+
+
+def _firsts(baseline: Baseline, trace: Trace) -> list[Row]:
+    """What a run returned, best first; of those that compare as one, the first."""
+    firsts: dict[str, Row] = {}
+    for row in trace.returned:
+        firsts.setdefault(baseline.key(row), row)
+    return list(firsts.values())
 
 
 def missing(view: View) -> list[Row]:
@@ -46,13 +55,27 @@ def missing(view: View) -> list[Row]:
     without any score of it."""
     if view.trace is None or view.baseline is None or not view.compares:
         return []
-    found = {row.chunk_id for row in view.trace.rows}
+    key = view.baseline.key
+    found = {key(row) for row in view.trace.rows}
     outcome = Outcome("dropped", stage=GONE, reason="no retriever that ran found it")
     return [
         row._replace(scores={}, ranks={}, operands=(), outcome=outcome, diversity=None)
-        for row in view.baseline.trace.returned
-        if row.chunk_id not in found and view.candidate(row.chunk_id) is not None
+        for row in _firsts(view.baseline, view.baseline.trace)
+        if key(row) not in found and view.candidate(row.chunk_id) is not None
     ]
+
+
+def lost(view: View) -> list[Row]:
+    """What the baseline returned and this run does not, best first; also what this run did not find."""
+    if view.trace is None or view.baseline is None or not view.compares:
+        return []
+    key, ranks = view.baseline.key, view.baseline.ranks
+    returned = {key(row) for row in view.trace.returned}
+    rows: dict[str, Row] = {}
+    for row in (*view.trace.dropped, *missing(view)):
+        if key(row) in ranks and key(row) not in returned:
+            rows.setdefault(key(row), row)
+    return sorted(rows.values(), key=lambda row: ranks[key(row)])
 
 
 def answered_by(pool: Pool) -> str:

@@ -129,7 +129,7 @@ class HitList(CursorList, inherit_bindings=False):
         if plan is None:
             return super().render_line(y)
         if y == 0:
-            return self.paint(hits.header(plan), self.rich_style, self.cells)
+            return self.paint(hits.header(plan), self.base_style, self.cells)
         return super().render_line(y - self.FIXED)
 
     def painted(self, index: int) -> Strip:
@@ -143,7 +143,7 @@ class HitList(CursorList, inherit_bindings=False):
             spans = hits.hit(self.view, self.rows[at], self._plan, self.marker, selected)
             if self.stale:
                 spans = tuple(span._replace(role="faint") for span in spans)
-            base = self._cursor_style() if selected else self.rich_style
+            base = self._cursor_style() if selected else self.base_style
             strip = self._painted[key] = self.paint(spans, base, self.cells)
         return strip
 

@@ -14,7 +14,8 @@ from openclaw_mem_tui.render.spans import Line, fit, line, width, wrapped
 
 class Lesson(Protocol):
     """A suggested query of the demo (``SuggestedQuery``): ``settings`` are the knobs of the shown run,
-    ``against`` those of its baseline, both as ``knob=value``."""
+    ``against`` those of its baseline, both as ``knob=value``; ``backend`` is asked ("": the configured
+    one)."""
 
     @property
     def query(self) -> str: ...
@@ -26,6 +27,8 @@ class Lesson(Protocol):
     def settings(self) -> Sequence[str]: ...
     @property
     def against(self) -> Sequence[str]: ...
+    @property
+    def backend(self) -> str: ...
 
 
 #: The lessons in their order.

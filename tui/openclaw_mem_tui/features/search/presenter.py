@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import Cancelled, Expected, IndexDamaged, Knobs, OpenClawMemError, UsageError
 from openclaw_mem_tui.features.search import state
+from openclaw_mem_tui.features.search.history import History
 from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, with_lesson
-from openclaw_mem_tui.features.search.state import History, View
+from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.service import NO_FAULTS, Service
-from openclaw_mem_tui.sync_controller import SyncController
+from openclaw_mem_tui.sync_controller import Job, SyncController
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Memory, Note
+    from openclaw_mem_engine.api import Memory, Note, Pool
 
 #: Quiet time after a key press before a search begins, in seconds.
 DEBOUNCE = 0.06
 
+#: Those that the key switches between.
+BACKENDS = ("builtin", "qmd")
 _FAULT_BASELINE = "while a simulated fault is on, the run without it is the baseline"
 
 
@@ -81,7 +84,8 @@ class SearchPresenter(Presenter[View]):
         self.sync.header = replace(self.sync.header, agent=settings.agent, workspace=str(settings.workspace))
         self.sync.update(phase="ready")
         expected = await self.service.read(lambda memory: memory.expected.read())
-        self._show(replace(state.opened(self.view, self.service.knobs), expected=expected))
+        opened = state.opened(self.view, self.service.knobs, self.service.backend)
+        self._show(replace(opened, expected=expected, settings=settings))
         await self.sync.read_status()
         return True
 
@@ -163,11 +167,16 @@ class SearchPresenter(Presenter[View]):
             return
         self.sync.update(searching=True)
         try:
-            pool = await self.service.retrieve(view.query, view.knobs)
+            pool = await self.service.retrieve(
+                view.query, view.knobs, on_scores=lambda pool: self._scored(view, pool)
+            )
             other = None
             if state.needs_baseline_pool(view):
                 other = await self.service.retrieve(
-                    view.query, view.baseline_knobs, healthy=bool(view.faults)
+                    view.query,
+                    view.baseline_knobs,
+                    healthy=bool(view.faults),
+                    backend=view.other_backend,
                 )
         except Cancelled:
             return
@@ -176,17 +185,69 @@ class SearchPresenter(Presenter[View]):
             return
         finally:
             self.sync.update(searching=False)
-        now = self.view
-        same_key = now.knobs.retrieval_key == view.knobs.retrieval_key
-        if now.query == view.query and same_key and now.faults == view.faults:
-            self._show(state.answered(now, pool, other))
+        if self._asks(view):
+            self._show(state.answered(self.view, pool, other))
         if pool.freshness is not None:
             self.sync.update(freshness=pool.freshness)
+
+    def _asks(self, view: View) -> bool:
+        """Whether an answer to ``view`` is one to the present query and knobs."""
+        now = self.view
+        same_key = now.knobs.retrieval_key == view.knobs.retrieval_key
+        same_memory = (now.faults, now.backend) == (view.faults, view.backend)
+        return now.query == view.query and same_key and same_memory
+
+    def _scored(self, view: View, pool: Pool) -> None:
+        """Show the rows while their rerank scores arrive."""
+        if self._asks(view) and self.activity.searching:
+            self._show(state.scored(self.view, pool))
 
     def give_up(self) -> None:
         """The user cancelled a search: what is shown stays, and says so."""
         if self.view.pending:
             self._show(state.failed(self.view, "Search cancelled; the rows below answer an earlier query."))
+        elif self.view.scoring:
+            self._show(state.failed(self.view, "Reranking cancelled; not every row has its rerank score."))
+
+    # -- the other backend --------------------------------------------------------------------------------
+
+    async def switch_backend(self) -> None:
+        """Let the other one of ``BACKENDS`` answer; the shown answer becomes the baseline."""
+        name, before = next(known for known in BACKENDS if known != self.view.backend), self.view.backend
+        if await self._use_backend(name):
+            if self.view.query.strip():
+                await self.search(0.0)
+            compared = f"; the answer of {before} is the baseline" if self.view.other_backend else ""
+            self.say(f"{name} answers now{compared}")
+
+    async def _use_backend(self, name: str) -> bool:
+        """Let a backend answer from now on; its index is synced first. The configuration stays as it is.
+        False, with the reason on the screen, when it cannot be opened."""
+        if not self.service.is_open:
+            return False
+        try:
+            if await self.service.open_backend(name):
+                await self.sync.sync(Job(f"the index of {name}"))
+            await self.service.set_backend(name)
+        except OpenClawMemError as error:
+            self.trouble(f"The backend {name} cannot be used: {error}")
+            return False
+        self._show(state.with_backend(self.view, name, self.service.knobs))
+        await self.sync.read_status()
+        return True
+
+    async def use_backend_of_lesson(self, number: int) -> bool:
+        """Let the backend of a lesson answer. False as for ``_use_backend``."""
+        wanted = self._backend_of(number)
+        return wanted == self.view.backend or await self._use_backend(wanted)
+
+    def needs_backend(self, number: int) -> bool:
+        """Whether a lesson asks another backend than the one that answers."""
+        return self.guide is not None and self._backend_of(number) != self.view.backend
+
+    def _backend_of(self, number: int) -> str:
+        named = self.guide[number].backend if self.guide is not None else ""
+        return named or self.service.configured_backend
 
     # -- simulated faults ---------------------------------------------------------------------------------
 

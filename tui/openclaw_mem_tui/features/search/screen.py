@@ -14,6 +14,7 @@ from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.providers.render import in_short
 from openclaw_mem_tui.features.search.actions import HitActions, MoreActions, NoteActions, QueryActions
+from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
 from openclaw_mem_tui.features.search.lessons import lesson_lines
@@ -158,12 +159,18 @@ class SearchScreen(WorkbenchScreen):
         self.search_soon(0.0)
 
     def load_lesson(self, number: int) -> None:
-        """Ask a lesson's query with its knobs, against its baseline."""
-        if self.search.load_lesson(number):
+        """Ask a lesson's query with its knobs, against its baseline; of its backend, once that is there."""
+        if self.search.needs_backend(number):
+            self.run_in(partial(self._load_with_backend, number), "backend")
+        elif self.search.load_lesson(number):
             self._lesson_opens = True
             with self.prevent(Input.Changed):
                 self.query_line.value = self.search.view.query
             self.search_soon(0.0)
+
+    async def _load_with_backend(self, number: int) -> None:
+        if await self.search.use_backend_of_lesson(number):
+            self.load_lesson(number)
 
     # -- state to screen ----------------------------------------------------------------------------------
 
@@ -189,7 +196,7 @@ class SearchScreen(WorkbenchScreen):
             self.hits.scroll_home(animate=False)
         if self._lesson_opens and view.answers and view.trace is not None and view.trace.rows:
             self._lesson_opens = False
-            self.hits.point_at(hits.lost(view))
+            self.hits.point_at(lost(view))
         self.funnel.show(lambda cells: [funnel.funnel(view, cells)])
         self.strip.show(lambda cells: [funnel.strip(view.knobs, view.defaults, cells)])
         self.query_line.border_subtitle = funnel.counts(view, self.size.width)
@@ -198,7 +205,8 @@ class SearchScreen(WorkbenchScreen):
             self.draw_hint()
         self.label_hits()
         self._draw_lesson()
-        self.verdict.show(lambda cells: above.above(view, cells, 1 if self._short_of_lines else 2))
+        most = 1 if self.size.height < 30 and self.has_class("-lesson") else 2
+        self.verdict.show(lambda cells: above.above(view, cells, most))
         self.show_row()
         self.draw()
 
@@ -252,20 +260,19 @@ class SearchScreen(WorkbenchScreen):
             self.toggle_knobs()
 
     def _fit_waterfall(self) -> None:
-        """While the knobs are open the waterfall is no taller than its text, for more knobs. It grows with
-        the text and does not shrink again: a new layout at every step would cost more than the ranking."""
-        styles = self.waterfall.styles
+        """As tall as its text: no taller while the knobs are open, for more knobs; taller for many lists. It
+        does not shrink again: a new layout at every step would cost more than the ranking."""
+        styles, lines = self.waterfall.styles, len(self.waterfall.drawn) + 2
         fitted = styles.inline.has_rule("height")
-        if self.knobs_open and self.has_class("-wide"):
-            lines = min(12, max(5, len(self.waterfall.drawn) + 2))
+        usual, view = 12, self.search.view
+        many = view.trace is not None and len(view.trace.lists) > 2 and self.has_class("-tall")
+        if self.has_class("-wide") and (self.knobs_open or (many and lines > usual)):
+            most = usual if self.knobs_open else max(usual, self.hits.outer_size.height * 3 // 4)
+            lines = min(most, max(5, lines))
             if not fitted or styles.height is None or lines > styles.height.value:
                 styles.height = lines
         elif fitted:
             styles.height = None
-
-    @property
-    def _short_of_lines(self) -> bool:
-        return self.size.height < 30 and self.has_class("-lesson")
 
     @property
     def knobs_open(self) -> bool:

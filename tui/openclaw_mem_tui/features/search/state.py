@@ -5,9 +5,7 @@ Everything on the screen is drawn from one ``View``. Ranking is asked of the eng
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from difflib import SequenceMatcher
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Literal
 
@@ -20,9 +18,12 @@ from openclaw_mem_engine.api import (
     KnobValue,
     Pool,
     Result,
+    Row,
+    Settings,
     Trace,
     profile,
     rank,
+    ranking_knobs,
 )
 
 Columns = Literal["scores", "ranks", "contributions"]
@@ -41,20 +42,38 @@ HEALTHY_RUN = "without faults"
 @dataclass(frozen=True, slots=True)
 class Pin:
     """A run to compare with. For its own query the pinned trace is kept as it was, so that an edited note
-    shows its effect; for any other query the pinned knobs rank that query."""
+    shows its effect; for any other query the pinned knobs rank that query, with the ``backend`` that answered
+    then."""
 
     query: str
     knobs: Knobs
     trace: Trace
+    pool: Pool | None = None
+    backend: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What the Δ column compares with."""
+    """What the Δ column compares with. ``by_file``: it is of another backend, which cuts files otherwise, so
+    that a row is compared with the best one of its file. ``ranks`` are those of what was returned, by
+    ``key``."""
 
     name: str
     trace: Trace
     ranks: dict[str, int]
+    by_file: bool = False
+
+    def key(self, row: Row) -> str:
+        """What a row of either run is compared by."""
+        return row.path if self.by_file else row.chunk_id
+
+    def rank(self, row: Row) -> int | None:
+        """Where the baseline returned what a row of the shown run is."""
+        return self.ranks.get(self.key(row))
+
+    def row(self, row: Row) -> Row | None:
+        """The row of the baseline that a row of the shown run is compared with."""
+        return next((found for found in self.trace.rows if self.key(found) == self.key(row)), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +86,8 @@ class View:
     were found: then the baseline is what the same knobs make of ``other_pool``, that of the memory without
     faults; else ``other_pool`` is that of the baseline's knobs, where they need one of their own.
     ``expected`` passages are reported in every answer; ``earlier`` is the answer to the same query before.
+    ``backend`` answers; ``scoring``: rerank scores of the shown rows are on their way. ``settings`` decide
+    how an answer of the built-in index is ranked when another backend is configured (None: as any).
     """
 
     defaults: Knobs
@@ -85,6 +106,9 @@ class View:
     other_pool: Pool | None = None
     expected: tuple[Expected, ...] = ()
     earlier: Trace | None = None
+    backend: str = ""
+    scoring: bool = False
+    settings: Settings | None = None
 
     @property
     def shown_faults(self) -> frozenset[str]:
@@ -103,9 +127,18 @@ class View:
     def baseline_name(self) -> str:
         if self.pool_faults:
             return HEALTHY_RUN
+        if self.other_backend:
+            return self.other_backend
         if self.pin is not None:
             return "pinned" if self.pin.query == self.query else "pinned knobs"
         return "lesson" if self.against is not None else "default"
+
+    @property
+    def other_backend(self) -> str:
+        """The backend whose answer is the baseline; empty when it is the one that answers."""
+        if self.pin is None or self.faults or self.pin.backend == self.backend:
+            return ""
+        return self.pin.backend
 
     @property
     def compares(self) -> bool:
@@ -119,7 +152,7 @@ class View:
 
     def candidate(self, chunk_id: str) -> Candidate | None:
         """The chunk of a row, also of one that only the baseline found."""
-        for pool in (self.pool, self.other_pool):
+        for pool in (self.pool, self.other_pool, self.pin.pool if self.pin is not None else None):
             if pool is not None and chunk_id in pool.candidates:
                 return pool.candidates[chunk_id]
         return None
@@ -148,31 +181,57 @@ def same_rows(before: View, view: View) -> bool:
     return view.trace is not None and _ROWS(before) == _ROWS(view)
 
 
-def opened(view: View, defaults: Knobs) -> View:
+def opened(view: View, defaults: Knobs, backend: str = "") -> View:
     """The configured defaults are known; what the user has set meanwhile stays."""
     untouched = view.knobs == view.defaults
-    return replace(view, defaults=defaults, knobs=defaults if untouched else view.knobs)
+    knobs = defaults if untouched else view.knobs
+    return replace(view, defaults=defaults, knobs=knobs, backend=backend)
+
+
+def with_backend(view: View, backend: str, defaults: Knobs) -> View:
+    """Another backend answers from now on, with its own configured knobs. The shown run becomes the baseline;
+    its rows stay until they are answered anew."""
+    pin = view.pin
+    if view.trace is not None and view.answers and not view.shown_faults:
+        pin = Pin(view.query, view.knobs, view.trace, view.pool, view.backend)
+    view = replace(view, backend=backend, defaults=defaults, knobs=defaults, pin=pin, against=None)
+    return replace(view, pool_key=(), pending=bool(view.query.strip()), error="", earlier=None)
 
 
 def asked(view: View, query: str) -> View:
     """A new query: the old rows stay, marked as not the answer. A blank query has no rows."""
     if not query.strip():
-        bare = View(view.defaults, view.knobs, query, expected=view.expected)
-        return replace(bare, against=view.against, pin=view.pin, faults=view.faults)
+        bare = View(view.defaults, view.knobs, query, expected=view.expected, settings=view.settings)
+        return replace(bare, against=view.against, pin=view.pin, faults=view.faults, backend=view.backend)
     return replace(view, query=query, pending=True, error="")
+
+
+def _ranked(view: View, pool: Pool, knobs: Knobs) -> Trace:
+    """As ``Memory.search`` ranks."""
+    return rank(pool, knobs if view.settings is None else ranking_knobs(view.settings, pool, knobs))
 
 
 def answered(view: View, pool: Pool, baseline_pool: Pool | None = None) -> View:
     """A pool has arrived, found under the faults that are on: rank it. ``baseline_pool`` is given when the
     baseline needs another one: its knobs do, or it is the run without faults."""
-    key, trace = view.knobs.retrieval_key, rank(pool, view.knobs)
-    if view.trace is not None:
+    key, trace = view.knobs.retrieval_key, _ranked(view, pool, view.knobs)
+    if view.trace is not None and not view.scoring:
         view = replace(view, earlier=view.trace if view.trace.query == pool.query else None)
     view = replace(view, pool=pool, pool_key=key, pool_faults=view.faults, other_pool=baseline_pool)
-    return _with_baseline(replace(view, trace=trace, pending=False, error=""), baseline_pool)
+    view = replace(view, trace=trace, pending=False, error="", scoring=False)
+    return _with_baseline(view, baseline_pool)
+
+
+def scored(view: View, pool: Pool) -> View:
+    """A pool whose rerank scores are on their way: its rows are shown as far as they are scored."""
+    return replace(answered(view, pool, view.other_pool if view.scoring else None), scoring=True)
 
 
 def failed(view: View, message: str) -> View:
+    """There is no answer. Rows that are shown without all of their rerank scores say so."""
+    if view.scoring and view.pool is not None:
+        pool = replace(view.pool, rerank_missing="the search was stopped")
+        view = replace(answered(view, pool, view.other_pool), pool_key=())
     return replace(view, pending=False, error=message)
 
 
@@ -192,7 +251,7 @@ def tuned(view: View, knobs: Knobs) -> View:
         return replace(view, pending=True)
     if view.pool.query != view.query or view.error:
         return view
-    return _with_baseline(replace(view, trace=rank(view.pool, knobs), pending=False), None)
+    return _with_baseline(replace(view, trace=_ranked(view, view.pool, knobs), pending=False), None)
 
 
 def needs_retrieval(view: View) -> bool:
@@ -210,6 +269,8 @@ def needs_baseline_pool(view: View) -> bool:
         return True
     if view.pin is not None and view.pin.query == view.query:
         return False
+    if view.other_backend:
+        return True
     return view.baseline_knobs.retrieval_key != view.knobs.retrieval_key
 
 
@@ -217,7 +278,9 @@ def pinned(view: View) -> View:
     """The present run becomes the baseline. Nothing changes without an answer, or while a fault is on."""
     if view.trace is None or not view.answers or view.shown_faults:
         return view
-    return _with_baseline(replace(view, pin=Pin(view.query, view.knobs, view.trace)), None)
+    return _with_baseline(
+        replace(view, pin=Pin(view.query, view.knobs, view.trace, view.pool, view.backend)), None
+    )
 
 
 def unpinned(view: View) -> View:
@@ -229,27 +292,30 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
     pool, trace, knobs = view.pool, view.trace, view.baseline_knobs
     if pool is None or trace is None:
         return replace(view, baseline=None)
-    name = view.baseline_name
     before = view.baseline
     against: Trace
+    by: Pool | None = pool  # what the baseline is ranked from
     if view.pool_faults:
-        if view.other_pool is None:
+        if (by := view.other_pool) is None:
             return replace(view, baseline=None)
-        against = rank(view.other_pool, view.knobs)
+        against = _ranked(view, by, view.knobs)
     elif view.pin is not None and view.pin.query == view.query:
-        against = view.pin.trace
-    elif not knobs.changes_from(view.knobs):
+        against, by = view.pin.trace, view.pin.pool
+    elif not view.other_backend and not knobs.changes_from(view.knobs):
         against = trace
     elif baseline_pool is not None:
-        against = rank(baseline_pool, knobs)
-    elif knobs.retrieval_key == view.pool_key:
-        against = rank(pool, knobs)
+        by = baseline_pool
+        against = _ranked(view, by, knobs)
+    elif not view.other_backend and knobs.retrieval_key == view.pool_key:
+        against = _ranked(view, pool, knobs)
     elif before is not None and before.trace.query == view.query and before.trace.knobs == knobs:
-        against = before.trace
+        return replace(view, baseline=replace(before, name=view.baseline_name))
     else:
         return replace(view, baseline=None)
-    ranks = {row.chunk_id: row.outcome.rank for row in against.rows if row.outcome.rank is not None}
-    return replace(view, baseline=Baseline(name, against, ranks))
+    made = Baseline(view.baseline_name, against, {}, by is not None and by.backend != pool.backend)
+    for row in against.returned:
+        made.ranks.setdefault(made.key(row), row.outcome.rank or 0)
+    return replace(view, baseline=made)
 
 
 def timings(view: View) -> list[tuple[str, float]]:
@@ -279,59 +345,3 @@ def reset(knobs: Knobs, defaults: Knobs, name: str) -> Knobs:
     if name in ("vector_weight", "text_weight"):
         return replace(knobs, vector_weight=defaults.vector_weight, text_weight=defaults.text_weight)
     return replace(knobs, **{name: getattr(defaults, name)})
-
-
-# -- query history ----------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class History:
-    """Queries in the order they were last asked, without repeats; a cursor walks it. Bounded."""
-
-    limit: int = 200
-    queries: list[str] = field(default_factory=list)
-    _at: int | None = None
-
-    def add(self, query: str) -> None:
-        """Remember a query that was answered. One that only continues the last one replaces it."""
-        query = query.strip()
-        if not query or (self._at is not None and self.queries[self._at] == query):
-            return
-        self._at = None
-        if self.queries and query.startswith(self.queries[-1]):
-            self.queries.pop()
-        if query in self.queries:
-            self.queries.remove(query)
-        self.queries.append(query)
-        del self.queries[: -self.limit]
-
-    def previous(self) -> str | None:
-        """The query before the one shown, or None at the oldest."""
-        return self._step(len(self.queries) - 2 if self._at is None else self._at - 1)
-
-    def next(self) -> str | None:
-        return None if self._at is None else self._step(self._at + 1)
-
-    def _step(self, at: int) -> str | None:
-        if not 0 <= at < len(self.queries):
-            return None
-        self._at = at
-        return self.queries[at]
-
-    def matching(self, text: str) -> list[str]:
-        """Newest first; with a text, those which hold its characters in order, best first."""
-        return fuzzy(text, reversed(self.queries))
-
-
-def fuzzy(text: str, items: Iterable[str]) -> list[str]:
-    """The items that hold all characters of the text in order; compact matches first, else given order."""
-    wanted = "".join(text.lower().split())
-    found = []
-    for order, item in enumerate(items):
-        low = item.lower()
-        letters = iter(low)
-        if wanted in low.replace(" ", ""):
-            found.append((0.0, order, item))
-        elif all(char in letters for char in wanted):
-            found.append((1 - SequenceMatcher(None, wanted, low).ratio(), order, item))
-    return [item for _, _, item in sorted(found)]

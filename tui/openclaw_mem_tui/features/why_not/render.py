@@ -97,4 +97,4 @@ def _cost(change: Change) -> str:
 
 def sentence(text: str) -> str:
     """A text of the engine with its numbers as everywhere here, safe to draw."""
-    return fmt.numbers(fmt.inert(text, 2_000))
+    return fmt.numbers(fmt.message(text, 2_000))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import INDEX, REBUILD, VERIFY, Check, DoctorReport, Finding
+from openclaw_mem_engine.api import Check, DoctorReport, Finding
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, line, spread, width, wrapped
 
@@ -13,14 +13,12 @@ if TYPE_CHECKING:
 
 #: Mark and role of each severity: never distinguished by colour alone.
 _SEVERITIES = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
-#: The key of this screen that does what a command does.
-_KEYS = {INDEX: "y", VERIFY: "v", REBUILD: "Y"}
 _CHECK = 17
 
 
 def _key_of(finding: Finding) -> str:
     """The key that repairs it; "" when none does."""
-    return "f" if finding.fixable else _KEYS.get(finding.repair, "")
+    return "f" if finding.fixable else fmt.COMMAND_KEYS.get(finding.repair, "")
 
 
 def item_row(item: Finding | Check, cells: int, selected: bool) -> Line:
@@ -31,7 +29,7 @@ def item_row(item: Finding | Check, cells: int, selected: bool) -> Line:
         mark, role = _SEVERITIES[item.severity]
         key = _key_of(item)
         end = line((f" {key}", "key")) if key else ()
-        text = fmt.crop(fmt.inert(item.text), cells - 4 - width(end))
+        text = fmt.crop(fmt.message(item.text), cells - 4 - width(end))
         return spread(line(bar, (f"{mark} ", f"strong {role}"), text), end, cells)
     mark, role, name_role = ("✓ ", "good", "") if item.ok else ("✗ ", "bad", "strong")
     name = fmt.left(fmt.inert(item.name), _CHECK)
@@ -52,7 +50,7 @@ def item_detail(item: Finding | Check | None, cells: int) -> list[Line]:
         return details.lines
     mark, role = _SEVERITIES[item.severity]
     say("finding", (f"{mark} {item.severity}", f"strong {role}"), (f" · {item.code}", "dim"))
-    say("what", fmt.inert(item.text))
+    say("what", fmt.message(item.text))
     for at, evidence in enumerate(item.evidence):
         say("" if at else "evidence", (fmt.inert(evidence), "dim"))
     key = _key_of(item)
@@ -60,7 +58,7 @@ def item_detail(item: Finding | Check | None, cells: int) -> list[Line]:
         how = " from what is on this machine; notes are not touched" if item.fixable else ""
         say("repair", (key, "key"), how)
     if item.repair:
-        say("command", (fmt.inert(item.repair), "dim"))
+        say("command", (fmt.message(item.repair), "dim"))
     elif not key:
         say("repair", ("none needed", "dim"))
     return details.lines
@@ -95,6 +93,6 @@ def repairs(report: DoctorReport, cells: int) -> list[Line]:
     """What ``f`` would repair."""
     made: list[Line] = []
     for finding in report.fixable:
-        made += wrapped(line(("· ", "accent"), fmt.inert(finding.text)), cells, 2)
+        made += wrapped(line(("· ", "accent"), fmt.message(finding.text)), cells, 2)
     note = "It is made again from what is on this machine. Notes are not touched, nothing is sent."
     return [*made, (), *wrapped(line((note, "dim")), cells)]

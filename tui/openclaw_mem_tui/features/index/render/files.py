@@ -92,14 +92,14 @@ def file_detail(row: FileRow | None, state: IndexState, cells: int) -> list[Line
     say = details.say
     mark, words, role = STATES[row.state]
     say("file", fmt.inert(row.path), (" · transcript" if row.source == "sessions" else "", "dim"))
-    say("state", (f"{mark} {words}", f"strong {role}".strip()), (f": {_MEANING[row.state]}", "dim"))
+    say("state", (f"{mark} {words}", f"strong {role}".strip()), (_meaning(row), "dim"))
     if row.state == "indexed" and row.delta > 0:
         when = "indexed when there is more of it, when the conversation was quiet for a while, or with y"
         say("waits", f"{fmt.bytes_of(row.delta)} of new messages", (f": {when}", "dim"))
     if row.state == "left-out" and row.chunks:
         say("found", ("by the text that was indexed last, until it can be read again", "warn"))
     if row.why:
-        say("why", (fmt.inert(row.why), role))
+        say("why", (fmt.message(row.why), role))
     if row.size is not None:
         size = fmt.bytes_of(row.size)
         if row.state == "changed" and row.indexed_size is not None:
@@ -108,10 +108,22 @@ def file_detail(row: FileRow | None, state: IndexState, cells: int) -> list[Line
     if row.mtime is not None:
         say("modified", fmt.clock(row.mtime, state.at, True))
     if row.indexed_size is not None and not row.why:
-        say("chunks", f"{row.chunks:,}", ("; enter draws them on the text" if row.chunks else "", "dim"))
+        say("chunks", *_chunks(row, state))
     if row.hash:
         say("hash", (row.hash[:16], "dim"), ("… of the indexed text", "faint"))
     return details.lines
+
+
+def _meaning(row: FileRow) -> str:
+    """What the state means for a search; a line of its own says it of a file that is found by older text."""
+    return "" if row.state == "left-out" and row.chunks else f": {_MEANING[row.state]}"
+
+
+def _chunks(row: FileRow, state: IndexState) -> tuple[str, tuple[str, str]]:
+    built = state.overview.present if state.overview is not None else None
+    if built is not None and not built.chunk_tokens:
+        return "1", (": the whole document", "dim")
+    return f"{row.chunks:,}", ("; enter draws them on the text" if row.chunks else "", "dim")
 
 
 # -- events -----------------------------------------------------------------------------------------------
@@ -155,9 +167,9 @@ def event_detail(event: Event | None, state: IndexState, cells: int) -> list[Lin
         took = f", after {fmt.age(event.seconds)}"
     at = fmt.clock(event.at, state.at, True)
     say("event", (f"{mark} {words}", f"strong {role}"), f" at {at}{took}")
-    say("what", fmt.inert(event.text))
+    say("what", fmt.message(event.text))
     if event.reason:
-        say("why", fmt.inert(event.reason))
+        say("why", fmt.message(event.reason))
     counts = fmt.join((f"{name} {number:,}" for name, number in event.counts.items() if number), ", ")
     if counts:
         say("counts", (fmt.inert(counts), "dim"))

@@ -19,7 +19,7 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
     if overview is None:
         trouble = state.trouble or (activity.trouble if activity.phase == "failed" else "")
         mark = (" ✗ ", "bad") if trouble else (" ◐ ", "accent")
-        return wrapped(line(mark, fmt.inert(trouble or "The index is being read.")), cells - 1, 3)
+        return wrapped(line(mark, fmt.message(trouble or "The index is being read.")), cells - 1, 3)
     unsure = _unsure(state, activity)
     if short:
         end = line("  ", *(unsure or _in_short(state, overview)), " ")
@@ -68,7 +68,8 @@ def _held(overview: Overview) -> Line:
     for size in overview.spaces:
         if size.space != primary:
             parts.append(Span(f" · {size.vectors:,} of {fmt.inert(size.space.label)}", "dim"))
-    parts.append(Span(f" · {fmt.count(counts.cached, 'cached embedding')}", "dim"))
+    if overview.wanted.chunk_tokens:  # else the index keeps no cache
+        parts.append(Span(f" · {fmt.count(counts.cached, 'cached embedding')}", "dim"))
     return tuple(parts)
 
 
@@ -77,6 +78,8 @@ def _built(overview: Overview) -> Line:
     if known is None:
         return line(("with nothing yet", "dim"))
     model = fmt.inert(known.space.label) if known.provider != "none" else "BM25 only"
+    if not known.chunk_tokens:
+        return line(fmt.join((model, f"whole documents of {fmt.count(len(known.sources), 'collection')}")))
     cut = f"chunks of {known.chunk_tokens} tokens, {known.chunk_overlap} overlap"
     return line(fmt.join((model, cut, " + ".join(known.sources))))
 
@@ -132,6 +135,8 @@ def _state(state: IndexState, overview: Overview) -> Line:
         shown = (f"stale{since}", "warn")
         if waiting:
             why = f": {fmt.count(waiting, 'file')} to sync (y)"
+        elif fresh.emptied:
+            why = f", kept (P forgets it): {fmt.inert(fresh.emptied.reason.partition(': ')[0])}"
         elif overview.differences:
             why = f": {'; '.join(map(fmt.inert, overview.differences))}"
     excluded = ((" · ", "faint"), (f"{fmt.count(out, 'file')} excluded", "warn")) if out else ()
@@ -155,7 +160,7 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         far = f"  {fmt.crop(fmt.inert(progress), 60)}" if progress else ""
         shown = line((f" {spin} ", "accent"), (state.doing, "dim"), (far, "dim"), esc)
     elif trouble:
-        shown = line((" ✗ " if state.trouble else " ! ", "bad"), fmt.inert(trouble))
+        shown = line((" ✗ " if state.trouble else " ! ", "bad"), fmt.message(trouble))
     elif state.overview is None:
         shown = line((" ◐ ", "accent"), ("reading the index", "dim"))
     else:
@@ -174,6 +179,12 @@ def rebuild_plan(plan: Plan | IndexDamaged, cells: int) -> list[Line]:
     if isinstance(plan, IndexDamaged):
         text = "The index is damaged: it is set aside. A new one is built of the notes and of the embeddings"
         return wrapped(line(f"{text} that can be read; how many more are made is unknown."), cells)
+    if not plan.rebuild:  # an index that is brought up to date in place
+        text = "Every file is read again. Vectors of texts that did not change are kept, and searches go on."
+        return [
+            *wrapped(line(text), cells),
+            *(made for s in plan.spaces for made in wrapped(_space(s), cells, 2)),
+        ]
     files, chunks = fmt.count(plan.files, "file"), fmt.count(plan.chunks, "chunk")
     made = wrapped(line(f"{files} are read again, and a new index is built from {chunks}."), cells)
     if plan.rebuild and plan.rebuild != "asked for":
@@ -187,6 +198,15 @@ def rebuild_plan(plan: Plan | IndexDamaged, cells: int) -> list[Line]:
     if out := sum(not file.of_workspace for file in plan.skipped):
         made += wrapped(line((f"{fmt.count(out, 'file')} excluded.", "warn")), cells)
     return made
+
+
+def prune_plan(plan: Plan, cells: int) -> list[Line]:
+    """What forgetting the notes of an emptied workspace removes from the index."""
+    files, chunks = fmt.count(plan.removed, "file"), fmt.count(plan.removed_chunks, "chunk")
+    made = wrapped(line(f"{files} with {chunks} are removed from the index, and not found any more."), cells)
+    note = "If they are to come back (a disk is not mounted, --include was not given), cancel: the index fits"
+    note += " again when they are there."
+    return [*made, (), *wrapped(line((note, "dim")), cells)]
 
 
 def _space(space: PlannedSpace) -> Line:

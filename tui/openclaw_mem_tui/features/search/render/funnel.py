@@ -32,8 +32,14 @@ def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
 
 def _parts(trace: Trace, compact: bool) -> list[Span]:
     parts: list[Span] = []
+    variants = [lst.key for lst in trace.lists if compact and lst.source.role != "original"]
     for stage in trace.stages:
-        text = _stage(stage, compact)
+        if stage.name in variants:
+            # One word for all lists of an expansion.
+            last = stage.name == variants[-1]
+            text = line((f"{len(variants)} of variants", "dim")) if last else ()
+        else:
+            text = _stage(stage, compact)
         if text and parts:
             parts.append(Span(" + " if stage.kind == "list" else " → ", "faint"))
         parts.extend(text)
@@ -52,6 +58,8 @@ def _stage(stage: Stage, compact: bool) -> Line:
     if stage.kind == "count" and not stage.entered:
         return ()  # nothing came that far
     lost = stage.entered - stage.left
+    if compact and stage.name == "limit" and not lost:
+        return ()
     minus = Span(f" (−{lost})", "bad") if lost else Span("")
     if stage.kind in ("score", "order"):
         if not stage.changed:
@@ -97,18 +105,21 @@ def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
         shown.append(part(f"{knobs.vector_space} vectors", "vector_space"))
     if knobs.mode != "hybrid":
         shown.append(part(f"{knobs.mode} only", "mode"))
-    elif knobs.fusion == "rrf":
-        shown.append(part(f"rrf k {knobs.rrf_k}", "fusion", "rrf_k"))
+    elif knobs.fusion != "weighted":
+        shown.append(part(f"{knobs.fusion} k {knobs.rrf_k}", "fusion", "rrf_k"))
     else:
         vector, text = knobs.weights
         weights = f"vec {fmt.score(vector, 2)}  text {fmt.score(text, 2)}"
         shown.append(part(weights, "fusion", "vector_weight", "text_weight"))
+    if knobs.rerank:
+        shown.append(part(f"rerank {knobs.rerank_top}", "rerank", "rerank_top", "blend"))
     decay = f"decay {knobs.half_life_days:g} d" if knobs.decay else "decay off"
     shown.append(part(decay, "decay", *(["half_life_days"] if knobs.decay else [])))
     mmr = f"mmr λ {fmt.score(knobs.mmr_lambda, 2)}" if knobs.mmr else "mmr off"
     shown.append(part(mmr, "mmr", *(["mmr_lambda"] if knobs.mmr else [])))
     shown.append(part(f"min {fmt.setting(knobs.min_score)}", "min_score"))
-    shown.append(part(f"pool ×{knobs.candidate_multiplier}", "candidate_multiplier", "pool_results"))
+    rows = f"{knobs.list_rows} a list" if knobs.list_rows else f"pool ×{knobs.candidate_multiplier}"
+    shown.append(part(rows, "candidate_multiplier", "pool_results", "list_rows"))
     if knobs.keyword_rescue != defaults.keyword_rescue:
         shown.append(part(f"rescue {knobs.keyword_rescue}", "keyword_rescue"))
     shown.append(part(f"max {knobs.max_results}", "max_results"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.api import Operand, Row, Trace
-from openclaw_mem_tui.features.search.comparison import missing
+from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line
@@ -26,7 +26,7 @@ class Column(NamedTuple):
 
     key: str
     title: str
-    kind: Literal["list", "fusion", "score", "order", "snippet", "final"]
+    kind: Literal["list", "variant", "fusion", "score", "order", "snippet", "final"]
     term: str = ""
     width: int = 5
 
@@ -47,12 +47,12 @@ class Layout(NamedTuple):
 
 def layout(view: View, mode: Columns, cells: int) -> Layout:
     """Columns of the lists and stages that ran. When the pane is narrow they go in this order: how much is
-    shown, those that change scores, those that change the order with the fused score, the lists, Δ; rank,
-    path with its lines and the final score always stay."""
+    shown, the lists of an expansion, those that change scores (the first ones first), those that change the
+    order with the fused score, the lists, Δ; rank, path with its lines and the final score always stay."""
     trace = view.trace
     assert trace is not None
     numbers = _numbers(trace, mode)
-    digits = 4 if trace.knobs.fusion == "rrf" else 3
+    digits = 3 if trace.knobs.fusion == "weighted" else 4
     if digits == 4 and mode != "ranks":
         numbers = [c._replace(width=max(c.width, 6)) for c in numbers]
     delta = view.compares
@@ -67,9 +67,10 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
         return cells - fixed
 
     tight = min(wanted, 22)
-    for kinds in (("snippet",), ("score",), ("order", "fusion"), ("list",)):
-        if left() < min(tight, _MIN_PATH if "list" in kinds else 18):
-            numbers = [c for c in numbers if c.kind not in kinds]
+    scores = [(c.title,) for c in numbers if c.kind == "score"]
+    for gone in (("snippet",), ("variant",), *scores, ("order", "fusion"), ("list",)):
+        if left() < min(tight, _MIN_PATH if "list" in gone else 18):
+            numbers = [c for c in numbers if c.kind not in gone and c.title not in gone]
     if left() < _MIN_PATH:
         delta = False
     room = max(4, left())
@@ -81,7 +82,10 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
 
 
 def _numbers(trace: Trace, mode: Columns) -> list[Column]:
-    columns = [Column(lst.key, lst.label, "list", lst.term) for lst in trace.lists]
+    columns = [
+        Column(lst.key, lst.label, "list" if lst.source.role == "original" else "variant", lst.term)
+        for lst in trace.lists
+    ]
     later = (*trace.of_kind("score"), *trace.of_kind("order"))
     if later and len(columns) > 1:
         columns.extend(Column(stage.name, stage.label, "fusion") for stage in trace.of_kind("fusion"))
@@ -145,7 +149,7 @@ def tag(row: Row) -> str:
 
 def _delta(view: View, row: Row) -> Span:
     baseline = view.baseline
-    before = baseline.ranks.get(row.chunk_id) if baseline is not None else None
+    before = baseline.rank(row) if baseline is not None else None
     text = fmt.arrow(before, row.outcome.rank)
     role = {"▲": "good", "n": "good", "▼": "bad", "o": "bad"}.get(text[:1], "faint")
     return Span(" " + fmt.left(text, 4), role)
@@ -183,15 +187,24 @@ def _cell(row: Row, column: Column, plan: Layout) -> tuple[str, str]:
     if plan.mode == "contributions" and column.kind != "final":
         return _contribution(row, column, plan.digits)
     if column.kind == "score":
-        operand = next((o for o in row.operands if o.stage == column.key), None)
-        return _NONE if operand is None or operand.value == 1.0 else ("×" + fmt.score(operand.value), "")
-    if column.kind == "list":
+        return _stage_cell(row, column)
+    if column.kind in ("list", "variant"):
         value = _list_score(row, column)
         return (
             (fmt.score(value), "") if value is not None else (fmt.ranked(row.ranks.get(column.key)), "faint")
         )
     value = row.scores.get(column.key)
     return (fmt.score(value, plan.digits), "") if value is not None else _NONE
+
+
+def _stage_cell(row: Row, column: Column) -> tuple[str, str]:
+    """What a stage put into the score of a row: the term that it added or the new score, else its factor."""
+    found = {o.op: o.value for o in row.operands if o.stage == column.key and (o.inputs or o.op == "mul")}
+    value = found.get("add", found.get("set"))
+    if value is not None:
+        return fmt.score(value), ""
+    factor = found.get("mul", 1.0)
+    return _NONE if factor == 1.0 else ("×" + fmt.score(factor), "")
 
 
 def _list_score(row: Row, column: Column) -> float | None:
@@ -206,9 +219,15 @@ def _list_score(row: Row, column: Column) -> float | None:
 
 def _contribution(row: Row, column: Column, digits: int) -> tuple[str, str]:
     """What a list or stage added to the final score: its product, or what its factor removed."""
-    for operand, _, _, change in steps(row):
-        if operand.label == column.term if operand.op == "add" else operand.stage == column.key:
-            return (fmt.signed(change, digits), "bad" if operand.op == "mul" else "") if change else _NONE
+    found = [
+        (change, operand.op)
+        for operand, _, _, change in steps(row)
+        if (operand.label == column.term if column.term else operand.stage == column.key)
+    ]
+    if found and column.kind != "fusion":
+        total = sum(change for change, _ in found)
+        factor = all(op == "mul" for _, op in found)
+        return (fmt.signed(total, digits), "bad" if factor and total < 0 else "") if total else _NONE
     value = row.scores.get(column.key) if column.kind == "fusion" else None
     return (fmt.score(value, digits), "") if value is not None else _NONE
 
@@ -227,9 +246,8 @@ def steps(row: Row) -> list[Step]:
     made: list[Step] = []
     total = 0.0
     for operand in row.operands:
-        change = operand.product if operand.op == "add" else total * operand.value - total
-        after = total + change if operand.op == "add" else total * operand.value
-        made.append(Step(operand, total, after, change))
+        after = operand.applied(total)
+        made.append(Step(operand, total, after, operand.product if operand.op == "add" else after - total))
         total = after
     return made
 
@@ -253,21 +271,13 @@ def groups(view: View, dropped: bool) -> list[Group]:
     left = lost(view)
     gone = {row.chunk_id for row in left}
     rest = [row for row in trace.dropped if row.chunk_id not in gone]
-    run = view.baseline_name if view.pool_faults else "by the baseline"
+    run = view.baseline_name if view.pool_faults else f"by {view.other_backend or 'the baseline'}"
     others = (
         Group(f"returned {run}, not now", left),
         Group("not returned", [row for row in rest if row.final is not None]),
         Group("outside the pool", [row for row in rest if row.final is None]),
     )
     return [first, *(group for group in others if group.rows)]
-
-
-def lost(view: View) -> list[Row]:
-    """What the baseline returned and this run does not, best first; also what this run did not find."""
-    ranks = view.baseline.ranks if view.compares and view.baseline is not None else {}
-    dropped = view.trace.dropped if view.trace is not None else ()
-    rows = [*(row for row in dropped if row.chunk_id in ranks), *missing(view)]
-    return sorted(rows, key=lambda row: ranks[row.chunk_id])
 
 
 def rule(group: Group, hint: bool, cells: int) -> Line:

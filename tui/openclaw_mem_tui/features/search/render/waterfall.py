@@ -39,7 +39,7 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
     trace = view.trace
     if trace is None:
         return []
-    digits = 4 if trace.knobs.fusion == "rrf" else 3
+    digits = 3 if trace.knobs.fusion == "weighted" else 4
     detail = max(4, min(_DETAIL, cells - 20)) if cells < 60 else _DETAIL + 8
     axis = _Axis(trace, cells - _LABEL - detail - _VALUE - 3)
 
@@ -58,11 +58,12 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
         return [*made, *reason, *other_spaces, *(compared if row.outcome.stage == GONE else ())]
     total = 0.0
     fused = {lst.term: lst for lst in trace.lists}
+    labels = {stage.name: stage.label for stage in trace.stages if stage.kind != "list"}
     several = len(fused) > 1
     for operand, before, total, change in steps(row):
-        label, note = operand.label, operand.note
-        if operand.op == "add":
-            lst = fused[label]
+        label, note = labels.get(operand.label, operand.label), operand.note
+        lst = fused.get(operand.label) if operand.op == "add" else None
+        if lst is not None:
             if change or not note:
                 text, bar = _detail(operand, row.ranks.get(lst.key)), axis.bar(before, total, _role(label))
                 made.append(step(lst.label, text, bar, fmt.signed(change, digits)))
@@ -74,17 +75,34 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
         if several:
             several = False
             made.append(step("fused", "", axis.bar(0, before, "sum"), fmt.score(before, digits)))
-        if operand.value == 1.0:
-            made.append(step(label, note or "×1", axis.bar(0, 0, ""), "·", "faint"))
+        if (operand.op == "mul" and operand.value == 1.0) or (note and not operand.inputs):
+            if fmt.width_of(note) > detail:
+                made += wrapped(line((fmt.left(label, _LABEL), "dim"), (note, "faint")), cells, _LABEL)
+            else:
+                made.append(step(label, note or "×1", axis.bar(0, 0, ""), "·", "faint"))
             continue
-        aged = operand.inputs.get("age_days")
-        text = f"{fmt.days(aged) + ' ' if aged is not None else ''}×{fmt.score(operand.value)}"
-        made.append(step(label, text, axis.bar(total, before, "bad", "▒"), fmt.signed(change, digits), "bad"))
+        text, role = _later_detail(operand), "bad" if total < before else "accent"
+        bar = axis.bar(min(total, before), max(total, before), role, "▒" if total < before else "█")
+        made.append(step(label, text, bar, fmt.signed(change, digits), "bad" if total < before else ""))
         if note:
             made.append(line((" " * _LABEL + fmt.crop(note, cells - _LABEL), "faint")))
     made.append(step("final", "", axis.bar(0, total, "sum"), fmt.score(total, digits), "strong"))
     made += [*_margin(trace, total, digits, cells), *_diversity(trace, row, cells)]
-    return [*made, *other_spaces, *reason, *compared]
+    return [*made, *_queries(trace, cells), *other_spaces, *reason, *compared]
+
+
+def _queries(trace: Trace, cells: int) -> list[Line]:
+    """The texts of an expansion, each with the lists that it was given to."""
+    asked: dict[str, list[str]] = {}
+    for lst in trace.lists:
+        if lst.source.role != "original":
+            text = " ".join(lst.source.words) or lst.source.query
+            asked.setdefault(text.lower(), []).append(lst.label)
+    return [
+        made
+        for text, labels in asked.items()
+        for made in wrapped(line((f"{' '.join(labels)} ", "dim"), f"“{fmt.inert(text, 400)}”"), cells, _LABEL)
+    ]
 
 
 def _head(row: Row, cells: int, digits: int) -> Line:
@@ -122,6 +140,16 @@ def _detail(operand: Operand, rank: int | None) -> str:
     if "min" in inputs:
         return f"{fmt.score(raw, 2)}→{fmt.score(operand.value, 2)} {weight}"
     return f"{raw + inputs['line_share'] * inputs['line']:.1f}/{inputs['max']:.1f} {weight}"
+
+
+def _later_detail(operand: Operand) -> str:
+    """What a stage after the fusion did: its factor, its term or the new score, and what made that."""
+    if operand.op == "add":
+        weight = f" ×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
+        return f"{fmt.score(operand.value)}{weight}"
+    aged, rank = operand.inputs.get("age_days"), operand.inputs.get("rank", operand.inputs.get("position"))
+    made = fmt.days(aged) if aged is not None else fmt.ranked(int(rank)) if rank is not None else ""
+    return fmt.join((made, f"{'×' if operand.op == 'mul' else '= '}{fmt.score(operand.value)}"), " ")
 
 
 def _margin(trace: Trace, total: float, digits: int, cells: int) -> list[Line]:
@@ -187,12 +215,12 @@ def _compare(view: View, trace: Trace, row: Row, digits: int, cells: int) -> lis
         other = trace.returned[other_at - 1]
         made.extend(_difference(trace, f"#{other_at}", row, other, digits, cells))
     if view.compares and view.baseline is not None:
-        before = view.baseline.trace.row(row.chunk_id)
+        before = view.baseline.row(row)
         name = f"baseline ({view.baseline.name})"
         change = "not among its candidates"
         if before is not None:
             both = before.final is not None and row.final is not None
-            moved = both and abs((before.final or 0) - (row.final or 0)) > 1e-9
+            moved = both and not view.baseline.by_file and abs((before.final or 0) - (row.final or 0)) > 1e-9
             change = f"{_result(before, digits, moved)} → {_result(row, digits, moved)}"
         made.extend(wrapped(line((f"{name}: ", "dim"), change), cells, 2))
     return made
@@ -210,7 +238,8 @@ def _difference(trace: Trace, name: str, row: Row, other: Row, digits: int, cell
     mine, theirs = row.final, other.final
     if mine is None or theirs is None:
         return []
-    labels = {lst.term: lst.label for lst in trace.lists}
+    labels = {stage.name: stage.label for stage in trace.stages if stage.kind != "list"}
+    labels |= {lst.term: lst.label for lst in trace.lists}
     mine_by, theirs_by = ({s.operand.label: s.change for s in steps(r)} for r in (row, other))
     gaps = [(labels.get(name, name), change - theirs_by.get(name, 0.0)) for name, change in mine_by.items()]
     parts = [f"{label} {fmt.signed(gap, digits)}" for label, gap in gaps if abs(gap) >= 0.5 * 10**-digits]

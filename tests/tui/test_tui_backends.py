@@ -1,0 +1,228 @@
+"""The other backend beside the configured one, rerank scores that arrive later, and the external qmd."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import lab_world as world
+from lab_world import LARGE, lab, press, settled, until
+
+from openclaw_mem_engine.api import with_backend
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.index.screen import IndexScreen
+from openclaw_mem_tui.features.providers.screen import ProvidersScreen
+from openclaw_mem_tui.features.search.comparison import compared, lost
+from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
+from openclaw_mem_tui.widgets.edges import Banner
+from openclaw_mem_tui.widgets.line_view import Pane
+from support.memories import settings_for, write_notes
+from support.qmd_world import QmdWorld
+
+DRILL = "how long did the last restore drill take"
+
+
+async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen, before = lab(app), lab(app).search.view
+        assert before.trace is not None
+        await press(pilot, "o")
+        view = screen.search.view
+        assert view.pool is not None and view.pool.backend == "qmd" and view.trace is not None
+        assert view.defaults.profile == "qmd-documented" == view.knobs.profile
+        assert view.baseline is not None and view.baseline.name == "builtin" and view.baseline.by_file
+        assert view.baseline.trace is before.trace
+        header = app.screen.query_one("#top").text  # type: ignore[attr-defined]
+        assert "· qmd ·" in header and "baseline builtin" in screen.funnel.text
+        assert "qmd answers now; the answer of builtin is the baseline" in screen.status_line.text
+        seen = compared(view)
+        assert seen is not None and seen.same == 2, "by file: the two that builtin returns"
+        assert lost(view) == [] and "▼1" in screen.hits.text
+        assert not screen.query_one(Banner).display
+        assert app.service.settings.openclaw.backend == "builtin", "the configuration stays"
+        # The expansion and its lists can be read.
+        drawn = " ".join(screen.waterfall.text.split())
+        assert "lex1 lex1v “" in drawn and "not reranked: no reranker is configured" in drawn
+        assert "vec" in screen.hits.text and "rrank" in screen.hits.text
+        await press(pilot, "enter")
+        assert screen.preview.kind == "get"
+        # Another query is asked of both, too.
+        await press(pilot, "slash", "end", "ctrl+u", *"router vlan", "enter")
+        view = screen.search.view
+        assert view.baseline is not None and view.baseline.name == "builtin" and view.baseline.by_file
+        assert view.baseline.trace.query == "router vlan" and view.baseline.trace.knobs == before.knobs
+        await press(pilot, "3")
+        assert "· builtin ·" in app.screen.query_one("#top").text, "the index shown is the configured one"  # type: ignore[attr-defined]
+        await press(pilot, "escape", "o")
+        view = screen.search.view
+        assert view.pool is not None and view.pool.backend == "builtin" and view.knobs == before.knobs
+        assert view.baseline is not None and view.baseline.name == "qmd"
+        assert "returned by qmd, not now" in screen.hits.text
+    assert [worker.error for worker in app.workers if worker.error] == []
+
+
+class Gated:
+    """A reranker that answers when it is let."""
+
+    id, model, host = "gated", "by-word", ""
+
+    def __init__(self) -> None:
+        self.asked, self.let, self.cancelled = threading.Event(), threading.Event(), threading.Event()
+
+    def scores(self, query: str, texts: Sequence[str], cancel: Any = None) -> list[float]:
+        self.asked.set()
+        while not self.let.wait(0.005):
+            if cancel is not None and cancel.is_set():
+                self.cancelled.set()
+                break
+        return [0.9 if "late" in text else 0.1 for text in texts]
+
+    def close(self) -> None:
+        self.let.set()
+
+
+async def test_rerank_scores_move_rows_when_they_arrive(tmp_path: Path) -> None:
+    notes = {"memory/a.md": "heron heron heron\n", "memory/b.md": "heron, late\n", "memory/c.md": "tea\n"}
+    workspace = write_notes(tmp_path / "ws", notes)
+    settings, reranker = settings_for(workspace, tmp_path / "home", OPENCLAW_MEM_PROVIDER="none"), Gated()
+    app = Workbench(lambda faults: Memory.open(settings, resident=True, faults=faults, reranker=reranker))
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        screen.tune(screen.search.view.knobs.set({"rerank": "on"}))
+        await pilot.press(*"heron")
+        await until(pilot, lambda: screen.search.view.scoring and screen.search.view.query == "heron")
+        view = screen.search.view
+        assert view.trace is not None and not view.pending and screen.search.activity.searching
+        assert [row.path for row in view.trace.returned] == ["memory/a.md", "memory/b.md"]
+        assert "not reranked: its score is not there yet" in " ".join(screen.waterfall.text.split())
+        reranker.let.set()
+        await settled(pilot)
+        view = screen.search.view
+        assert view.trace is not None and not view.scoring
+        assert [row.path for row in view.trace.returned] == ["memory/b.md", "memory/a.md"]
+        # Typing stops the reranker.
+        reranker.let.clear()
+        reranker.asked.clear()
+        await pilot.press("space", *"late")
+        await until(pilot, reranker.asked.is_set)
+        await until(pilot, lambda: screen.search.view.scoring)
+        await pilot.press("x")
+        await until(pilot, reranker.cancelled.is_set)
+        reranker.let.set()
+        await settled(pilot)
+        # And so does esc: the rows say that they are not reranked.
+        reranker.let.clear()
+        await pilot.press("y")
+        await until(pilot, lambda: screen.search.view.scoring)
+        await pilot.press("escape")
+        screen.cancel_work()
+        await settled(pilot)
+        assert "Reranking cancelled" in screen.search.view.error and not screen.search.view.scoring
+        assert "not reranked: the search was stopped" in " ".join(screen.waterfall.text.split())
+
+
+async def test_the_providers_screen_shows_the_external_qmd(tmp_path: Path) -> None:
+    made = QmdWorld(tmp_path)
+    app = Workbench(
+        lambda faults: Memory.open(made.settings(), clock=made.clock, faults=faults),
+        initial_query="Nadia tea",
+        clock=made.clock,
+    )
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        pool = lab(app).search.view.pool
+        assert pool is not None and pool.backend == "qmd"
+        await press(pilot, "w")
+        assert "qmd does not say why not: o switches" in lab(app).status_line.text
+        await press(pilot, "3")
+        assert isinstance(app.screen, IndexScreen) and not app.screen.presenter.state.trouble
+        assert app.screen.presenter.state.files and "enter: chunks" in str(
+            app.screen.query_one("#files-box").border_subtitle
+        )
+        await press(pilot, "2")
+        screen = app.screen
+        assert isinstance(screen, ProvidersScreen)
+        assert "backend   ● active" in screen.chain.text
+        assert "command   /" in screen.link_pane.text
+        assert "version   1.0.7" in screen.link_pane.text and "updated" in screen.link_pane.text
+        made.qmd.answers(search={"code": 3, "stderr": "no disk"})
+        await press(pilot, "1", "slash", *" grey", "enter")
+        assert "the built-in index answers for qmd" in lab(app).notes.text
+        view = lab(app).search.view
+        assert view.trace is not None and view.pool is not None and view.pool.fallback is not None
+        with made.memory() as memory:
+            assert view.knobs.profile == "qmd-process" == memory.knobs.profile
+            searched = memory.search(view.query).trace
+        assert view.trace.knobs == searched.knobs and searched.knobs.profile == "documented"
+        listed = [(row.chunk_id, row.scores["final"]) for row in view.trace.returned]
+        assert listed == [(row.chunk_id, row.scores["final"]) for row in searched.returned]
+        await press(pilot, "2")
+        shown = " ".join(screen.link_pane.text.split())
+        assert "✗ circuit open" in screen.chain.text and "exit code 3: no disk" in shown
+        assert "retry at" in shown
+
+
+async def test_a_lesson_of_qmd_asks_qmd_and_the_next_one_the_configured_backend(tmp_path: Path) -> None:
+    guide = world.make.demo_guide()
+    number = next(at for at, lesson in enumerate(guide) if lesson.backend == "qmd")
+    app = world.workbench(tmp_path, demo=guide)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        screen.load_lesson(number)
+        await settled(pilot)
+        view = screen.search.view
+        assert view.backend == "qmd" and view.answers and view.baseline is not None
+        assert view.baseline.name == "lesson" and not view.baseline.by_file
+        assert view.trace is not None and view.trace.returned[0].path == "memory/projects/lantern.md"
+        assert guide[number].title in screen.lesson.text
+        await press(pilot, "right_square_bracket")
+        view = screen.search.view
+        assert view.backend == "builtin" and view.knobs.rerank and view.answers
+        assert "not reranked: no reranker is configured" in screen.notes.text.replace("\n", " ")
+
+
+async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Path) -> None:
+    root = write_notes(tmp_path / "ws", {"MEMORY.md": "# Heron\n\nIt is grey.\n", "memory/a.md": "heron\n"})
+    settings = with_backend(settings_for(root, tmp_path / "home", OPENCLAW_MEM_PROVIDER="static"), "qmd")
+    app = Workbench(lambda faults: Memory.open(settings, faults=faults), initial_query="heron")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        for key in ("w", "W"):
+            await press(pilot, key)
+            assert app.screen is lab(app)
+            assert "qmd does not say why not: o switches" in lab(app).status_line.text
+        await press(pilot, "2")
+        assert isinstance(app.screen, ProvidersScreen)
+        assert "static    primary   ● active" in app.screen.chain.text
+        assert "vectors   2 of 2 passages" in app.screen.link_pane.text
+        assert "none: qmd keeps the vectors" in app.screen.query_one("#cache", Pane).text
+        await press(pilot, "3")
+        screen = app.screen
+        assert isinstance(screen, IndexScreen)
+        facts = screen.query_one("#facts", Pane).text
+        assert "static-minilm-256-int8 · whole documents of " in facts and "cached" not in facts
+        assert "2 files · 2 chunks · 2 of 2 vectors" in facts and "state    fresh" in facts
+        assert [row.path for row in screen.presenter.state.files] == ["MEMORY.md", "memory/a.md"]
+        assert "index             can be opened and is whole" in screen.doctor.text
+        assert "sync" in screen.events.text and not screen.presenter.state.trouble
+        assert "chunks    1: the whole document" in screen.detail.text
+        await press(pilot, "enter")
+        assert app.screen is screen and "there are no cuts to draw" in screen.query_one("#status", Pane).text
+        await press(pilot, "Y")
+        assert "Every file is read again." in " ".join(app.screen.query_one(".said", Pane).text.split())
+        await press(pilot, "escape", "escape", "o", "w")
+        assert isinstance(app.screen, WhyNotScreen) and app.screen.answer is not None
+        await press(pilot, "escape", "2")
+        assert "static-minilm-256-int8 2 entries" in app.screen.query_one("#cache", Pane).text
+        assert "· builtin ·" in app.screen.query_one("#top", Pane).text
+        await press(pilot, "3")
+        assert "· qmd ·" in app.screen.query_one("#top", Pane).text
+        assert "whole documents" in app.screen.query_one("#facts", Pane).text
+    assert [worker.error for worker in app.workers if worker.error] == []

@@ -1,0 +1,60 @@
+"""The query history, and finding a text by some of its characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+
+
+@dataclass(slots=True)
+class History:
+    """Queries in the order they were last asked, without repeats; a cursor walks it. Bounded."""
+
+    limit: int = 200
+    queries: list[str] = field(default_factory=list)
+    _at: int | None = None
+
+    def add(self, query: str) -> None:
+        """Remember a query that was answered. One that only continues the last one replaces it."""
+        query = query.strip()
+        if not query or (self._at is not None and self.queries[self._at] == query):
+            return
+        self._at = None
+        if self.queries and query.startswith(self.queries[-1]):
+            self.queries.pop()
+        if query in self.queries:
+            self.queries.remove(query)
+        self.queries.append(query)
+        del self.queries[: -self.limit]
+
+    def previous(self) -> str | None:
+        """The query before the one shown, or None at the oldest."""
+        return self._step(len(self.queries) - 2 if self._at is None else self._at - 1)
+
+    def next(self) -> str | None:
+        return None if self._at is None else self._step(self._at + 1)
+
+    def _step(self, at: int) -> str | None:
+        if not 0 <= at < len(self.queries):
+            return None
+        self._at = at
+        return self.queries[at]
+
+    def matching(self, text: str) -> list[str]:
+        """Newest first; with a text, those which hold its characters in order, best first."""
+        return fuzzy(text, reversed(self.queries))
+
+
+def fuzzy(text: str, items: Iterable[str]) -> list[str]:
+    """The items that hold all characters of the text in order; compact matches first, else given order."""
+    wanted = "".join(text.lower().split())
+    found = []
+    for order, item in enumerate(items):
+        low = item.lower()
+        letters = iter(low)
+        if wanted in low.replace(" ", ""):
+            found.append((0.0, order, item))
+        elif all(char in letters for char in wanted):
+            found.append((1 - SequenceMatcher(None, wanted, low).ratio(), order, item))
+    return [item for _, _, item in sorted(found)]
