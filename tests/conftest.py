@@ -3,6 +3,7 @@ the suite, which of its tests run alone, and how many examples a property gets."
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -13,10 +14,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from openclaw_mem_engine.commands import choose
+
 sys.path.insert(0, str(Path(__file__).parent))
 
-#: The suite starts some hundred child processes: they may keep what they compile.
+#: The suite starts some hundred child processes: they may keep what they compile, and so may this one, where
+#: most of the time that collecting takes is spent compiling the tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A shell that runs the suite in the background has it ignore Ctrl-C, and every process that a test starts and
 # interrupts would inherit that.
@@ -25,7 +30,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # `ci`: the number of examples that a test asks for. `dev`: at most so many of them. Neither has deadlines:
 # how long an example takes depends on what else the machine does. HYPOTHESIS_PROFILE names one; else CI does.
-_DEV_EXAMPLES = 25
+_DEV_EXAMPLES = 10
 settings.register_profile("ci", deadline=None, print_blob=True)
 settings.register_profile("dev", deadline=None, max_examples=_DEV_EXAMPLES)
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
@@ -51,23 +56,44 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             setattr(function, attribute, settings(asked, max_examples=_DEV_EXAMPLES))
 
 
+def pytest_collection_finish() -> None:
+    """Modules and test items stay until the end: the garbage collector need not look through them after every
+    few hundred new objects, which is a tenth of the CPU time of a test that draws screens."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """One process after the other: the first compiles the tests, the others read what it wrote."""
+    with _in_turn(session.config, "collects", alone=True):
+        return (yield)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """A test marked ``alone`` waits until no other process of this run is in a test, and holds them off."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-    if run is None or os.name == "nt":
+    with _in_turn(item.config, "tests", alone=item.get_closest_marker("alone") is not None):
         return (yield)
-    base = item.config._tmp_path_factory.getbasetemp().parent  # type: ignore[attr-defined]
-    with _in_a_test(base / f"alone-{run}", alone=item.get_closest_marker("alone") is not None):
-        return (yield)
+
+
+def pytest_runtest_teardown() -> None:
+    """The index that a command chose in this process completes no commands of the next test."""
+    choose({})
 
 
 @contextmanager
-def _in_a_test(path: Path, *, alone: bool) -> Iterator[None]:
-    """A shared lock for a test, an exclusive one for a test ``alone``. Both are asked for behind a second
-    lock, in turn: otherwise the others would overtake the one that waits for all of them."""
+def _in_turn(config: pytest.Config, name: str, *, alone: bool) -> Iterator[None]:
+    """A lock that the processes of this run share, or that one has ``alone``. Both are asked for behind a
+    second lock, in turn: otherwise the others would overtake the one that waits for all of them."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if run is None or os.name == "nt":
+        yield
+        return
     import fcntl
 
+    path = config._tmp_path_factory.getbasetemp().parent / f"{name}-{run}"  # type: ignore[attr-defined]
     with path.open("w") as held, path.with_suffix(".turn").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         fcntl.flock(held, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
