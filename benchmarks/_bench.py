@@ -6,6 +6,7 @@ the baseline stays true. CPU time is the number to trust; the best wall time is 
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import resource
@@ -150,6 +151,10 @@ class Times:
     @property
     def cpu_median(self) -> float:
         return statistics.median(self.cpu)
+
+    def cpu_at(self, share: float) -> float:
+        """The CPU time that this share of the rounds (0–1) did not exceed."""
+        return sorted(self.cpu)[max(0, math.ceil(share * len(self.cpu)) - 1)]
 
     @property
     def wall_best(self) -> float:

@@ -2,7 +2,7 @@
 
     uv run python benchmarks/cold_search.py [--files 2000] [--megabytes 9] [--rounds 15]
 
-Baselines: a Python process that does nothing, and one that only imports what any search needs. The files lie
+Baseline: a Python process that only imports what any search needs (and one that does nothing). The files lie
 in the page cache, as they do on a machine where an agent works.
 """
 
@@ -68,7 +68,7 @@ def main() -> None:
     print_times(
         f"Search as a whole process: {options.files:,} notes, {megabytes:.1f} MB, warm index",
         times,
-        "python -c pass",
+        'python -c "import numpy, apsw"',
         {name: goal for name in commands if name.startswith("openclaw-mem search")},
     )
 

@@ -31,7 +31,8 @@ from openclaw_mem_engine.answer import Hit
 from openclaw_mem_engine.demo import Group, JudgedQuery, load_queries, write_demo
 from openclaw_mem_engine.demo.workspace import shift_days_for
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.ranking.knobs import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH, Knobs
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.profiles import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH
 
 TODAY = datetime.date(2026, 3, 31)
 CUT = 6

@@ -17,7 +17,7 @@ from itertools import cycle
 from _bench import LAST_DAY_S, Goal, ZipfText, in_turn, made_up_words, print_times
 
 from openclaw_mem_engine.model import snippet_of
-from openclaw_mem_engine.ranking.knobs import DOCUMENTED, WORKBENCH, Knobs
+from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import (
     OVERFETCH,
@@ -28,6 +28,7 @@ from openclaw_mem_engine.ranking.pool import (
     Pool,
     Signal,
 )
+from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.ranking.stages.mmr import mmr_order, token_bitsets, unicode_tokens
 
 DAY_S = 86_400
@@ -99,6 +100,7 @@ def main() -> int:
     pool = made_pool()
     everything = DOCUMENTED.set({"decay": True, "mmr": True, "pool_results": 200})
     default_mmr = DOCUMENTED.set({"decay": True, "mmr": True})
+    unpacked = WORKBENCH.set({"snippet": "head"})
     steps = cycle([everything.set({"mmr_lambda": 0.65}), everything.set({"mmr_lambda": 0.7})])
     weights = cycle([DOCUMENTED.set({"vector_weight": 0.65}), DOCUMENTED])
 
@@ -112,12 +114,14 @@ def main() -> int:
         "default pool": lambda: afresh(pool, DOCUMENTED),
         "default pool, decay and MMR": lambda: afresh(pool, default_mmr),
         "workbench profile": lambda: afresh(pool, WORKBENCH),
+        "workbench profile without packing": lambda: afresh(pool, unpacked),
         "400 candidates, decay and MMR": lambda: afresh(pool, everything),
         "knob step: a weight, default pool": lambda: rank(pool, next(weights)),
         "knob step: λ, 400 candidates": lambda: rank(pool, next(steps)),
     }
     goals = {
         "default pool": Goal("CPU", 2),
+        "workbench profile": Goal("CPU", 10),
         "400 candidates, decay and MMR": Goal("CPU", 16),
         "knob step: a weight, default pool": Goal("CPU", 20),
         "knob step: λ, 400 candidates": Goal("CPU", 20),

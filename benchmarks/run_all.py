@@ -25,6 +25,7 @@ QUICK = {
     "rescan": ["--rounds", "3"],
     "vector_query": ["--rounds", "5"],
     "ranking": ["--rounds", "5"],
+    "qmd": ["--files", "300", "--rounds", "1"],
     "why_not": ["--files", "300", "--questions", "10"],
     "quality": [],
     "workbench": ["--rounds", "3"],
