@@ -18,8 +18,8 @@ def golden(name: str) -> Any:
     return json.loads((DATA / f"{name}.json").read_text("utf-8"))
 
 
-#: Recordings of the program qmd; too large to be copied, so they are read where they are.
-QMD = Path("/work/shared/goldens/qmd")
+#: Recordings of the program qmd, in a folder beside the repository; too large to be copied.
+QMD = Path(__file__).parents[3] / "shared/goldens/qmd"
 
 
 def qmd_golden(name: str) -> Any:
