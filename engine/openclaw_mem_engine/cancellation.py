@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
+
+#: The message of ``Cancelled`` for a search.
+SEARCH_STOPPED = "The search was stopped."
 
 
 class CancelToken(Protocol):
@@ -32,6 +36,28 @@ class LinkedToken:
     def is_cancelled(self) -> bool:
         """Whether the caller's own token is set: a stop that was asked for, not one of ours."""
         return self._parent is not None and self._parent.is_set()
+
+
+class RunningCalls:
+    """The calls that run at this moment, in any thread: all can be stopped at once."""
+
+    def __init__(self) -> None:
+        self._tokens: set[LinkedToken] = set()
+
+    @contextmanager
+    def until(self, cancel: CancelToken | None) -> Iterator[LinkedToken]:
+        """The body is a call, with a token that ``stop`` sets too."""
+        token = LinkedToken(cancel)
+        self._tokens.add(token)
+        try:
+            yield token
+        finally:
+            self._tokens.discard(token)
+
+    def stop(self) -> None:
+        """Set the token of every call that runs now. Returns at once."""
+        for token in list(self._tokens):
+            token.set()
 
 
 class Deadline:

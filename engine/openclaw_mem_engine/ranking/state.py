@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import NamedTuple
@@ -123,6 +123,22 @@ class RankingState:
             if self.explained:
                 item.ranks[stage] = rank
         return moved
+
+    def explain_moves(self, before: Mapping[str, tuple[float, int]], low: str, late: str) -> None:
+        """Tell later cuts what this stage did. ``before`` are score and rank by chunk id as it began; ``low``
+        begins the reason of a score that was high enough then, ``late`` that of a rank that was."""
+        knobs = self.knobs
+
+        def why_low(item: Ranked) -> str:
+            score, _ = before[item.chunk_id]
+            return f"{low} {score:.3f}" if score >= knobs.min_score else ""
+
+        def why_late(item: Ranked) -> str:
+            _, rank = before[item.chunk_id]
+            return f"{late} {rank}" if rank <= knobs.depth else ""
+
+        self.why_low.append(why_low)
+        self.why_late.append(why_late)
 
     def drop(self, chunk_id: str, stage: str, label: str, reason: str, order: float) -> None:
         """A candidate is not returned: ``reason`` is shown, ``order`` sorts what one stage dropped. The

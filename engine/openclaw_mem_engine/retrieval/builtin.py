@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
+from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, RunningCalls
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, SkippedFile, Space
@@ -28,8 +26,6 @@ from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.workspace.reading import get_excerpt
-
-STOPPED = "The search was stopped."
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.inspection import Overview
@@ -92,7 +88,7 @@ class BuiltinBackend:
         self._clock = clock
         self.tracker = self._freshness = FreshnessTracker(settings, store, embedders)
         self._vectors = QueryVectors(store, embedders)
-        self._searching: dict[int, LinkedToken] = {}
+        self._searching = RunningCalls()
         self.journal = journal or Journal(settings, clock, kept=False)
         self._coordinator = SyncCoordinator(
             settings, store, embedders, self.journal, clock, self._freshness.syncing
@@ -204,7 +200,7 @@ class BuiltinBackend:
     def retrieve(
         self, query: str, knobs: Knobs, cancel: CancelToken | None = None, *, compare: bool = False
     ) -> Pool:
-        with self._searching_until(cancel) as stop, self.journal.searching():
+        with self._searching.until(cancel) as stop, self.journal.searching():
             return self.pool_of(self.search(query, knobs, stop, compare=compare), knobs, stop)
 
     def why_not(
@@ -218,18 +214,8 @@ class BuiltinBackend:
     ) -> WhyNot:
         from openclaw_mem_engine.retrieval.passages import PassageLookup
 
-        with self._searching_until(cancel) as stop:
+        with self._searching.until(cancel) as stop:
             return PassageLookup(self, query, path, line, stop, complete).why_not(knobs)
-
-    @contextmanager
-    def _searching_until(self, cancel: CancelToken | None) -> Iterator[LinkedToken]:
-        """The body searches, with a token that ``interrupt`` sets too."""
-        thread, stop = threading.get_ident(), LinkedToken(cancel)
-        self._searching[thread] = stop
-        try:
-            yield stop
-        finally:
-            del self._searching[thread]
 
     def look(self) -> tuple[Freshness, Changes, list[SkippedFile]]:
         """The index compared with the disk (see ``FreshnessTracker.look``)."""
@@ -247,16 +233,16 @@ class BuiltinBackend:
         primary = self.embedders.primary
         builder = ListBuilder(self.store, self._vectors, primary, notes, {})
         spaces = builder.embed(query, cancel, counted=knobs.space_number, compare=compare)
-        stop_if_cancelled(cancel, STOPPED)
+        stop_if_cancelled(cancel, SEARCH_STOPPED)
         # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
         # network, which both would have to wait for anyway.
         lexical = self._lexical_query(query, knobs, notes, vectors=bool(spaces))
         for asked in spaces:
             builder.add_vectors(query, asked)
-            stop_if_cancelled(cancel, STOPPED)
+            stop_if_cancelled(cancel, SEARCH_STOPPED)
         if lexical is not None:
             builder.add_words(lexical)
-        stop_if_cancelled(cancel, STOPPED)
+        stop_if_cancelled(cancel, SEARCH_STOPPED)
         builder.check()
         self.journal.answered(
             builder.fallback, primary.id if primary is not None and builder.primary_answered else None
@@ -285,7 +271,7 @@ class BuiltinBackend:
         spaces = before.builder.searched.spaces
         lexical = self._lexical_query(before.query, knobs, [], vectors=bool(spaces))
         builder = before.builder.with_words(lexical, {})
-        stop_if_cancelled(cancel, STOPPED)
+        stop_if_cancelled(cancel, SEARCH_STOPPED)
         ids = dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows)
         chunks = self.store.fetch([chunk_id for chunk_id in ids if chunk_id not in before.candidates])
         candidates = {**before.candidates, **{i: candidate_of(chunk) for i, chunk in chunks.items()}}
@@ -298,7 +284,7 @@ class BuiltinBackend:
     def pool_of(self, found: FoundLists, knobs: Knobs, cancel: CancelToken) -> Pool:
         """The pool of these lists, with the signals that the knobs need."""
         signals = found.builder.signals(found.lists, found.candidates, knobs)
-        stop_if_cancelled(cancel, STOPPED)
+        stop_if_cancelled(cancel, SEARCH_STOPPED)
         freshness, notes = self._freshness.known, [*found.notes]
         note_staleness(freshness, notes)
         note_by_products(found.candidates.values(), notes)
@@ -342,8 +328,7 @@ class BuiltinBackend:
         )
 
     def interrupt(self) -> None:
-        for stop in list(self._searching.values()):
-            stop.set()
+        self._searching.stop()
         self.store.interrupt()
 
     def close(self) -> None:

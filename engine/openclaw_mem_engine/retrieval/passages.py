@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
-from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Note, SkippedFile
 from openclaw_mem_engine.providers.base import stop_if_cancelled
@@ -22,7 +22,6 @@ from openclaw_mem_engine.ranking.pipeline import ranked
 from openclaw_mem_engine.ranking.pool import CHUNKS, Pool
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
-from openclaw_mem_engine.retrieval.builtin import STOPPED
 from openclaw_mem_engine.retrieval.fallback import ranking_knobs
 from openclaw_mem_engine.stores.base import StoredChunk
 from openclaw_mem_engine.sync.changes import note_changed
@@ -93,7 +92,7 @@ class PassageLookup:
         self._notes += trace.notes
         changes, texts = [], []
         if walked.stage != RETURNED:
-            stop = partial(stop_if_cancelled, self._cancel, STOPPED)
+            stop = partial(stop_if_cancelled, self._cancel, SEARCH_STOPPED)
             search = Search(state, wanted, self._line, walked.stage, self, stop)
             changes = search.singles() or search.pairs()
             texts = list(

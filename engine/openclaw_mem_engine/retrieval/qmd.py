@@ -6,15 +6,13 @@ Its index has the schema of the program QMD, which can open it; the pipeline is 
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
+from openclaw_mem_engine.cancellation import CancelToken, RunningCalls
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, Note, Progress
 from openclaw_mem_engine.providers.base import space_of
@@ -73,7 +71,7 @@ class QmdBackend(KeepingUp):
         #: The collections that are searched; None: those that are by default.
         self.only: tuple[str, ...] | None = None
         self.scores = StoredScores(store)
-        self._searching: dict[int, LinkedToken] = {}
+        self._searching = RunningCalls()
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -90,7 +88,7 @@ class QmdBackend(KeepingUp):
         *,
         compare: bool = False,  # noqa: ARG002 - there is one vector space
     ) -> Pool:
-        with self._searching_until(cancel) as stop, self.journal.searching():
+        with self._searching.until(cancel) as stop, self.journal.searching():
             return self._pool(query.strip(), knobs, stop)
 
     def _pool(self, text: str, knobs: Knobs, cancel: CancelToken) -> Pool:
@@ -148,16 +146,6 @@ class QmdBackend(KeepingUp):
         last = text.count("\n") + 1
         return Candidate(document.id, path, 1, last, text, collection.source, date, dated.kind)
 
-    @contextmanager
-    def _searching_until(self, cancel: CancelToken | None) -> Iterator[LinkedToken]:
-        """The body searches, with a token that ``interrupt`` sets too."""
-        thread, stop = threading.get_ident(), LinkedToken(cancel)
-        self._searching[thread] = stop
-        try:
-            yield stop
-        finally:
-            del self._searching[thread]
-
     # -- state ------------------------------------------------------------------------------------------
 
     def paths(self) -> tuple[str, ...]:
@@ -211,8 +199,7 @@ class QmdBackend(KeepingUp):
         return repair(self.settings, self._context.embedders, self.journal, report, progress, cancel)
 
     def interrupt(self) -> None:
-        for stop in list(self._searching.values()):
-            stop.set()
+        self._searching.stop()
         self.store.interrupt()
 
     def close(self) -> None:

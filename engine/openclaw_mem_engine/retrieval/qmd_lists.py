@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
 from openclaw_mem_engine.errors import IndexUnavailable, ProviderError
 from openclaw_mem_engine.model import Fallback, Note
 from openclaw_mem_engine.providers.base import Embedder, Unavailable, space_of, stop_if_cancelled
@@ -17,7 +17,6 @@ from openclaw_mem_engine.qmd.snippets import best_passage, intent_terms
 from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, CandidateList, Kind, ListRow, Role, Signal
-from openclaw_mem_engine.retrieval.builtin import STOPPED
 from openclaw_mem_engine.retrieval.expansion import Expander, expand
 from openclaw_mem_engine.stores.qmd.searching import Rows, VectorSpace
 
@@ -89,7 +88,7 @@ class ListBuilder:
         return found.queries
 
     def _add_words(self, line: SubQuery, role: Role) -> None:
-        stop_if_cancelled(self.cancel, STOPPED)
+        stop_if_cancelled(self.cancel, SEARCH_STOPPED)
         start = time.perf_counter()
         expression = match_expression(line.text, mended=self.knobs.lexical_index == "stemmed")
         if expression is None:
@@ -140,7 +139,7 @@ class ListBuilder:
                     name = f"{embedder.id} ({embedder.languages})"
                     notes.append(Note("no-embedding", f"{text!r} has no embedding with {name}.", "warning"))
                     continue
-                stop_if_cancelled(self.cancel, STOPPED)
+                stop_if_cancelled(self.cancel, SEARCH_STOPPED)
                 rows = self.store.vector(vector, space, OVERFETCH, self.collections)
                 found.append((text, rows, role, (time.perf_counter() - start) * 1000))
         except Unavailable as error:

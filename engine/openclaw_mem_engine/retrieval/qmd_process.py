@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from openclaw_mem_engine.cancellation import CancelToken, Deadline, LinkedToken
+from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Deadline, RunningCalls
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, Freshness, Note
 from openclaw_mem_engine.providers.base import stop_if_cancelled
@@ -79,7 +79,7 @@ class QmdProcessBackend(Limited):
         self._clock = context.clock
         self.command = _command(context)
         self.upkeep = QmdUpkeep(self.settings, self.command, context.clock)
-        self._searching: set[LinkedToken] = set()
+        self._searching = RunningCalls()
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -101,13 +101,9 @@ class QmdProcessBackend(Limited):
         if not query.strip():
             raise UsageError("A query is required.")
         began, deadline = time.perf_counter(), Deadline(self.settings.qmd.limits.timeout_ms / 1000)
-        stop = LinkedToken(cancel)
-        self._searching.add(stop)
-        try:
-            stop_if_cancelled(stop, "The search was stopped.")
+        with self._searching.until(cancel) as stop:
+            stop_if_cancelled(stop, SEARCH_STOPPED)
             mode, asked, found = self._search(query.strip(), self._limit(knobs), deadline, stop)
-        finally:
-            self._searching.discard(stop)
         placed = [item for item in found if item is not None]
         notes = [*self.notes]
         if lost := len(found) - len(placed):
@@ -281,8 +277,7 @@ class QmdProcessBackend(Limited):
         )
 
     def interrupt(self) -> None:
-        for stop in list(self._searching):
-            stop.set()
+        self._searching.stop()
 
     def close(self) -> None:
         self.upkeep.close()

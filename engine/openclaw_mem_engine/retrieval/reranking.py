@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from openclaw_mem_engine.cancellation import CancelToken, Deadline, LinkedToken
+from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Deadline, LinkedToken
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, ProviderError
 from openclaw_mem_engine.model import Note, text_hash
 from openclaw_mem_engine.providers.base import Pause, Reranker
@@ -37,7 +37,6 @@ _KEPT = 10_000
 _LOOK_S = 0.02
 _NO_MODEL = "no reranker is configured (rerank.provider)"
 _PENDING = "its score is not there yet"
-_STOPPED = "The search was stopped."
 
 
 class ScoreCache(Protocol):
@@ -209,7 +208,7 @@ class Reranking:
             for number in range(len(batches)):
                 part = _next(done, token)
                 if token.is_cancelled:
-                    raise Cancelled(_STOPPED)
+                    raise Cancelled(SEARCH_STOPPED)
                 if part is None or isinstance(part, Cancelled):
                     spent = f"the time budget of {self._budget_s:g} s was used up"
                     if not number and reranker.id != "local":  # a local model may just be loaded

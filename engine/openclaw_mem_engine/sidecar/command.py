@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from openclaw_mem_engine.cancellation import CancelToken, Deadline
+from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Deadline
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
@@ -116,7 +116,7 @@ class QmdCommand:
                     process.wait(min(_POLL_S, deadline.left_s))
             code = process.poll()
         if _is_set(cancel):
-            raise Cancelled("The search was stopped.")
+            raise Cancelled(SEARCH_STOPPED)
         what = " ".join(["qmd", *words[: 2 if words[:1] == ["collection"] else 1]])
         if not whole and most is not None:
             raise QmdFailed("output", f"{what} printed more than {most:,} characters; it was ended.")

@@ -48,16 +48,7 @@ def rerank(state: RankingState) -> None:
 
     moved = state.reorder("rerank", sorted(state.ranked, key=order))
 
-    def why_low(item: Ranked) -> str:
-        score, _ = before[item.chunk_id]
-        return f"the reranker took it down from {score:.3f}" if score >= knobs.min_score else ""
-
-    def why_late(item: Ranked) -> str:
-        _, rank = before[item.chunk_id]
-        return f"before reranking it was rank {rank}" if rank <= knobs.depth else ""
-
-    state.why_low.append(why_low)
-    state.why_late.append(why_late)
+    state.explain_moves(before, "the reranker took it down from", "before reranking it was rank")
     fused = "1/rank" if knobs.fusion == "position" else "fused"
     formula = f"w × {fused} + (1 − w) × rerank score; w = .75 to rank 3, .60 to 10, .40 after"
     missing = min(len(before), knobs.rerank_top) - scored

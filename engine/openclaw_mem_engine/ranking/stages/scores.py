@@ -296,16 +296,7 @@ def decay_scores(state: RankingState) -> None:
             item.scores["decay"] = item.score
     moved = state.reorder("decay", sorted(state.ranked, key=lambda item: -item.score))
 
-    def why_low(item: Ranked) -> str:
-        score, _ = before[item.chunk_id]
-        return f"decay took it down from {score:.3f}" if score >= knobs.min_score else ""
-
-    def why_late(item: Ranked) -> str:
-        _, rank = before[item.chunk_id]
-        return f"before decay it was rank {rank}" if rank <= knobs.depth else ""
-
-    state.why_low.append(why_low)
-    state.why_late.append(why_late)
+    state.explain_moves(before, "decay took it down from", "before decay it was rank")
     state.record(
         "decay",
         "score × exp(−ln 2 / half-life × age)",

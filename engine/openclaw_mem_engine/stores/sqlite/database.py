@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from openclaw_mem_engine.cancellation import SEARCH_STOPPED
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.state.database import immediate
 from openclaw_mem_engine.stores.sqlite.files import APPLICATION_ID, make_folder, refuse_foreign
@@ -50,7 +51,7 @@ def explained(path: Path, advice: Advice = _ADVICE) -> Iterator[None]:
     try:
         yield
     except apsw.InterruptError as error:
-        raise Cancelled("The search was stopped.") from error
+        raise Cancelled(SEARCH_STOPPED) from error
     except apsw.Error as error:
         # On a full disk SQLite has rolled back by itself, and our rollback fails with a second error: the
         # first one is named.
