@@ -81,7 +81,7 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
             else:
                 made.append(step(label, note or "×1", axis.bar(0, 0, ""), "·", "faint"))
             continue
-        text, role = _later_detail(operand), "bad" if total < before else "accent"
+        text, role = _later_detail(operand), "bad" if total < before else "sum"
         bar = axis.bar(min(total, before), max(total, before), role, "▒" if total < before else "█")
         made.append(step(label, text, bar, fmt.signed(change, digits), "bad" if total < before else ""))
         if note:
@@ -234,13 +234,24 @@ def _result(row: Row, digits: int, scored: bool) -> str:
     return fmt.join(("out", score, f"({tag(row)})"), " ")
 
 
+def _contributions(row: Row) -> dict[str, float]:
+    """What makes the final score, by operand: of what a later stage replaced nothing is left."""
+    made: dict[str, float] = {}
+    for step in steps(row):
+        if step.operand.op == "set":
+            made = {step.operand.label: step.after}
+        else:
+            made[step.operand.label] = step.change
+    return made
+
+
 def _difference(trace: Trace, name: str, row: Row, other: Row, digits: int, cells: int) -> list[Line]:
     mine, theirs = row.final, other.final
     if mine is None or theirs is None:
         return []
     labels = {stage.name: stage.label for stage in trace.stages if stage.kind != "list"}
     labels |= {lst.term: lst.label for lst in trace.lists}
-    mine_by, theirs_by = ({s.operand.label: s.change for s in steps(r)} for r in (row, other))
+    mine_by, theirs_by = (_contributions(r) for r in (row, other))
     gaps = [(labels.get(name, name), change - theirs_by.get(name, 0.0)) for name, change in mine_by.items()]
     parts = [f"{label} {fmt.signed(gap, digits)}" for label, gap in gaps if abs(gap) >= 0.5 * 10**-digits]
     because = f" ({', '.join(parts)})" if parts else ""
