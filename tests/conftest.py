@@ -3,6 +3,7 @@ the suite, which of its tests run alone, and how many examples a property gets."
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 from openclaw_mem_engine.commands import choose
+from openclaw_mem_engine.providers import static
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -62,6 +64,19 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
+
+
+_read_table = static._load
+_shipped_table = functools.cache(_read_table)
+
+
+def _table(path: Path) -> static._Table:
+    """The table of the built-in embedder, read once for all memories that the tests of this process open:
+    immutable, 20 ms of CPU each time. Copies, damaged ones among them, are read as ever."""
+    return _shipped_table(path) if path == static.TABLE_FILE else _read_table(path)
+
+
+static._load = _table
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import atexit
 import functools
+import io
 import os
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import apsw
 import pytest
 
+from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import examine
 from openclaw_mem_engine.memory import Memory
@@ -137,21 +139,24 @@ def named(report: DoctorReport, code: str) -> Finding:
 
 
 def type_in(settings: Settings, command: str) -> None:
-    """What a user does with the repair of a finding: type it into a shell. Raises CalledProcessError."""
+    """What a user does with the repair of a finding: type it into a shell. Our own command runs in this process,
+    in an environment of its own; anything else in a real shell. What is last must succeed."""
     if os.name == "nt":
         pytest.skip("repairs are typed into a POSIX shell")
-    words = (sys.executable, "-m", "openclaw_mem_engine.cli", "--workspace", str(settings.workspace))
     environ = {
         "PATH": os.environ["PATH"],
         "HOME": str(settings.data_dir.parent),
         "OPENCLAW_MEM_HOME": str(settings.data_dir),
         "OPENCLAW_MEM_PROVIDER": settings.provider.provider,
     }
-    subprocess.run(
-        command.replace("openclaw-mem ", f"{shlex.join(words)} "),
-        shell=True,
-        env=environ,
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
+    code, said = 0, io.StringIO()
+    for part in command.split("; "):
+        program, *words = shlex.split(part)
+        if program == "openclaw-mem":
+            assert "&&" not in words, command
+            argv = ["--workspace", str(settings.workspace), *words]
+            with mock.patch.dict(os.environ, environ, clear=True), redirect_stdout(said), redirect_stderr(said):
+                code = run(argv)
+        else:
+            code = subprocess.run(part, shell=True, env=environ, timeout=120, check=False).returncode
+    assert code == 0, said.getvalue()
