@@ -46,6 +46,12 @@ def slow(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
+def busy(folder: Path) -> Path:
+    """A tenth of that: fifty full windows last for some seconds, and the file is small."""
+    return local_models.bert(folder / "busy.gguf", dims=128, layers=12)
+
+
+@pytest.fixture(scope="module")
 def embedder(tiny: Path, folder: Path) -> Iterator[LocalEmbedder]:
     """One child for all tests that only ask for vectors."""
     embedder = LocalEmbedder(str(tiny), folder=folder, threads=1)
@@ -243,7 +249,9 @@ def test_a_causal_model_that_pools_embeds(tmp_path: Path, pooling: int) -> None:
 @pytest.mark.parametrize("splitter", ["deepseek-llm", "gpt-4o", "tekken", "bloom", "default"])
 def test_words_without_end_do_not_overflow_the_stack_of_a_tokeniser(tmp_path: Path, splitter: str) -> None:
     """Their regular expressions recurse once per character of a word."""
-    path = local_models.causal(tmp_path / "m.gguf", pooling=local_models.LAST, splitter=splitter)
+    path = local_models.causal(
+        tmp_path / "m.gguf", pooling=local_models.LAST, splitter=splitter, context=256
+    )
     embedder = LocalEmbedder(str(path), folder=tmp_path, threads=1)
     try:
         one(embedder, "tea")
@@ -356,8 +364,8 @@ def test_several_threads_share_one_model(embedder: LocalEmbedder) -> None:
     assert embedder.pid == pid
 
 
-def test_a_query_goes_before_waiting_documents(slow: Path, tmp_path: Path) -> None:
-    embedder = LocalEmbedder(str(slow), folder=tmp_path, threads=1)
+def test_a_query_goes_before_waiting_documents(busy: Path, tmp_path: Path) -> None:
+    embedder = LocalEmbedder(str(busy), folder=tmp_path, threads=1)
     cancel = threading.Event()
     done: list[float] = []
 
@@ -386,7 +394,7 @@ def test_cancel_stops_soon_keeps_what_was_done_and_the_model(slow: Path, tmp_pat
     try:
         one(embedder, "tea")
         pid = embedder.pid
-        for delay in (0.05, 0.4, 1.2):
+        for delay in (0.05, 0.6):
             kept: list[int] = []
             cancel = threading.Event()
             set_at: list[float] = []
@@ -429,8 +437,8 @@ def test_ctrl_c_stops_the_request_and_keeps_the_model(slow: Path, tmp_path: Path
         embedder.close()
 
 
-def test_an_error_of_the_caller_stops_the_request_and_keeps_the_model(slow: Path, tmp_path: Path) -> None:
-    embedder = LocalEmbedder(str(slow), folder=tmp_path, threads=1)
+def test_an_error_of_the_caller_stops_the_request_and_keeps_the_model(busy: Path, tmp_path: Path) -> None:
+    embedder = LocalEmbedder(str(busy), folder=tmp_path, threads=1)
 
     def full(_at: Sequence[int], _vectors: object) -> None:
         raise OSError("disk full")
@@ -448,9 +456,9 @@ def test_an_error_of_the_caller_stops_the_request_and_keeps_the_model(slow: Path
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV])
 def test_a_child_that_is_killed_is_reported_and_started_again(
-    slow: Path, tmp_path: Path, number: signal.Signals
+    busy: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
-    embedder = LocalEmbedder(str(slow), folder=tmp_path, threads=1)
+    embedder = LocalEmbedder(str(busy), folder=tmp_path, threads=1)
     try:
         one(embedder, "tea")
         pid = embedder.pid

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 _PROGRAM = """#!{python} -IS
-import json, os, sqlite3, subprocess, sys, time
+import json, os, sys
 here = os.path.dirname(os.path.abspath(__file__))
 argv = sys.argv[1:]
 names = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "NO_COLOR", "INDEX_PATH")
@@ -26,6 +26,7 @@ if answer.get("once"):
     with open(os.path.join(here, "answers.json"), "w") as file:
         json.dump(answers, file)
 if answer.get("hang"):
+    import subprocess, time
     child = subprocess.Popen([sys.executable, "-IS", "-c", "import time; time.sleep(600)"])
     with open(os.path.join(here, "hanging"), "w") as file:
         file.write(f"{{os.getpid()}} {{child.pid}}")
@@ -36,6 +37,7 @@ if answer.get("code"):
 if argv[:2] == ["collection", "list"]:
     print(json.dumps([{{"name": name, **facts}} for name, facts in known.items()]))
 elif argv[:2] == ["collection", "add"]:
+    import sqlite3
     known[argv[4]] = {{"path": argv[2], "pattern": argv[6]}}
     index = os.path.join(os.environ["XDG_CACHE_HOME"], "qmd", "index.sqlite")
     os.makedirs(os.path.dirname(index), exist_ok=True)

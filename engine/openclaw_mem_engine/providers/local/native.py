@@ -8,6 +8,8 @@ template of the file.
 from __future__ import annotations
 
 import ctypes
+import importlib
+import importlib.util
 import sys
 import unicodedata
 from collections import deque
@@ -51,7 +53,7 @@ class LoadedModel:
 
     def __init__(self, path: str, *, threads: int, limit: int, should_stop: Callable[[], bool]) -> None:
         try:
-            from llama_cpp import llama_cpp as lib
+            lib = _bindings()
         except (ImportError, OSError, RuntimeError) as exc:  # all three are raised by the bindings
             raise Unusable("missing", f"{type(exc).__name__}: {exc}") from exc
 
@@ -134,6 +136,21 @@ class LoadedModel:
 
     def _said(self) -> str:
         return "; ".join(line for line in self._log if line)
+
+
+def _bindings() -> Any:
+    """The module with the C functions, without what ``llama_cpp`` imports for its classes (numpy, jinja2 and
+    more: half of the time until a model is loaded). Raises what the module raises."""
+    spec = importlib.util.find_spec("llama_cpp")
+    if spec is not None and "llama_cpp" not in sys.modules:
+        sys.modules["llama_cpp"] = importlib.util.module_from_spec(spec)  # a package, not executed
+        try:
+            return importlib.import_module("llama_cpp.llama_cpp")
+        except (ImportError, AttributeError):
+            pass  # the functions need the package itself
+        finally:
+            del sys.modules["llama_cpp"]
+    return importlib.import_module("llama_cpp.llama_cpp")
 
 
 class NativeModel(LoadedModel):
