@@ -12,9 +12,19 @@ from openclaw_mem_engine.providers.faults import FAULTS
 from support.commands import Call, World
 
 
+@pytest.fixture(scope="module")
+def without_faults() -> list[dict[str, Any]]:
+    """The answer before the first fault, which the first test adds."""
+    return []
+
+
 @pytest.mark.parametrize("name", FAULTS)
-def test_every_fault_is_shown_and_nothing_of_it_stays(demo_call: Call, name: str) -> None:
-    before = demo_call("demo", "--query", "GRN-40417", "--json").json
+def test_every_fault_is_shown_and_nothing_of_it_stays(
+    demo_call: Call, without_faults: list[dict[str, Any]], name: str
+) -> None:
+    if not without_faults:
+        without_faults.append(demo_call("demo", "--query", "GRN-40417", "--json").json)
+    (before,) = without_faults
     done = demo_call("demo", "--fault", name)
     text = done.out
     assert done.code == 0, done.err

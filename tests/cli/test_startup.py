@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -23,52 +24,64 @@ HEAVY = {
     "openclaw_mem_engine.providers.local.process", "openclaw_mem_engine.providers.batch",
 }  # fmt: skip
 
+#: Runs commands one after another, each with a data folder of its own; module names as of after each.
 _LOADED = """
-import json, sys
+import json, os, sys
 from openclaw_mem_engine.cli.main import run
-code = run(sys.argv[1:])
-sys.stdout.flush()
-print("\\n" + json.dumps([code, sorted(sys.modules)]))
+data = os.environ["OPENCLAW_MEM_HOME"]
+for number, argv in enumerate(json.loads(sys.argv[1])):
+    os.environ["OPENCLAW_MEM_HOME"] = data + (str(number) if number else "")
+    code = run(argv)
+    print("\\n=> " + json.dumps([code, sorted(sys.modules)]), flush=True)
 """
+
+
+def all_loaded(world: World, *commands: Sequence[str]) -> list[set[str]]:
+    """Names of all modules that are in ``sys.modules`` after each of these commands in one new process."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADED, json.dumps(commands)],
+        env=world.environ, cwd=world.root, stdin=subprocess.DEVNULL, capture_output=True, check=True,
+    )  # fmt: skip
+    answers = [json.loads(line[3:]) for line in done.stdout.splitlines() if line.startswith(b"=> ")]
+    assert [code for code, _ in answers] == [0] * len(commands), done.stderr
+    return [set(names) for _, names in answers]
 
 
 def loaded(world: World, *argv: str) -> set[str]:
     """Names of all modules that a command leaves in ``sys.modules``."""
-    done = subprocess.run(
-        [sys.executable, "-c", _LOADED, *argv],
-        env=world.environ, cwd=world.root, stdin=subprocess.DEVNULL, capture_output=True, check=True,
-    )  # fmt: skip
-    code, names = json.loads(done.stdout.splitlines()[-1])
-    assert code == 0, done.stderr
-    return set(names)
+    (names,) = all_loaded(world, argv)
+    return names
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["search", "router", "--explain"],
-        ["search", "router", "--json"],
-        ["search", "router", "--format", "csv"],
-        ["search", "router", "--profile", "workbench", "--set", "mmr=on"],
-        ["index"],
-        ["index", "--dry-run"],
-        ["providers"],
-        ["providers", "--probe"],
-        ["cache", "stats"],
-        ["cache", "prune"],
-        ["log"],
-        ["log", "--json", "--since", "2d"],
-        ["status"],
-        ["config"],
-        ["get", "MEMORY.md"],
-    ],
-    ids=" ".join,
-)
-def test_one_shot_commands_load_nothing_heavy(world: World, argv: list[str]) -> None:
+ONE_SHOT = [
+    ["search", "router", "--explain"],
+    ["search", "router", "--json"],
+    ["search", "router", "--format", "csv"],
+    ["search", "router", "--profile", "workbench", "--set", "mmr=on"],
+    ["index"],
+    ["index", "--dry-run"],
+    ["providers"],
+    ["providers", "--probe"],
+    ["cache", "stats"],
+    ["cache", "prune"],
+    ["log"],
+    ["log", "--json", "--since", "2d"],
+    ["status"],
+    ["config"],
+    ["get", "MEMORY.md"],
+]
+
+
+def test_one_shot_commands_load_nothing_heavy(world: World) -> None:
     # A configuration in plain JSON is no reason to load the JSON5 parser either.
     (world.home / ".openclaw").mkdir()
     (world.home / ".openclaw" / "openclaw.json").write_text('{"agents": {"defaults": {}}}')
-    assert not HEAVY & loaded(world, "--workspace", str(world.workspace), *argv)
+    commands = [["--workspace", str(world.workspace), *argv] for argv in ONE_SHOT]
+    heavy = {
+        " ".join(argv): HEAVY & names
+        for argv, names in zip(ONE_SHOT, all_loaded(world, *commands), strict=True)
+    }
+    assert not {command: names for command, names in heavy.items() if names}
 
 
 def test_a_search_with_nothing_to_sync_loads_no_lock(world: World) -> None:

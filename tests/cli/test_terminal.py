@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -97,22 +98,38 @@ def test_bytes_that_are_no_text_do_not_crash(world: World) -> None:
     assert done.returncode == 5
 
 
+_NEXT = "-- next --\n"
+_ALL = f"""
+import json, sys
+from openclaw_mem_engine.cli.main import run
+for number, argv in enumerate(json.loads(sys.argv[1])):
+    print({_NEXT!r} * bool(number), end="")
+    assert run(argv) == 0, argv
+"""
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_locale_without_utf8_does_not_crash(world: World, encoding: str) -> None:
     world.write("memory/ja.md", "# 防水ケース\n\nzeppelin é\n")
     options = ["--workspace", str(world.workspace)]
     env = {"PYTHONIOENCODING": encoding, "LC_ALL": "C", "PYTHONUTF8": "0"}
-    for argv in (
+    commands = (
         ["search", "zeppelin", "--explain"],
         ["status"],
         ["config"],
         ["search", "zeppelin", "--format", "csv"],
-    ):
-        done = world.run(*argv, *options, env=env)
-        assert done.returncode == 0, done.stderr
-        assert b"Traceback" not in done.stderr
-    done = world.run("search", "zeppelin", "--json", *options, env=env)
-    assert "防水ケース" in json.loads(done.stdout.decode(encoding))["results"][0]["snippet"]
+        ["search", "zeppelin", "--json"],
+    )
+    # In one process of its own: what matters is the encoding that it was started with.
+    done = subprocess.run(
+        [sys.executable, "-c", _ALL, json.dumps([[*argv, *options] for argv in commands])],
+        env=world.environ | env, cwd=world.root, capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr
+    texts = done.stdout.decode(encoding).split(_NEXT)
+    assert len(texts) == len(commands) and all(texts)
+    assert "防水ケース" in json.loads(texts[-1])["results"][0]["snippet"]
 
 
 def test_a_closed_pipe_is_quiet(demo_world: World) -> None:

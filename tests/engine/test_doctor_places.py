@@ -114,7 +114,7 @@ def test_a_log_larger_than_its_index_is_told_and_moved_in(
 ) -> None:
     monkeypatch.setattr("openclaw_mem_engine.doctor.location_checks._LARGE_LOG", 100_000)
     with Memory.open(settings) as memory:  # whoever has it open keeps the log from going
-        for turn in range(40):
+        for turn in range(15):
             (settings.workspace / "memory/long.md").write_text("\n".join(f"{turn} {n}" for n in range(4000)))
             memory.sync()
         report = looked(settings)

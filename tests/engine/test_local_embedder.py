@@ -249,9 +249,7 @@ def test_a_causal_model_that_pools_embeds(tmp_path: Path, pooling: int) -> None:
 @pytest.mark.parametrize("splitter", ["deepseek-llm", "gpt-4o", "tekken", "bloom", "default"])
 def test_words_without_end_do_not_overflow_the_stack_of_a_tokeniser(tmp_path: Path, splitter: str) -> None:
     """Their regular expressions recurse once per character of a word."""
-    path = local_models.causal(
-        tmp_path / "m.gguf", pooling=local_models.LAST, splitter=splitter, context=256
-    )
+    path = local_models.causal(tmp_path / "m.gguf", pooling=local_models.LAST, splitter=splitter, context=256)
     embedder = LocalEmbedder(str(path), folder=tmp_path, threads=1)
     try:
         one(embedder, "tea")

@@ -153,7 +153,7 @@ def test_nothing_is_lost_while_folders_are_made_and_filled_fast(tmp_path: Path) 
 
 
 def test_a_mass_change_is_one_group(tmp_path: Path) -> None:
-    notes = {f"memory/d{n % 40}/n{n}.md": "one\n" for n in range(5_000)}
+    notes = {f"memory/d{n % 40}/n{n}.md": "one\n" for n in range(2_000)}
     workspace = write_notes(tmp_path / "ws", notes)
     with watching(Watcher(settings_with(workspace, tmp_path / "home", quiet_ms=700))) as heard:
         for number, path in enumerate(notes):

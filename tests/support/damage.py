@@ -139,8 +139,8 @@ def named(report: DoctorReport, code: str) -> Finding:
 
 
 def type_in(settings: Settings, command: str) -> None:
-    """What a user does with the repair of a finding: type it into a shell. Our own command runs in this process,
-    in an environment of its own; anything else in a real shell. What is last must succeed."""
+    """What a user does with the repair of a finding: type it into a shell. Our own command runs in this
+    process, in an environment of its own; anything else in a real shell. What is last must succeed."""
     if os.name == "nt":
         pytest.skip("repairs are typed into a POSIX shell")
     environ = {
@@ -155,7 +155,11 @@ def type_in(settings: Settings, command: str) -> None:
         if program == "openclaw-mem":
             assert "&&" not in words, command
             argv = ["--workspace", str(settings.workspace), *words]
-            with mock.patch.dict(os.environ, environ, clear=True), redirect_stdout(said), redirect_stderr(said):
+            with (
+                mock.patch.dict(os.environ, environ, clear=True),
+                redirect_stdout(said),
+                redirect_stderr(said),
+            ):
                 code = run(argv)
         else:
             code = subprocess.run(part, shell=True, env=environ, timeout=120, check=False).returncode

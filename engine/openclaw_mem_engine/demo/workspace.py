@@ -11,7 +11,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -71,9 +72,10 @@ def write_demo(target: Path, today: datetime.date) -> Path:
     for path in written_before.keys() - hashes.keys():
         (target / path).unlink(missing_ok=True)
     for file in files:
-        _write(target / file.path, file.content)
-        stamp = file.modified.timestamp()
-        os.utime(target / file.path, (stamp, stamp))
+        written, stamp = target / file.path, file.modified.timestamp()
+        if not _holds(written, file.content, stamp):  # what is there need not be indexed again
+            _write(written, file.content)
+            os.utime(written, (stamp, stamp))
     _write_manifest(target, today, hashes)
     return target / "workspace"
 
@@ -126,22 +128,24 @@ def _previous(target: Path) -> dict[str, str]:
         raise WorkspaceError(
             f"{manifest} cannot be read ({error}): delete the demo folder by hand, or choose another one."
         ) from error
-    for path in files:
-        _check_inside(target, path)
+    _check_inside(target, files)
     return files
 
 
-def _check_inside(target: Path, path: str) -> None:
+def _check_inside(target: Path, paths: Iterable[str]) -> None:
     """Refuses a path that does not lie in the demo's own folders, also by way of a link or ``..``."""
-    pure = PurePosixPath(path)
-    plain = pure.parts[:1] in {(root,) for root in _ROOTS} and ".." not in pure.parts
-    if not plain or not (target / path).parent.resolve().is_relative_to(target.resolve()):
+    own, inside = target.resolve(), set[PurePosixPath]()
+    for path in map(PurePosixPath, paths):
+        plain = path.parts[:1] in {(root,) for root in _ROOTS} and ".." not in path.parts
+        if plain and (path.parent in inside or (target / path).parent.resolve().is_relative_to(own)):
+            inside.add(path.parent)
+            continue
         raise WorkspaceError(f"{target / path} is not inside the demo's own folders: choose another folder.")
 
 
 def _refuse_foreign(target: Path, files: list[_DemoFile], written_before: Mapping[str, str]) -> None:
+    _check_inside(target, (file.path for file in files))
     for file in files:
-        _check_inside(target, file.path)
         if file.path not in written_before and os.path.lexists(target / file.path):
             raise WorkspaceError(
                 f"{target / file.path} was not written by the demo: move it away, or choose another folder."
@@ -151,6 +155,15 @@ def _refuse_foreign(target: Path, files: list[_DemoFile], written_before: Mappin
 def _write_manifest(target: Path, today: datetime.date, hashes: Mapping[str, str]) -> None:
     content = {"version": 1, "today": today.isoformat(), "files": dict(sorted(hashes.items()))}
     _write(target / MANIFEST, (json.dumps(content, indent=1) + "\n").encode("utf-8"))
+
+
+def _holds(path: Path, content: bytes, stamp: float) -> bool:
+    """Whether the file is there with this content and time."""
+    try:
+        found = path.lstat()
+        return stat.S_ISREG(found.st_mode) and found.st_mtime == stamp and path.read_bytes() == content
+    except OSError:
+        return False
 
 
 def _write(path: Path, content: bytes) -> None:
