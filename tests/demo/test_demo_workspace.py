@@ -187,8 +187,11 @@ def test_sessions_are_openclaw_transcripts_that_moved_along(demo: Path) -> None:
 
 def test_writing_again_on_the_same_day_changes_nothing(demo: Path) -> None:
     before = fingerprint(demo)
+    note = demo / "workspace/MEMORY.md"
+    written = note.stat()
     write_demo(demo, TODAY)
     assert fingerprint(demo) == before
+    assert note.stat().st_ctime_ns == written.st_ctime_ns, "what is not written need not be indexed again"
 
 
 def test_writing_again_restores_what_was_edited_or_lost(demo: Path) -> None:

@@ -308,14 +308,17 @@ def test_the_real_child_without_the_library_says_how_to_install_it(embedder_with
 
 
 @pytest.mark.local
-def test_the_real_child_beside_a_chatty_interpreter(tiny: Path, embedder_with: Maker) -> None:
+def test_the_real_child_beside_a_chatty_interpreter_loads_the_functions_alone(tiny: Path, embedder_with: Maker) -> None:
     pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
     script = (
-        "import os; print('hello from sitecustomize', flush=True)\n"
+        "import os, sys; print('hello from sitecustomize', flush=True)\n"
         "import threading, time\n"
         "def chat():\n"
         "    while True: os.write(1, b'noise ' * 100); time.sleep(0.001)\n"
-        "def later(): time.sleep(0.5); chat()\n"
+        "def later():\n"
+        "    time.sleep(0.5)\n"
+        "    if {'numpy', 'jinja2'} & {*sys.modules}: os._exit(9)\n"
+        "    chat()\n"
         "threading.Thread(target=later, daemon=True).start()\n"
         "import runpy; runpy.run_module('openclaw_mem_engine.providers.local.child', run_name='__main__')"
     )
