@@ -308,7 +308,9 @@ def test_the_real_child_without_the_library_says_how_to_install_it(embedder_with
 
 
 @pytest.mark.local
-def test_the_real_child_beside_a_chatty_interpreter_loads_the_functions_alone(tiny: Path, embedder_with: Maker) -> None:
+def test_the_real_child_beside_a_chatty_interpreter_loads_the_functions_alone(
+    tiny: Path, embedder_with: Maker
+) -> None:
     pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
     script = (
         "import os, sys; print('hello from sitecustomize', flush=True)\n"

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from ast import literal_eval
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 _PROGRAM = """#!{python} -IS
-import json, os, sys
+import os, sys  # json takes as long to import as Python to start: only for answers, the files hold literals
 here = os.path.dirname(os.path.abspath(__file__))
 argv = sys.argv[1:]
 names = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "NO_COLOR", "INDEX_PATH")
-with open(os.path.join(here, "calls.jsonl"), "a") as log:
+with open(os.path.join(here, "calls"), "a") as log:
     env = {{name: os.environ[name] for name in names if name in os.environ}}
-    log.write(json.dumps({{"argv": argv, "cwd": os.getcwd(), "env": env}}) + "\\n")
-with open(os.path.join(here, "answers.json")) as file:
-    answers = json.load(file)
+    log.write(ascii({{"argv": argv, "cwd": os.getcwd(), "env": env}}) + "\\n")
+with open(os.path.join(here, "answers")) as file:
+    answers = eval(file.read())
 answer = answers.get(" ".join(argv[:2])) or answers.get(argv[0] if argv else "") or {{}}
 kept = os.path.join(os.environ.get("XDG_CONFIG_HOME", here), "collections.json")
-known = json.load(open(kept)) if os.path.exists(kept) else {{}}
+known = eval(open(kept).read()) if os.path.exists(kept) else {{}}
 if answer.get("once"):
     answers[argv[0]] = answer["once"]
-    with open(os.path.join(here, "answers.json"), "w") as file:
-        json.dump(answers, file)
+    with open(os.path.join(here, "answers"), "w") as file:
+        file.write(ascii(answers))
 if answer.get("hang"):
     import subprocess, time
     child = subprocess.Popen([sys.executable, "-IS", "-c", "import time; time.sleep(600)"])
@@ -35,6 +35,7 @@ if answer.get("code"):
     sys.stderr.write(answer.get("stderr", ""))
     sys.exit(answer["code"])
 if argv[:2] == ["collection", "list"]:
+    import json
     print(json.dumps([{{"name": name, **facts}} for name, facts in known.items()]))
 elif argv[:2] == ["collection", "add"]:
     import sqlite3
@@ -51,10 +52,11 @@ elif argv[:2] == ["collection", "remove"]:
     known.pop(argv[2], None)
 if argv[:1] == ["collection"] and argv[1] != "list":
     with open(kept, "w") as file:
-        json.dump(known, file)
+        file.write(ascii(known))
 chosen = [argv[at + 1] for at, word in enumerate(argv) if word == "-c"]
 rows = answer.get("rows")
 if rows is not None:
+    import json
     rows = [row for row in rows if not chosen or type(row) is int or row.get("in", chosen[0]) in chosen]
     print(json.dumps(rows))
 sys.stderr.write(answer.get("stderr", ""))
@@ -79,18 +81,18 @@ class FakeQmd:
 
     def answers(self, *, version: str = "1.0.7", **answers: Any) -> None:
         answers = {"--version": {"stdout": f"qmd {version}\n"}, "documents": self._documents, **answers}
-        (self.folder / "answers.json").write_text(json.dumps(answers))
+        (self.folder / "answers").write_text(ascii(answers))
 
     @property
     def calls(self) -> list[dict[str, Any]]:
-        log = self.folder / "calls.jsonl"
-        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        log = self.folder / "calls"
+        return [literal_eval(line) for line in log.read_text().splitlines()] if log.exists() else []
 
     @property
     def commands(self) -> list[str]:
         """The calls since the last time."""
         done = [" ".join(call["argv"]) for call in self.calls]
-        (self.folder / "calls.jsonl").unlink(missing_ok=True)
+        (self.folder / "calls").unlink(missing_ok=True)
         return done
 
     @property
