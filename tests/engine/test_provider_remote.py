@@ -228,7 +228,7 @@ def test_the_hint_of_a_refusal_is_told() -> None:
 @pytest.mark.parametrize("cap", [1, 2, 7, 10, 16, 20, 64])
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_caps_of_inputs_are_found_and_remembered(cap: int, concurrency: int) -> None:
-    texts = texts_for(130)
+    texts = texts_for(70)
     caps = Remembered()
     with running_server(max_inputs=cap) as server:
         embedder = embedder_for(server, caps=caps, concurrency=concurrency)
