@@ -98,7 +98,7 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         assert "#2 at" in screen.waterfall.text
         assert "2025-09-05" in screen.preview.text and "Source: memory/2025-09-05.md#L" in screen.preview.text
         await press(pilot, "j")
-        assert "not returned: min" in screen.waterfall.text
+        assert "not returned: <.35" in screen.waterfall.text
         await press(pilot, "G")
         assert screen.hits.cursor == len(screen.hits.rows) - 1
         await press(pilot, "home")

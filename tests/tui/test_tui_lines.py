@@ -70,7 +70,22 @@ def test_columns_are_shed_in_order() -> None:
 
 def test_dropped_rows_carry_their_stage_and_in_wide_panes_the_reason() -> None:
     rows = row_texts(world.view(), 200)
-    assert " min " in rows[-1] and "is below .35" in rows[-1]
+    assert " <.35 " in rows[-1] and "is below .35" in rows[-1]
+    first = row_texts(world.view(Knobs().set({"max_results": 1, "min_score": 0})), 60)
+    assert [row.split()[0] for row in first[1:]] == ["1", ">1", ">1"]
+    exact = world.view(Knobs().set({"min_score": 0.375}))
+    assert row_texts(exact, 60)[-1].startswith("  <.375 "), "whole, whatever its digits"
+    assert ("<.375", "out: below the minimum score") in hits.legend(exact.trace)
+
+
+def test_a_column_without_any_value_gives_its_room_to_cropped_locations() -> None:
+    paths = ["memory/projects/the-router-of-the-old-workshop.md"] * 3
+    view = world.view(bm25=(), paths=paths)
+    assert "bm25" in row_texts(view, 120)[0], "there is room: it says that no word was found"
+    rows = row_texts(view, 60)
+    assert "bm25" not in rows[0] and "vec" in rows[0]
+    some = row_texts(world.view(bm25=((2, 1.0),), paths=paths), 60)
+    assert "bm25" in some[0]
 
 
 def test_ranks_and_contributions() -> None:
@@ -157,7 +172,7 @@ def test_waterfall_of_a_dropped_row_says_why() -> None:
     view = world.view()
     assert view.trace is not None
     drawn = texts(waterfall(view, view.trace.dropped[-1], 60))
-    assert "not returned: min" in drawn and drawn.count("short by") == 1 and "out   " not in drawn
+    assert "not returned: <.35" in drawn and drawn.count("short by") == 1 and "out   " not in drawn
 
 
 def test_waterfall_keeps_the_order_of_the_lists_and_names_the_neighbour() -> None:
@@ -178,6 +193,26 @@ def test_waterfall_of_rrf_shows_the_formula_and_no_cut() -> None:
 
 
 # -- funnel, strip, empty states --------------------------------------------------------------------------
+
+
+def test_fused_scores_have_a_scale_of_their_own_that_is_said() -> None:
+    settings = Knobs().set({"fusion": "position", "bonus_first": 0.05, "min_score": 0})
+    view = world.view(settings)
+    assert view.trace is not None
+    drawn = [spans.text_of(line) for line in waterfall(view, view.trace.returned[0], 46)]
+    at = next(n for n, text in enumerate(drawn) if "full bar above: .0825, below: 1.0000" in text)
+    assert "█████" in drawn[at - 2] and drawn[at - 2].startswith("fused") and drawn[at + 1].startswith("1/rk")
+    second = [spans.text_of(line) for line in waterfall(view, view.trace.returned[1], 46)]
+    assert any("full bar above: .0825" in text for text in second), "the same scale for every row"
+    plain = texts(waterfall(world.view(), view.trace.returned[0], 46))
+    assert "full bar" not in plain
+
+
+def test_why_a_list_added_nothing_is_whole() -> None:
+    view = world.view(Knobs().set({"min_score": 0}), query="router vlan gateway of the attic", bm25=())
+    assert view.trace is not None
+    drawn = " ".join(texts(waterfall(view, view.trace.returned[0], 46)).split())
+    assert "…" not in drawn and view.trace.returned[0].operands[1].note in drawn
 
 
 def test_funnel_counts_each_stage() -> None:

@@ -232,6 +232,7 @@ class SearchPresenter(Presenter[View]):
         except OpenClawMemError as error:
             self.trouble(f"The backend {name} cannot be used: {error}")
             return False
+        self.lesson_at = None  # its knobs are those of the other backend
         self._show(state.with_backend(self.view, name, self.service.knobs))
         await self.sync.read_status()
         return True

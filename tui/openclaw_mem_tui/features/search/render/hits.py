@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from openclaw_mem_engine.api import Operand, Row, Trace
+from openclaw_mem_engine.api import Operand, Row, Stage, Trace
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
@@ -43,11 +43,12 @@ class Layout(NamedTuple):
     text: int
     digits: int
     marks: int
+    rank: int
 
 
 def layout(view: View, mode: Columns, cells: int) -> Layout:
-    """Columns of the lists and stages that ran. When the pane is narrow they go in this order: how much is
-    shown, the lists of an expansion, those that change scores (the first ones first), those that change the
+    """Columns of the lists and stages that ran. When the pane is narrow they go in this order: those without
+    a value in any row, how much is shown, the lists of an expansion, those that change scores (the first ones first), those that change the
     order with the fused score, the lists, Δ; rank, path with its lines and the final score always stay."""
     trace = view.trace
     assert trace is not None
@@ -61,11 +62,14 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     # Paths without it may no longer be distinct.
     folder = not all(row.path.startswith(_FOLDER) or row.path == "MEMORY.md" for row in trace.rows)
     cells -= 1  # a blank before the scroll bar
+    rank = max([4, *(fmt.width_of(_tag(stage)) for stage in trace.stages if stage.kind in _LIMITS)])
 
     def left() -> int:
-        fixed = 2 + 4 + (5 if delta else 0) + sum(c.width + 1 for c in numbers) + marks
+        fixed = 2 + rank + (5 if delta else 0) + sum(c.width + 1 for c in numbers) + marks
         return cells - fixed
 
+    if left() < wanted:
+        numbers = [c for c in numbers if any(_cell(row, c, mode, digits) != _NONE for row in trace.rows)]
     tight = min(wanted, 22)
     scores = [(c.title,) for c in numbers if c.kind == "score"]
     for gone in (("snippet",), ("variant",), *scores, ("order", "fusion"), ("list",)):
@@ -78,7 +82,8 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
         folder = True
     spare = room - wanted - 1
     text = spare if spare >= _ROOMY_TEXT else 0
-    return Layout(mode, tuple(numbers), delta, folder, room - (text + 2 if text else 0), text, digits, marks)
+    path = room - (text + 2 if text else 0)
+    return Layout(mode, tuple(numbers), delta, folder, path, text, digits, marks, rank)
 
 
 def _numbers(trace: Trace, mode: Columns) -> list[Column]:
@@ -106,7 +111,7 @@ def shown(row: Row) -> str:
 
 def header(plan: Layout) -> Line:
     """Titles of the columns."""
-    parts = [Span("     #", "dim")]
+    parts = [Span(fmt.right("#", 2 + plan.rank), "dim")]
     if plan.delta:
         parts.append(Span("  Δ  ", "dim"))
     parts.append(Span(" " * plan.marks + fmt.left("chunk", plan.path), "dim"))
@@ -122,8 +127,8 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     tone = "dim" if out else ""
     parts = [Span("▌ " if selected else "  ", "accent")]
     rank = row.outcome.rank
-    text, role = (str(rank), "strong") if rank is not None else (tag(row), "dim")
-    parts.append(Span(fmt.right(text, 4), role))
+    text, role = (str(rank), "strong") if rank is not None else (tag(row, view.trace), "dim")
+    parts.append(Span(fmt.right(text, plan.rank), role))
     if plan.delta:
         parts.append(_delta(view, row))
     parts.append(Span(fmt.left(_marks(row), plan.marks), "warn"))
@@ -131,7 +136,7 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     if plan.text:
         parts.extend((Span("  "), *fit(_text(view, row, marker, plan.text), plan.text)))
     for column in plan.numbers:
-        text, role = _cell(row, column, plan)
+        text, role = _cell(row, column, plan.mode, plan.digits)
         if column.kind == "final":
             role = "strong" if row.returned else "dim"
         parts.append(Span(" " + fmt.right(text, column.width), role or tone))
@@ -142,9 +147,22 @@ def _marks(row: Row) -> str:
     return ("*" if row.outcome.rescued else "") + ("!" if row.shown.truncated else "")
 
 
-def tag(row: Row) -> str:
-    """The stage that dropped a row, where four letters fit."""
-    return row.outcome.label or row.outcome.stage or "?"
+#: What stands before the limit of a stage that drops rows.
+_LIMITS = {"cut": "<", "count": ">"}
+
+
+def tag(row: Row, trace: Trace | None) -> str:
+    """What dropped a row of a trace: ``<.35`` (below the minimum), ``>6`` (past the last result), or the name
+    of the stage."""
+    stage = trace.stage(row.outcome.stage or "") if trace is not None else None
+    own = row.outcome.label or row.outcome.stage or "?"
+    return _tag(stage) if stage is not None and stage.kind in _LIMITS else own
+
+
+def _tag(stage: Stage) -> str:
+    if stage.kind == "cut":
+        return f"<{fmt.setting(stage.limit or 0.0)}"
+    return f">{stage.limit:g}" if stage.kind == "count" else stage.label
 
 
 def _delta(view: View, row: Row) -> Span:
@@ -178,14 +196,14 @@ def _text(view: View, row: Row, marker: Marker, room: int) -> Line:
     return marker.best_line(candidate.text, room) if candidate is not None else ()
 
 
-def _cell(row: Row, column: Column, plan: Layout) -> tuple[str, str]:
+def _cell(row: Row, column: Column, mode: Columns, digits: int) -> tuple[str, str]:
     if column.kind == "snippet":
         return (shown(row), "warn" if row.shown.truncated else "") if row.returned else _NONE
-    if plan.mode == "ranks":
+    if mode == "ranks":
         rank = row.ranks.get(column.key)
         return (str(rank), "") if rank is not None else _NONE
-    if plan.mode == "contributions" and column.kind != "final":
-        return _contribution(row, column, plan.digits)
+    if mode == "contributions" and column.kind != "final":
+        return _contribution(row, column, digits)
     if column.kind == "score":
         return _stage_cell(row, column)
     if column.kind in ("list", "variant"):
@@ -194,7 +212,7 @@ def _cell(row: Row, column: Column, plan: Layout) -> tuple[str, str]:
             (fmt.score(value), "") if value is not None else (fmt.ranked(row.ranks.get(column.key)), "faint")
         )
     value = row.scores.get(column.key)
-    return (fmt.score(value, plan.digits), "") if value is not None else _NONE
+    return (fmt.score(value, digits), "") if value is not None else _NONE
 
 
 def _stage_cell(row: Row, column: Column) -> tuple[str, str]:
@@ -312,5 +330,5 @@ def legend(trace: Trace | None) -> list[tuple[str, str]]:
     """How to read the rows: lists and stages of a trace by their own words, then the marks of any list."""
     stages = trace.stages if trace is not None else ()
     columns = [(s.label, s.heading) for s in stages if s.kind in ("list", "fusion", "score", "snippet")]
-    reasons = [(s.label, s.heading) for s in stages if s.kind in ("cut", "count", "order")]
+    reasons = [(_tag(s), s.heading) for s in stages if s.kind in ("cut", "count", "order")]
     return [*columns, *_MARKS, *reasons, *_OUTSIDE]

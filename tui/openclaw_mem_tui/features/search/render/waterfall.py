@@ -15,13 +15,36 @@ _VALUE = 7
 
 
 class _Axis:
-    """Scores as positions on a bar of ``cells``; the same for all rows of a trace, so that rows compare."""
+    """Scores as positions on a bar of ``cells``; the same for all rows of a trace, so that rows compare. Fused
+    scores that would be too short to be seen are drawn on a scale of their own, of which ``fused`` is the
+    end."""
 
     def __init__(self, trace: Trace, cells: int) -> None:
         cut = trace.cut.limit if trace.cut is not None else None
-        self.top = max([cut or 0.0, 1e-9, *(step.after for row in trace.rows for step in steps(row))])
+        fused, later = [1e-9], [cut or 0.0, 1e-9]
+        for row in trace.rows:
+            made = steps(row)
+            first = next((n for n, step in enumerate(made) if _rescales(step.operand)), len(made))
+            fused.extend(step.after for step in made[:first])
+            later.extend(step.after for step in made[first:])
+        self.last = max(*fused, *later)
+        self.fused = max(fused) if max(fused) < self.last / 2 else None
+        self.top = self.fused or self.last
         self.cells = max(1, cells)
-        self.tick = None if not cut else min(self.cells - 1, int(cut / self.top * self.cells))
+        self._cut = cut
+
+    def rescale(self, digits: int) -> str:
+        """The bars from here on are those of the last scores. What changes by that; empty when nothing does."""
+        if self.fused is None:
+            return ""
+        before, self.top, self.fused = self.fused, self.last, None
+        return f"full bar above: {fmt.score(before, digits)}, below: {fmt.score(self.top, digits)}"
+
+    @property
+    def tick(self) -> int | None:
+        """The cell of the cut; None where there is none, or it does not apply to these bars."""
+        at_cut = self._cut is not None and self._cut > 0 and self.fused is None
+        return min(self.cells - 1, int((self._cut or 0.0) / self.top * self.cells)) if at_cut else None
 
     def bar(self, start: float, end: float, role: str, fill: str = "█") -> Line:
         first, text = fmt.bar(start / self.top, end / self.top, self.cells, fill)
@@ -31,6 +54,11 @@ class _Axis:
     def _blank(self, cells: range) -> str:
         """Blanks, with the mark of the cut where it is one of these cells."""
         return "".join("┊" if cell == self.tick else " " for cell in cells)
+
+
+def _rescales(operand: Operand) -> bool:
+    """Whether the score is on another scale after an operand: it was replaced, or blended with another."""
+    return operand.op == "set" or (operand.stage == "rerank" and bool(operand.inputs))
 
 
 def waterfall(view: View, row: Row, cells: int) -> list[Line]:
@@ -51,7 +79,16 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
             Span(" " + fmt.right(value, _VALUE + 1), role),
         )
 
-    made = [_head(row, cells, digits)]
+    def absent(label: str, note: str) -> list[Line]:
+        """What changed nothing: without a bar its reason has the whole width."""
+        if fmt.width_of(note) > detail:
+            return wrapped(line((fmt.left(label, _LABEL), "dim"), (note, "faint")), cells, _LABEL)
+        return [step(label, note, axis.bar(0, 0, ""), "·", "faint")]
+
+    def said(note: str) -> list[Line]:
+        return wrapped(line(" " * _LABEL, (note, "faint")), cells, _LABEL) if note else []
+
+    made = [_head(trace, row, cells, digits)]
     reason, other_spaces = _reason(trace, row, cells), _other_spaces(trace, row, cells)
     compared = _compare(view, trace, row, digits, cells)
     if not row.operands:
@@ -67,25 +104,23 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
             if change or not note:
                 text, bar = _detail(operand, row.ranks.get(lst.key)), axis.bar(before, total, _role(label))
                 made.append(step(lst.label, text, bar, fmt.signed(change, digits)))
-                if note:
-                    made.append(line((" " * _LABEL + fmt.crop(note, cells - _LABEL), "faint")))
+                made += said(note)
             else:
-                made.append(step(lst.label, note, axis.bar(0, 0, ""), "·", "faint"))
+                made += absent(lst.label, note)
             continue
         if several:
             several = False
             made.append(step("fused", "", axis.bar(0, before, "sum"), fmt.score(before, digits)))
         if (operand.op == "mul" and operand.value == 1.0) or (note and not operand.inputs):
-            if fmt.width_of(note) > detail:
-                made += wrapped(line((fmt.left(label, _LABEL), "dim"), (note, "faint")), cells, _LABEL)
-            else:
-                made.append(step(label, note or "×1", axis.bar(0, 0, ""), "·", "faint"))
+            made += absent(label, note or "×1")
             continue
+        if _rescales(operand):
+            made += said(axis.rescale(digits))
         text, role = _later_detail(operand), "bad" if total < before else "sum"
         bar = axis.bar(min(total, before), max(total, before), role, "▒" if total < before else "█")
         made.append(step(label, text, bar, fmt.signed(change, digits), "bad" if total < before else ""))
-        if note:
-            made.append(line((" " * _LABEL + fmt.crop(note, cells - _LABEL), "faint")))
+        made += said(note)
+    made += said(axis.rescale(digits))
     made.append(step("final", "", axis.bar(0, total, "sum"), fmt.score(total, digits), "strong"))
     made += [*_margin(trace, total, digits, cells), *_diversity(trace, row, cells)]
     return [*made, *_queries(trace, cells), *other_spaces, *reason, *compared]
@@ -105,7 +140,7 @@ def _queries(trace: Trace, cells: int) -> list[Line]:
     ]
 
 
-def _head(row: Row, cells: int, digits: int) -> Line:
+def _head(trace: Trace, row: Row, cells: int, digits: int) -> Line:
     outcome = row.outcome
     if outcome.rank is not None:
         end = line(
@@ -115,7 +150,7 @@ def _head(row: Row, cells: int, digits: int) -> Line:
             (fmt.score(row.final, digits), "strong"),
         )
     else:
-        end = line(("not returned: ", "dim"), (tag(row), "bad"))
+        end = line(("not returned: ", "dim"), (tag(row, trace), "bad"))
     room = cells - sum(len(s.text) for s in end) - 1
     return spread(path_spans(row, room), end, cells)
 
@@ -221,17 +256,18 @@ def _compare(view: View, trace: Trace, row: Row, digits: int, cells: int) -> lis
         if before is not None:
             both = before.final is not None and row.final is not None
             moved = both and not view.baseline.by_file and abs((before.final or 0) - (row.final or 0)) > 1e-9
-            change = f"{_result(before, digits, moved)} → {_result(row, digits, moved)}"
+            was = _result(view.baseline.trace, before, digits, moved)
+            change = f"{was} → {_result(trace, row, digits, moved)}"
         made.extend(wrapped(line((f"{name}: ", "dim"), change), cells, 2))
     return made
 
 
-def _result(row: Row, digits: int, scored: bool) -> str:
-    """``#1 .551`` or ``out .003 (max)``; the score only where it is of interest."""
+def _result(trace: Trace, row: Row, digits: int, scored: bool) -> str:
+    """``#1 .551`` or ``out .003 (>6)``; the score only where it is of interest."""
     score = fmt.score(row.final, digits) if scored else ""
     if row.returned:
         return fmt.join((fmt.ranked(row.outcome.rank), score), " ")
-    return fmt.join(("out", score, f"({tag(row)})"), " ")
+    return fmt.join(("out", score, f"({tag(row, trace)})"), " ")
 
 
 def _contributions(row: Row) -> dict[str, float]:
