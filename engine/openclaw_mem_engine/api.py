@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.providers.prices import summed as summed
     from openclaw_mem_engine.providers.records import DayUsage as DayUsage
     from openclaw_mem_engine.providers.services import ServiceState as ServiceState
+    from openclaw_mem_engine.qmd.scope import session_scope as session_scope
     from openclaw_mem_engine.ranking.kinds import RankedList as RankedList
     from openclaw_mem_engine.ranking.knobs import KNOBS as KNOBS
     from openclaw_mem_engine.ranking.knobs import Knobs as Knobs
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.trace import Trace as Trace
     from openclaw_mem_engine.ranking.trace import recompute as recompute
     from openclaw_mem_engine.retrieval.fallback import ranking_knobs as ranking_knobs
+    from openclaw_mem_engine.retrieval.scoped import scope_decision as scope_decision
     from openclaw_mem_engine.sanitize import visible as visible
     from openclaw_mem_engine.sidecar.state import QmdFacts as QmdFacts
     from openclaw_mem_engine.sidecar.state import known_of as known_of

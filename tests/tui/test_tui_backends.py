@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import lab_world as world
-from lab_world import LARGE, lab, press, settled, until
+from lab_world import LARGE, SMALL, lab, press, settled, until
 
 from openclaw_mem_engine.api import with_backend
 from openclaw_mem_engine.memory import Memory
@@ -17,6 +17,7 @@ from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
 from openclaw_mem_tui.features.search.comparison import compared, lost
 from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
+from openclaw_mem_tui.widgets.dialogs import Choices
 from openclaw_mem_tui.widgets.edges import Banner
 from openclaw_mem_tui.widgets.line_view import Pane
 from support.memories import settings_for, write_notes
@@ -48,7 +49,7 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         # The expansion and its lists can be read.
         drawn = " ".join(screen.waterfall.text.split())
         assert "lex1 lex1v “" in drawn and "not reranked: no reranker is configured" in drawn
-        assert "vec" in screen.hits.text and "rrank" in screen.hits.text
+        assert "vec" in screen.hits.text and "rrank" not in screen.hits.text, "no row has a rerank score"
         await press(pilot, "enter")
         assert screen.preview.kind == "get"
         # Another query is asked of both, too.
@@ -186,6 +187,52 @@ async def test_a_lesson_of_qmd_asks_qmd_and_the_next_one_the_configured_backend(
         view = screen.search.view
         assert view.backend == "builtin" and view.knobs.rerank and view.answers
         assert "not reranked: no reranker is configured" in screen.notes.text.replace("\n", " ")
+        await press(pilot, "o")
+        assert screen.search.view.backend == "qmd" and not screen.search.view.knobs.changes_from(
+            screen.search.view.defaults
+        )
+        assert screen.search.lesson_at is None and not screen.lesson.display, (
+            "its knobs are gone, and so is it"
+        )
+
+
+async def test_scope_and_citations_are_those_of_the_session_that_asks(tmp_path: Path) -> None:
+    root = write_notes(tmp_path / "ws", {"MEMORY.md": "# Heron\n\nThe heron is grey.\n"})
+    settings = with_backend(settings_for(root, tmp_path / "home", OPENCLAW_MEM_PROVIDER="none"), "qmd")
+    group = "agent:main:telegram:group:1"
+    app = Workbench(
+        lambda faults: Memory.open(settings, faults=faults), initial_query="heron", session_key=group
+    )
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        notes = " ".join(screen.notes.text.split())
+        assert "denied by its scope: channel telegram, chat type group" in notes
+        assert screen.query_line.border_title == f"session {group}: channel telegram, chat type group"
+        assert "Nothing was searched: the scope denies it to this session." in screen.hits.text
+        assert "Nothing matches" not in screen.hits.text
+        await press(pilot, "S")
+        offered = app.screen.query_one(Choices).text  # type: ignore[attr-defined]
+        assert f"▌ {group}" in offered and "qmd denies it: channel telegram" in offered
+        await press(pilot, *"agent:main:signal:dm:7", "enter")
+        view = screen.search.view
+        assert view.trace is not None and len(view.trace.returned) == 1 and "scope" not in screen.notes.text
+        assert "channel signal, chat type direct" in str(screen.query_line.border_title)
+        assert "Source: MEMORY.md#L" in screen.preview.text
+        await press(pilot, "S", "down", "enter")
+        assert not screen.search.view.session_key
+        assert screen.query_line.border_title == "no session key: a direct chat (S)"
+        await pilot.resize_terminal(*SMALL)
+        await settled(pilot)
+        assert "i no session key: a direct chat (S)" in screen.notes.text, "where there is no frame"
+        await pilot.resize_terminal(*LARGE)
+        await settled(pilot)
+        # The built-in index has no scope, but an agent in a group gets no citations.
+        await press(pilot, "o", "S", *group, "enter")
+        view = screen.search.view
+        assert view.trace is not None and len(view.trace.returned) == 1 and view.backend == "builtin"
+        assert "Source:" not in screen.preview.text
+    assert [worker.error for worker in app.workers if worker.error] == []
 
 
 async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Path) -> None:

@@ -46,15 +46,17 @@ class Workbench(App[int]):
         theme: str | None = None,
         theme_folder: Path | None = None,
         faults: frozenset[str] = NO_FAULTS,
+        session_key: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
         """``memory_factory`` is called in a worker thread after the first frame, with the faults that the
         memory is to simulate; an ``OpenClawMemError`` that it raises is shown on the screen. ``faults`` are
         simulated from the start. ``theme`` is a name or a path to a TOML file; ``theme_folder`` holds the
-        user's own themes. ``clock`` gives epoch seconds."""
+        user's own themes. ``session_key`` is that of the session that asks ("": a direct chat). ``clock``
+        gives epoch seconds."""
         super().__init__()
         self.service = Service(memory_factory, clock)
-        self.search = SearchPresenter(self.service, demo, faults)
+        self.search = SearchPresenter(self.service, demo, faults, session_key)
         self.search_screen = SearchScreen(self.search, initial_query)
         self.theme_trouble = ""
         for built_in in BUILT_IN:

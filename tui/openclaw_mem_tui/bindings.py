@@ -70,6 +70,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("history", "ctrl+r,R", "ctrl+r R", "find a query of the history", "Search"),
     Action("mode", "s", "s", "mode: hybrid, BM25 only, vectors only", "Search", footer="mode", rank=13),
     Action("backend", "o", "o", _BACKEND, "Search", footer="backend", rank=12),
+    Action("session", "S", "S", "the session that asks: scope of qmd, citations", "Search"),
     Action("cancel", "escape", "esc", "cancel the search, close what is open", "Search"),
     Action("down", "j,down", "j ↓", "next hit", "Hits"),
     Action("up", "k,up", "k ↑", "previous hit", "Hits"),

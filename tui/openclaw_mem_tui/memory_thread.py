@@ -118,11 +118,15 @@ class MemoryThread:
         return await call(self._reads, lambda: work(memory))
 
     async def retrieve(
-        self, query: str, knobs: Knobs, on_scores: Callable[[Pool], None] | None = None
+        self,
+        query: str,
+        knobs: Knobs,
+        on_scores: Callable[[Pool], None] | None = None,
+        session_key: str = "",
     ) -> Pool:
         """The pool for a query. Cancelling the coroutine aborts the search in its thread. ``on_scores`` is
         called in this event loop with the pool while it lacks rerank scores."""
-        key = (query, knobs.retrieval_key)
+        key = (query, session_key, knobs.retrieval_key)
         kept = self._pools.get(key)
         if kept is not None:
             self._pools.move_to_end(key)
@@ -142,7 +146,7 @@ class MemoryThread:
                 raise Cancelled("The search was stopped before it began.")
             self._running = token
             try:
-                return memory.retrieve(query, knobs, token, on_scores=scored)
+                return memory.retrieve(query, knobs, token, on_scores=scored, session_key=session_key)
             finally:
                 self._running = None
 

@@ -193,12 +193,13 @@ class Service:
         healthy: bool = False,
         backend: str = "",
         on_scores: Callable[[Pool], None] | None = None,
+        session_key: str = "",
     ) -> Pool:
         """The pool for a query, from the memory that answers; ``healthy``: from the one without faults, or
         that of another ``backend``. ``on_scores`` is called in this event loop with the pool while rerank
         scores are on their way. Cancelling the coroutine aborts the search in its thread."""
         memory = self._sound(backend) if healthy or backend not in ("", self.backend) else self._answering
-        return await memory.retrieve(query, knobs, on_scores)
+        return await memory.retrieve(query, knobs, on_scores, session_key)
 
     async def read(self, work: Callable[[Memory], T], *, answering: bool = False) -> T:
         """A short call that changes nothing, on the configured memory; ``answering``: on the one that

@@ -18,6 +18,12 @@ COMMON = (
     many("--include", "GLOB", "further notes of the workspace, for example '**/*.md'"),
     flag("--json", "the answer as JSON on stdout"),
 )
+_SESSION_KEY = option(
+    "--session-key",
+    metavar="KEY",
+    help="whose session asks, for memory.qmd.scope, as agent:main:telegram:group:1 (without it: a direct "
+    "chat)",
+)
 #: The names are those of ``providers.faults``, which would cost time to load for a help text.
 _FAULT = many(
     "--fault",
@@ -73,12 +79,7 @@ COMMANDS = (
             option("--query", metavar="Q", help="the same as an option; it wins over the positional form"),
             *_RANKING,
             flag("--explain", "also every stage, operand, and what was left out"),
-            option(
-                "--session-key",
-                metavar="KEY",
-                help="whose session asks, for memory.qmd.scope, as agent:main:telegram:group:1 (without "
-                "it: a direct chat)",
-            ),
+            _SESSION_KEY,
             flag("--exit-status", "as grep: exit code 1 when nothing relevant was found"),
             option(
                 "--format",
@@ -253,6 +254,7 @@ COMMANDS = (
         options=(
             option("words", nargs="*", metavar="QUERY", help="what to look for first"),
             option("--theme", metavar="T", help="claw-dark, claw-light, claw-contrast"),
+            _SESSION_KEY,
             _FAULT,
         ),
     ),

@@ -30,7 +30,13 @@ def run(arguments: Namespace) -> int:
     settings, query = settings_of(arguments), " ".join(arguments.words)
     # Before the screen is drawn: a missing folder is reported in plain text.
     open_workspace(settings.workspace)
-    return open_workbench(settings, query=query, theme=arguments.theme, faults=faults)
+    return open_workbench(
+        settings,
+        query=query,
+        theme=arguments.theme,
+        faults=faults,
+        session_key=arguments.session_key or "",
+    )
 
 
 def open_workbench(
@@ -40,9 +46,11 @@ def open_workbench(
     query: str = "",
     theme: str | None = None,
     faults: frozenset[str] = frozenset(),
+    session_key: str = "",
 ) -> int:
     """Run the workbench on these settings until the user quits; returns its exit code. Blocks. ``faults``
-    (see ``providers.faults``) are simulated from the start."""
+    (see ``providers.faults``) are simulated from the start. ``session_key`` is that of the
+    session that asks ("": a direct chat)."""
     from openclaw_mem_tui.app import Workbench
 
     def memory(with_faults: frozenset[str]) -> Memory:
@@ -57,5 +65,6 @@ def open_workbench(
         theme=theme or settings.theme,
         theme_folder=user_folders().config / "themes",
         faults=faults,
+        session_key=session_key,
     )
     return app.run() or 0

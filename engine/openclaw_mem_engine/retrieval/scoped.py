@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.qmd.scope import decide
+from openclaw_mem_engine.qmd.scope import Decision, decide
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.retrieval import Backend
 
@@ -16,16 +16,21 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sync.events import Journal
 
 
+def scope_decision(settings: Settings, session_key: str | None) -> Decision:
+    """Whether a session may search by ``memory.qmd.scope``, and why. Without a session key, as on a command
+    line, it is the agent's main session: a direct chat."""
+    return decide(settings.qmd.scope, (session_key or "").strip() or f"agent:{settings.agent}:main")
+
+
 def denied(backend: Backend, journal: Journal, query: str, session_key: str | None) -> Pool | None:
     """An empty pool with a warning for a session that may not search; None for one that may. The scope also
-    holds while the built-in index answers instead. Without a session key, as on a command line, the search
-    is one of the agent's main session: a direct chat. Raises UsageError for a blank query."""
+    holds while the built-in index answers instead. Raises UsageError for a blank query."""
     settings = backend.settings
     if settings.openclaw.backend != "qmd":
         return None
     if not query.strip():
         raise UsageError("A query is required.")
-    decision = decide(settings.qmd.scope, (session_key or "").strip() or f"agent:{settings.agent}:main")
+    decision = scope_decision(settings, session_key)
     if decision.allowed:
         return None
     journal.denied(decision.reason)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from openclaw_mem_engine.api import FAULTS, Freshness, Note, Pool
-from openclaw_mem_tui.features.search.state import View, timings
+from openclaw_mem_engine.api import FAULTS, Freshness, Note, Pool, session_scope
+from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped
 
@@ -88,8 +88,18 @@ def fault_banner(faults: frozenset[str], cells: int, here: bool = False) -> Line
 _FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i ", "accent")
 
 
-def soundness(view: View, activity: Activity, cells: int) -> list[Line]:
-    """One line a warning, then the informative notes in one: what makes this answer less than it could be."""
+def asker(view: View) -> str:
+    """Which session asks, where that makes a difference."""
+    if view.session_key:
+        scope = session_scope(view.session_key)
+        known = f"channel {scope.channel or 'unknown'}, chat type {scope.chat_type or 'unknown'}"
+        return fmt.inert(f"session {view.session_key}: {known}", 200)
+    return "no session key: a direct chat (S)" if view.backend == "qmd" else ""
+
+
+def soundness(view: View, activity: Activity, cells: int, *, framed: bool = False) -> list[Line]:
+    """One line a warning, then the informative notes in one: what makes this answer less than it could be.
+    ``framed``: the frame of the query line says which session asks."""
     made: list[Line] = []
     for sign, text in ((_FAILED, view.error), (_WARNING, activity.trouble), (_INFO, activity.noted)):
         if text:
@@ -106,9 +116,11 @@ def soundness(view: View, activity: Activity, cells: int) -> list[Line]:
         elsewhere |= _OF_FALLBACK
     notes: dict[str, Note] = {note.text: note for note in view.trace.notes if note.code not in elsewhere}
     warnings = [note.text for note in notes.values() if note.level == "warning"]
-    # Most searches here are of no session: said last.
-    others = sorted(notes.values(), key=lambda note: note.code == "scope-direct")
-    informative = [note.text for note in others if note.level != "warning"]
+    informative = [
+        note.text for note in notes.values() if note.level != "warning" and note.code != "scope-direct"
+    ]
+    if not framed and (asks := asker(view)):
+        informative.insert(0, asks)
     joined = " · ".join(informative)
     if joined and fmt.width_of(fmt.message(joined)) + 4 <= cells:
         informative = [joined]
@@ -163,6 +175,13 @@ def reason(pool: Pool) -> str:
         if note.code in _OF_FALLBACK and pool.fallback.reason in note.text:
             return note.text.removeprefix("BM25 only: ")
     return pool.fallback.reason
+
+
+def timings(view: View) -> list[tuple[str, float]]:
+    """Where the time of the answer went, in the order of the steps; what is shown as total is their sum."""
+    if view.pool is None or view.trace is None:
+        return []
+    return [*view.pool.timings.items(), ("rank", view.trace.milliseconds)]
 
 
 def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Candidate, OpenClawMemError, Row
+from openclaw_mem_engine.api import Candidate, OpenClawMemError, Row, scope_decision
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.export import offer_export
 from openclaw_mem_tui.features.search.preview import agent_text
@@ -76,6 +76,31 @@ class QueryActions(_Actions):
 
     def action_backend(self) -> None:
         self._screen.run_in(self._search.switch_backend, "backend", exclusive=False)
+
+    def action_session(self) -> None:
+        if not self._search.service.is_open:
+            return
+        settings, now = self._search.service.settings, self._search.view.session_key
+        chats = (f"agent:{settings.agent}:{chat}" for chat in ("telegram:group:1", "discord:channel:1"))
+        known = list(dict.fromkeys((now, "", *chats)))
+
+        def find(text: str) -> list[Choice]:
+            typed = text.strip()
+            keys = [typed, *(key for key in known if typed in key)] if typed else known
+            made = []
+            for key in dict.fromkeys(keys):
+                allowed, _, why = scope_decision(settings, key)
+                title = fmt.inert(key, 300) or "none: a direct chat"
+                made.append(
+                    Choice(key, title, f"qmd {'allows' if allowed else 'denies'} it: {fmt.inert(why)}")
+                )
+            return made
+
+        def ask(picked: str | None) -> None:
+            if picked is not None and self._search.ask_as(picked):
+                self._screen.search_soon(0.0)
+
+        self._screen.app.push_screen(PickScreen("session key", find, filtered=True), ask)
 
     def action_cancel(self) -> None:
         screen = self._screen
@@ -230,7 +255,8 @@ class NoteActions(_Actions):
     def action_copy_snippet(self) -> None:
         row = self._hits.selected
         if row is not None and (result := self._search.view.result(row.chunk_id)) is not None:
-            self._copy(agent_text(result, self._preview.citations or "auto"), "the snippet")
+            session, mode = self._search.view.session_key, self._preview.citations or "auto"
+            self._copy(agent_text(result, mode, session), "the snippet")
         elif row is not None:
             self._search.say("nothing to copy: the agent does not get this chunk")
 

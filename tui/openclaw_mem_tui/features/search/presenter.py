@@ -36,9 +36,13 @@ class SearchPresenter(Presenter[View]):
     ``faults`` are simulated from the start; ``guide`` holds the lessons of the demo."""
 
     def __init__(
-        self, service: Service, guide: Guide | None = None, faults: frozenset[str] = NO_FAULTS
+        self,
+        service: Service,
+        guide: Guide | None = None,
+        faults: frozenset[str] = NO_FAULTS,
+        session_key: str = "",
     ) -> None:
-        super().__init__(service, View(Knobs(), Knobs(), faults=faults))
+        super().__init__(service, View(Knobs(), Knobs(), faults=faults, session_key=session_key.strip()))
         self.sync = SyncController(service, guide is not None, self.refresh)
         self.sync.listen(self.publish)
         self.history = History()
@@ -168,7 +172,10 @@ class SearchPresenter(Presenter[View]):
         self.sync.update(searching=True)
         try:
             pool = await self.service.retrieve(
-                view.query, view.knobs, on_scores=lambda pool: self._scored(view, pool)
+                view.query,
+                view.knobs,
+                on_scores=lambda pool: self._scored(view, pool),
+                session_key=view.session_key,
             )
             other = None
             if state.needs_baseline_pool(view):
@@ -177,6 +184,7 @@ class SearchPresenter(Presenter[View]):
                     view.baseline_knobs,
                     healthy=bool(view.faults),
                     backend=view.other_backend,
+                    session_key=view.session_key,
                 )
         except Cancelled:
             return
@@ -194,8 +202,9 @@ class SearchPresenter(Presenter[View]):
         """Whether an answer to ``view`` is one to the present query and knobs."""
         now = self.view
         same_key = now.knobs.retrieval_key == view.knobs.retrieval_key
+        asks = (now.query, now.session_key) == (view.query, view.session_key)
         same_memory = (now.faults, now.backend) == (view.faults, view.backend)
-        return now.query == view.query and same_key and same_memory
+        return asks and same_key and same_memory
 
     def _scored(self, view: View, pool: Pool) -> None:
         """Show the rows while their rerank scores arrive."""
@@ -208,6 +217,12 @@ class SearchPresenter(Presenter[View]):
             self._show(state.failed(self.view, "Search cancelled; the rows below answer an earlier query."))
         elif self.view.scoring:
             self._show(state.failed(self.view, "Reranking cancelled; not every row has its rerank score."))
+
+    def ask_as(self, session_key: str) -> bool:
+        """Ask for another session from now on ("": a direct chat); True when a search is needed."""
+        self._show(state.as_session(self.view, session_key))
+        self.say(f"asked for session {session_key}" if session_key else "asked without a session key")
+        return state.needs_retrieval(self.view)
 
     # -- the other backend --------------------------------------------------------------------------------
 

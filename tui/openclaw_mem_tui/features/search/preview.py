@@ -38,9 +38,9 @@ _MARKDOWN = {
 }
 
 
-def agent_text(result: Result, citations: Citations) -> str:
+def agent_text(result: Result, citations: Citations, session_key: str = "") -> str:
     """The text that the agent receives for a result, with its footer when citations are shown."""
-    cite = shows_citation(citations, None)
+    cite = shows_citation(citations, session_key)
     return present_snippet(result.snippet, result.path, result.start_line, result.end_line, cite)
 
 
@@ -62,7 +62,7 @@ class Preview(Pane):
         mode = self.citations or "auto"
         result = view.result(row.chunk_id) if row is not None else None
         now = (row.chunk_id, row.shown, view.results_of(row.path)) if row is not None else ()
-        key = now, id(view.pool), mode
+        key = now, id(view.pool), mode, view.session_key
         if key == self._followed and not again:
             return
         self._followed = key
@@ -70,7 +70,7 @@ class Preview(Pane):
             self.begin("snippet", "snippet", "")
             self.show(nothing)
             return
-        text = agent_text(result, mode) if result is not None else ""
+        text = agent_text(result, mode, view.session_key) if result is not None else ""
         found = marker.count(text)
         whole = fmt.count(len(result.chunk_ids), "chunk") if result and len(result.chunk_ids) > 1 else ""
         matches = fmt.count(found, "match", "matches") if found else ""

@@ -8,6 +8,10 @@ from textual.binding import Binding
 from textual.geometry import Region
 from textual.widgets import Input
 
+from openclaw_mem_tui.features.search.render import funnel
+from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_tui.render import status
+
 
 class QueryLine(Input):
     """Search as you type. Arrow up asks the previous query, arrow down and enter go to the hits."""
@@ -25,6 +29,15 @@ class QueryLine(Input):
             placeholder="search the memory", id=id, compact=True, select_on_focus=False, max_length=2_000
         )
         self.cursor_blink = False
+
+    def label(self, view: View, cells: int) -> None:
+        """What its frame says: which session asks, and how many candidates there are."""
+        for edge, text in (
+            ("border_title", status.asker(view)),
+            ("border_subtitle", funnel.counts(view, cells)),
+        ):
+            if getattr(self, edge) != text:
+                setattr(self, edge, text)
 
     def refresh(
         self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False

@@ -184,6 +184,7 @@ class SearchScreen(WorkbenchScreen):
             self._activity_changed()
 
     def _view_changed(self, before: View | None, view: View) -> None:
+        self.query_line.label(view, self.size.width)
         if before is not None and same_rows(before, view):
             self.hits.view = view
             self._draw_lesson()
@@ -199,7 +200,6 @@ class SearchScreen(WorkbenchScreen):
             self.hits.point_at(lost(view))
         self.funnel.show(lambda cells: [funnel.funnel(view, cells)])
         self.strip.show(lambda cells: [funnel.strip(view.knobs, view.defaults, cells)])
-        self.query_line.border_subtitle = funnel.counts(view, self.size.width)
         if self.knobs_open:
             self.knob_panel.show_knobs(view.knobs, view.defaults)
             self.draw_hint()
@@ -222,10 +222,9 @@ class SearchScreen(WorkbenchScreen):
         super().draw()
         view, activity = self.search.view, self.search.activity
         self.status_line.show(lambda cells: [status.status(view, activity, cells, self._frame)])
-        noted = bool(status.soundness(view, activity, 80))
-        self.notes.set_class(noted, "-on")
-        if noted:
-            self.notes.show(lambda cells: status.soundness(view, activity, cells))
+        notes = partial(status.soundness, view, activity, framed=self.has_class("-tall"))
+        self.notes.set_class(bool(notes(80)), "-on")
+        self.notes.show(notes)
 
     def label_hits(self) -> None:
         shown = self.search.view.trace is not None

@@ -88,6 +88,7 @@ class View:
     ``expected`` passages are reported in every answer; ``earlier`` is the answer to the same query before.
     ``backend`` answers; ``scoring``: rerank scores of the shown rows are on their way. ``settings`` decide
     how an answer of the built-in index is ranked when another backend is configured (None: as any).
+    ``session_key`` is that of the session that asks, which scope and citations depend on ("": a direct chat).
     """
 
     defaults: Knobs
@@ -109,6 +110,7 @@ class View:
     backend: str = ""
     scoring: bool = False
     settings: Settings | None = None
+    session_key: str = ""
 
     @property
     def shown_faults(self) -> frozenset[str]:
@@ -198,11 +200,18 @@ def with_backend(view: View, backend: str, defaults: Knobs) -> View:
     return replace(view, pool_key=(), pending=bool(view.query.strip()), error="", earlier=None)
 
 
+def as_session(view: View, session_key: str) -> View:
+    """Another session asks: the rows stay until they are answered anew."""
+    pending = bool(view.query.strip())
+    return replace(view, session_key=session_key, pool_key=(), earlier=None, error="", pending=pending)
+
+
 def asked(view: View, query: str) -> View:
     """A new query: the old rows stay, marked as not the answer. A blank query has no rows."""
     if not query.strip():
         bare = View(view.defaults, view.knobs, query, expected=view.expected, settings=view.settings)
-        return replace(bare, against=view.against, pin=view.pin, faults=view.faults, backend=view.backend)
+        bare = replace(bare, backend=view.backend, session_key=view.session_key)
+        return replace(bare, against=view.against, pin=view.pin, faults=view.faults)
     return replace(view, query=query, pending=True, error="")
 
 
@@ -316,13 +325,6 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
     for row in against.returned:
         made.ranks.setdefault(made.key(row), row.outcome.rank or 0)
     return replace(view, baseline=made)
-
-
-def timings(view: View) -> list[tuple[str, float]]:
-    """Where the time of the answer went, in the order of the steps; what is shown as total is their sum."""
-    if view.pool is None or view.trace is None:
-        return []
-    return [*view.pool.timings.items(), ("rank", view.trace.milliseconds)]
 
 
 # -- knobs ------------------------------------------------------------------------------------------------

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from openclaw_mem_engine.api import Knobs, Stage, Trace, returned_words
 from openclaw_mem_tui.features.search.lessons import Guide
-from openclaw_mem_tui.features.search.state import View, timings
+from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
-from openclaw_mem_tui.render.status import Activity
+from openclaw_mem_tui.render.status import Activity, timings
 
 
 def funnel(view: View, cells: int) -> Line:
@@ -136,6 +136,9 @@ def nothing(view: View) -> list[Line]:
     trace = view.trace
     if trace is None or trace.returned:
         return []
+    if any(note.code == "scope-denied" for note in trace.notes):
+        searched = line(("Nothing was searched: the scope denies it to this session.", "strong"))
+        return [searched, line(("S", "key"), (" chooses the session that asks.", "dim"))]
     if not trace.rows:
         return [line(("Nothing matches.", "strong")), line((_unmatched(trace), "dim"))]
     cut, total = trace.cut, _in_pool(trace)

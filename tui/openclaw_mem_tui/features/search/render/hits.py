@@ -48,8 +48,9 @@ class Layout(NamedTuple):
 
 def layout(view: View, mode: Columns, cells: int) -> Layout:
     """Columns of the lists and stages that ran. When the pane is narrow they go in this order: those without
-    a value in any row, how much is shown, the lists of an expansion, those that change scores (the first ones first), those that change the
-    order with the fused score, the lists, Δ; rank, path with its lines and the final score always stay."""
+    a value in any row, how much is shown, the lists of an expansion, those that change scores (the first ones
+    first), those that change the order with the fused score, the lists, Δ; rank, path with its lines and the
+    final score always stay."""
     trace = view.trace
     assert trace is not None
     numbers = _numbers(trace, mode)

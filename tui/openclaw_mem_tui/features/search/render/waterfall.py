@@ -15,9 +15,9 @@ _VALUE = 7
 
 
 class _Axis:
-    """Scores as positions on a bar of ``cells``; the same for all rows of a trace, so that rows compare. Fused
-    scores that would be too short to be seen are drawn on a scale of their own, of which ``fused`` is the
-    end."""
+    """Scores as positions on a bar of ``cells``; the same for all rows of a trace, so that rows compare.
+    Fused scores that would be too short to be seen are drawn on a scale of their own, of which ``fused`` is
+    the end."""
 
     def __init__(self, trace: Trace, cells: int) -> None:
         cut = trace.cut.limit if trace.cut is not None else None
@@ -34,7 +34,8 @@ class _Axis:
         self._cut = cut
 
     def rescale(self, digits: int) -> str:
-        """The bars from here on are those of the last scores. What changes by that; empty when nothing does."""
+        """Draw the bars from here on on the scale of the last scores. Both scales as text; empty when they
+        are one."""
         if self.fused is None:
             return ""
         before, self.top, self.fused = self.fused, self.last, None
