@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 TODAY = datetime.date(2026, 3, 31)
 NOW = datetime.datetime(2026, 3, 31, 18, 0, tzinfo=datetime.UTC).timestamp()
+#: How long ago the index screen shows the sync, seconds: before the files were changed.
+SYNCED_BEFORE_S = 3600
 #: The path that the screens show instead of a temporary folder.
 SHOWN_WORKSPACE = "/home/ines/quillfern"
 LARGE, SMALL = (120, 36), (80, 24)
@@ -157,13 +159,13 @@ class SteadyMemory(Memory):
         seen = super().overview()
         stale = NOW - 60 if seen.freshness.stale_since is not None else None
         synced = seen.freshness.synced_at
-        if synced is not None and stale is not None:
-            synced -= 3600
+        if synced is not None:
+            synced -= SYNCED_BEFORE_S
         fresh = replace(seen.freshness, stale_since=stale, synced_at=synced)
         return replace(seen, path=shown, bytes=1_700_000, log_bytes=0, freshness=fresh)
 
     def events(self, limit: int) -> list[Event]:
-        return [replace(event, seconds=0.2) for event in super().events(limit)]
+        return [replace(event, at=event.at - SYNCED_BEFORE_S, seconds=0.2) for event in super().events(limit)]
 
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False

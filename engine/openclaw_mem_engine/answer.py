@@ -219,8 +219,13 @@ class Matches:
 
     @classmethod
     def of(cls, pool: Pool) -> Matches:
-        """The words of the lexical lists; those of the query when there is no such list."""
-        searched = tuple(dict.fromkeys(word for lst in pool.lists for word in lst.words)) or (pool.query,)
+        """The words of the lexical lists that found something: a query that requires each of its words, stop
+        words too, may find nothing, and its variants do. Without any, the words of the variants, else of all
+        lists; those of the query when there is no such list."""
+        lists = [lst for lst in pool.lists if lst.words]
+        found, variants = [lst for lst in lists if lst.rows], [lst for lst in lists if lst.role != "original"]
+        used = found or variants or lists
+        searched = tuple(dict.fromkeys(word for lst in used for word in lst.words)) or (pool.query,)
         words = [word for text in searched for word in _WORD.findall(text)]
         pieces = [word for word in words if not word.isascii() and re.search(_CJK, word)]
         stems = frozenset(stem(word) for word in words if word not in pieces)

@@ -10,7 +10,14 @@ import pytest
 from openclaw_mem_engine.chunking import chunker_of
 from openclaw_mem_engine.model import ChunkSpan, snippet_of
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
-from openclaw_mem_engine.ranking.unshown import Passage, Unshown, percent, unshown_by_file, unshown_of
+from openclaw_mem_engine.ranking.unshown import (
+    Passage,
+    Unshown,
+    hidden_lines,
+    percent,
+    unshown_by_file,
+    unshown_of,
+)
 
 WORDS = ["pump", "heron", "Größe", "納期", "🦉", "-", "`x`", "valve"]
 
@@ -43,7 +50,10 @@ def counted_by_character(text: str, chunks: list[ChunkSpan], limit: int) -> tupl
 def test_what_no_head_shows_is_what_a_count_by_character_finds(seed: int) -> None:
     text = note(seed).replace("🦉", "owl")  # one code point, one unit
     chunks = chunker_of(*random.Random(seed).choice([(400, 80), (120, 40), (120, 0), (175, 35)])).chunks(text)
-    found = unshown_of(chunks, DOCUMENTED.set({"snippet_chars": 200}))
+    knobs = DOCUMENTED.set({"snippet_chars": 200})
+    found, positions = unshown_of(chunks, knobs), hidden_lines(chunks, knobs)
+    assert len(positions) == found.hidden_lines
+    assert all(chunks[at].text.split("\n")[line].strip() for at, line in positions)
     characters, lines = counted_by_character(text, chunks, 200)
     assert found.hidden_lines == lines
     # A line end between two chunks belongs to neither.
@@ -76,9 +86,12 @@ def test_lines_are_shown_wherever_they_stand(snippet: str) -> None:
 
 def test_packing_never_takes_what_says_nothing() -> None:
     text = "---\ntags: a\n---\n# Title\n\n## Part\n\nOne line.\n```sh\nmake\n```\n## Empty\n"
-    found = unshown_of(chunker_of(400, 80).chunks(text), WORKBENCH)
+    chunks = chunker_of(400, 80).chunks(text)
+    found = unshown_of(chunks, WORKBENCH)
     hidden = ["---", "tags: a", "---", "# Title", "```sh", "```", "## Empty"]
     assert found == Unshown(len(text), 10, sum(map(len, hidden)), len(hidden))
+    lines = text.split("\n")
+    assert [lines[at] for _, at in sorted(hidden_lines(chunks, WORKBENCH))] == hidden
 
 
 def test_files_are_counted_apart() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import lab_world as world
 from lab_world import LARGE, SMALL, lab, press, settled, until
 
+from openclaw_mem_engine.answer import stem
 from openclaw_mem_engine.api import with_backend
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_tui.app import Workbench
@@ -50,6 +51,10 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         drawn = " ".join(screen.waterfall.text.split())
         assert "lex1 lex1v “" in drawn and "not reranked: no reranker is configured" in drawn
         assert "vec" in screen.hits.text and "rrank" not in screen.hits.text, "no row has a rerank score"
+        # BM25 found nothing with "how", "did" and "the": its variants did, and only their words are marked.
+        assert screen.hits.marker.matches.stems == {
+            stem(word) for word in ("long", "last", "restore", "drill", "take")
+        }
         await press(pilot, "enter")
         assert screen.preview.kind == "get"
         # Another query is asked of both, too.

@@ -18,8 +18,9 @@ from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.providers.render import overlap
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
-from openclaw_mem_tui.features.search.comparison import compared
+from openclaw_mem_tui.features.search.comparison import Compared, compared
 from openclaw_mem_tui.features.search.state import HEALTHY_RUN
 from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.render.status import fault_banner
@@ -102,6 +103,24 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
 
 def first_status(app: Workbench) -> str:
     return str(app.screen.query_one("#status").text)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("lost", "new", "said"),
+    [
+        (0, 0, "3 of 3 the same as the baseline · overlap@6 3/3"),
+        (0, 5, "3 of 3 the same as the baseline, 5 new"),
+        (2, 2, "3 of 5 the same as the baseline · overlap@6 3/5"),
+        (2, 0, "3 of 5 the same as the baseline, 2 lost"),
+    ],
+)
+def test_only_what_is_lost_is_bad(lost: int, new: int, said: str) -> None:
+    view = world.view()
+    assert view.trace is not None
+    row = view.trace.rows[0]
+    seen = Compared(3, 3 + max(lost, new), 6, 0, (row,) * lost, (row,) * new)
+    drawn = overlap(seen)
+    assert text_of(drawn) == said and ("bad" in drawn[0].role) == bool(lost)
 
 
 async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import MemoryFile, Source, as_json, utf16_length
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.ranking.profiles import profile
-from openclaw_mem_engine.ranking.unshown import Unshown, overlap, unshown_of
+from openclaw_mem_engine.ranking.unshown import Unshown, hidden_lines, overlap, unshown_of
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
 from openclaw_mem_engine.sync.changes import awaits_more, listed
 from openclaw_mem_engine.sync.index_update import SourceText, chunk_of, read_source, spans_of
@@ -72,7 +72,8 @@ class Piece:
 @dataclass(frozen=True, slots=True)
 class Anatomy:
     """A file's text and its pieces in reading order. ``stored`` counts the chunks of the index; ``why`` says
-    why the file cannot be read; ``unshown``: what no search with the configured knobs can show of them."""
+    why the file cannot be read; ``unshown``: what no search with the configured knobs can show of them;
+    ``hidden`` are the positions in ``lines`` of which no search shows the whole line."""
 
     path: str
     source: Source
@@ -83,11 +84,12 @@ class Anatomy:
     chunk_tokens: int
     chunk_overlap: int
     unshown: Unshown
+    hidden: frozenset[int]
     why: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The stable answer of ``openclaw-mem chunks --json``."""
-        return as_json(self, lines="", pieces="chunks")
+        return as_json(self, lines="", pieces="chunks", hidden="")
 
 
 def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, path: str) -> Anatomy:
@@ -97,9 +99,11 @@ def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, pat
 
     def shown(source: Source, state: AnatomyState, cut: _Cut, why: str = "") -> Anatomy:
         pieces, chunking = _pieces(store, cut, stored), settings.chunking
-        hidden = unshown_of(pieces, profile(settings.query.profile).set(settings.query.overrides))
+        knobs = profile(settings.query.profile).set(settings.query.overrides)
+        found = hidden_lines(pieces, knobs)
+        hidden = frozenset(pieces[at].first + line for at, line in found if not pieces[at].partial)
         sizes = len(stored), chunking.tokens, chunking.overlap
-        return Anatomy(path, source, state, cut.lines, pieces, *sizes, hidden, why)
+        return Anatomy(path, source, state, cut.lines, pieces, *sizes, unshown_of(pieces, knobs), hidden, why)
 
     state = store.files().get(path)
     listing = listed(settings)

@@ -95,16 +95,43 @@ def unshown_of(chunks: Sequence[Numbered], knobs: Knobs) -> Unshown:
     """
     if not chunks:
         return Unshown()
-    repeats = [(0, 0), *(_repeated(before, chunk) for before, chunk in pairwise(chunks))]
+    repeats = _repeats(chunks)
+    new = [chunk.text[known:] for chunk, (_, known) in zip(chunks, repeats, strict=False)]
+    return Unshown(*_size(new), *_size([part.text for part in _hidden(chunks, repeats, knobs)]))
+
+
+def hidden_lines(chunks: Sequence[Numbered], knobs: Knobs) -> set[tuple[int, int]]:
+    """The lines that ``unshown_of`` counts as hidden: the position of a chunk, and of a line in it."""
+    return {
+        (chunk, first + at)
+        for chunk, first, text in _hidden(chunks, _repeats(chunks), knobs)
+        for at, line in enumerate(text.split("\n"))
+        if line.strip()
+    }
+
+
+class _Hidden(NamedTuple):
+    """A text of the chunk at a position that no snippet shows; it begins on the ``line`` of that, from 0."""
+
+    chunk: int
+    line: int
+    text: str
+
+
+def _repeats(chunks: Sequence[Numbered]) -> list[tuple[int, int]]:
+    return [(0, 0), *(_repeated(before, chunk) for before, chunk in pairwise(chunks))]
+
+
+def _hidden(chunks: Sequence[Numbered], repeats: list[tuple[int, int]], knobs: Knobs) -> list[_Hidden]:
+    if knobs.snippet == "packed":
+        return _never_packed(chunks, repeats)
     hidden = []
     if knobs.snippet == "head":
-        for chunk, (lines, after) in zip(chunks, [*repeats[1:], (0, 0)], strict=True):
+        for at, (chunk, (lines, after)) in enumerate(zip(chunks, [*repeats[1:], (0, 0)], strict=False)):
             shown = len(snippet_of(chunk.text, knobs.snippet_chars))
-            hidden.append(chunk.text[shown : max(shown, len(chunk.text) - after + (lines > 0))])
-    elif knobs.snippet == "packed":
-        hidden = _never_packed(chunks, repeats)
-    new = [chunk.text[known:] for chunk, (_, known) in zip(chunks, repeats, strict=False)]
-    return Unshown(*_size(new), *_size(hidden))
+            rest = chunk.text[shown : max(shown, len(chunk.text) - after + (lines > 0))]
+            hidden.append(_Hidden(at, chunk.text.count("\n", 0, shown), rest))
+    return hidden
 
 
 def _size(texts: Sequence[str]) -> tuple[int, int]:
@@ -134,24 +161,25 @@ def overlap(before: Sequence[T], parts: Sequence[T]) -> int:
     return next((n for n in range(most, 0, -1) if before[-n:] == parts[:n]), 0)
 
 
-def _never_packed(chunks: Sequence[Numbered], repeats: Sequence[tuple[int, int]]) -> list[str]:
+def _never_packed(chunks: Sequence[Numbered], repeats: Sequence[tuple[int, int]]) -> list[_Hidden]:
     """The lines that packing never takes: they say nothing, and are not the heading above one that does."""
-    never = []
-    heading = ""  # one that no line has followed yet
-    for chunk, (known, _) in zip(chunks, repeats, strict=False):
+    never: list[_Hidden] = []
+    none = heading = _Hidden(0, 0, "")  # one that no line has followed yet
+    for number, (chunk, (known, _)) in enumerate(zip(chunks, repeats, strict=False)):
         texts = chunk.text.split("\n")
         follows = known
         for at, is_heading in silent_lines(texts, chunk.start_line).items():
             if at < known:
                 continue
             if at > follows:
-                heading = ""
+                heading = none
             follows = at + 1
+            line = _Hidden(number, at, texts[at])
             if is_heading:
                 never.append(heading)
-                heading = texts[at]
+                heading = line
             else:
-                never.append(texts[at])
+                never.append(line)
         if follows < len(texts):
-            heading = ""
-    return list(filter(str.strip, [*never, heading]))
+            heading = none
+    return [line for line in (*never, heading) if line.text.strip()]

@@ -28,6 +28,7 @@ READING: Reading = (
         ("↑ ↓ j k", "previous and next chunk"),
         ("┃ │", "lines of the selected chunk; of a neighbour"),
         ("╋", "lines that two chunks share"),
+        ("┊", "no search shows the line, or not the whole of it"),
         ("tokens", "the estimate that chunks are cut by"),
         ("overlap", "tokens repeated from the previous chunk"),
         ("keyword", "whether BM25 can find it"),

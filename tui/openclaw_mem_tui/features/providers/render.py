@@ -242,7 +242,7 @@ def last_query(view: View, cells: int) -> list[Line]:
         return made
     seen = compared(view) if view.pool_faults else None
     if seen is not None:
-        made.extend(wrapped(_overlap(seen), cells - 1))
+        made.extend(wrapped(overlap(seen), cells - 1))
     role = "warn" if pool.fallback is not None else ""
     say("answered", (fmt.inert(answered_by(pool)), role))
     if view.pool_faults and view.other_pool is not None:
@@ -267,18 +267,25 @@ def in_short(view: View, cells: int) -> Line:
     if seen is None or view.pool is None:
         return ()
     who = line((" · ", "faint"), (f"{fmt.inert(answered_by(view.pool))} answered", ""))
-    return spread((Span(" Δ ", "accent"), *_overlap(seen), *who), (), cells)
+    return spread((Span(" Δ ", "accent"), *overlap(seen), *who), (), cells)
 
 
-def _overlap(seen: Compared) -> Line:
-    same, of, moved = seen.same, seen.of, seen.moved
-    text = f"the same as the baseline, {moved} moved" if moved else "the same as the baseline"
-    if not of:
+def overlap(seen: Compared) -> Line:
+    """How much of the baseline the shown answer still has."""
+    same, lost, new = seen.same, len(seen.lost), len(seen.new)
+    if not seen.of:
         return line(("no hit", "strong"), ", and none in the baseline")
-    if same < of and len(seen.lost) != len(seen.new):
-        text += f" ({len(seen.lost)} lost, {len(seen.new)} new)"
-    measure = (f" · overlap@{seen.at} {same}/{of}", "dim")
-    return line((f"{same} of {of} ", "strong good" if same == of else "strong bad"), text, measure)
+    if not same + lost:
+        return line((f"{new} new", "strong warn"), ", and none in the baseline")
+    text = f"the same as the baseline{f', {seen.moved} moved' if seen.moved else ''}"
+    measure = ""
+    if lost == new:
+        measure = f" · overlap@{seen.at} {same}/{seen.of}"
+    else:
+        # Answers of different lengths: their overlap would count what the shorter one has not as lost.
+        text += f", {lost} lost" * (lost > 0) + f", {new} new" * (new > 0)
+    role = "bad" if lost else "warn" if new else "good"
+    return line((f"{same} of {same + lost} ", f"strong {role}"), text, (measure, "dim"))
 
 
 def _only_in_one(label: str, rows: Sequence[Row], cells: int) -> list[Line]:

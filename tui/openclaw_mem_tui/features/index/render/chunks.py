@@ -17,6 +17,8 @@ _STATES: dict[AnatomyState, tuple[str, str]] = {
 }
 #: Lines shown of a piece that is very long, at either end.
 _LINES_KEPT = 400
+#: Before a line that no search shows, or not the whole of it.
+_HIDDEN = "┊"
 
 
 def summary(anatomy: Anatomy, cells: int) -> list[Line]:
@@ -27,7 +29,8 @@ def summary(anatomy: Anatomy, cells: int) -> list[Line]:
     cut = f"chunks of {anatomy.chunk_tokens} tokens, {anatomy.chunk_overlap} overlap"
     made = [spread(line((f" {words}", role)), line((f"{cut} ", "dim")), cells)]
     if anatomy.unshown.hidden_lines:
-        made += wrapped(line((f"   no search shows {anatomy.unshown.text}", "warn")), cells, 3)
+        marked = f": {_HIDDEN}" if anatomy.hidden else ""
+        made += wrapped(line((f"   no search shows {anatomy.unshown.text}{marked}", "warn")), cells, 3)
     if anatomy.why:
         made += wrapped(line(("   ", ""), (fmt.inert(anatomy.why), "warn")), cells, 3)
     return made
@@ -131,9 +134,10 @@ def _numbered(anatomy: Anatomy, index: int, chosen: int, shown: range, gutter: i
     bar_role = "text" if shared else "accent" if mine else "faint"
     number, content = anatomy.lines[index]
     role = "text" if shared and mine else "" if mine else "faint"
-    rows = wrapped(line((fmt.inert(content), role)), max(8, cells - gutter - 3), 2)
-    head = (Span(f"{bar} ", bar_role), Span(fmt.right(str(number), gutter) + " ", "faint"))
-    rest = (Span(f"{bar} ", bar_role), Span(" " * (gutter + 1)))
+    rows = wrapped(line((fmt.inert(content), role)), max(8, cells - gutter - 5), 2)
+    mark = Span(f" {_HIDDEN if index in anatomy.hidden else ' '} ", "warn")
+    head = (Span(f"{bar} ", bar_role), Span(fmt.right(str(number), gutter), "faint"), mark)
+    rest = (Span(f"{bar} ", bar_role), Span(" " * gutter), mark)
     return [(*(rest if at else head), *row) for at, row in enumerate(rows)]
 
 

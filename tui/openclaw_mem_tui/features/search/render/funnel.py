@@ -63,8 +63,9 @@ def _stage(stage: Stage, compact: bool) -> Line:
     minus = Span(f" (−{lost})", "bad") if lost else Span("")
     if stage.kind in ("score", "order"):
         if not stage.changed:
-            return line((stage.label, "dim"), ("" if compact else " (none moved)", "faint"))
-        return line((stage.label, "dim"), f" {stage.changed}↕" if compact else f" ({stage.changed} moved)")
+            return line((stage.label, "dim"), ("" if compact else " (no rank changed)", "faint"))
+        changed = f" {stage.changed}↕" if compact else f" ({fmt.count(stage.changed, 'rank')} changed)"
+        return line((stage.label, "dim"), changed)
     if stage.kind == "cut":
         if stage.note:
             return line((f"{stage.label} ", "dim"), ("not applied", "faint"))

@@ -318,6 +318,7 @@ _MARKS = (
     ("out", "returned by the baseline, not now"),
     ("*", "rescued: a keyword hit below the minimum"),
     ("!", "truncated: its best line is cut off"),
+    ("2↕", "above the hits: that stage changed 2 ranks"),
     ("9/18", "9 of its 18 lines are shown to the agent"),
 )
 _OUTSIDE = (
