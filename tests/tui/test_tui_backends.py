@@ -45,6 +45,8 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         seen = compared(view)
         assert seen is not None and seen.same == 2, "by file: the two that builtin returns"
         assert lost(view) == [] and "▼1" in screen.hits.text
+        selected = screen.hits.selected
+        assert selected is not None and selected.path == before.trace.returned[0].path, "the same file"
         assert not screen.query_one(Banner).display
         assert app.service.settings.openclaw.backend == "builtin", "the configuration stays"
         # The expansion and its lists can be read.
@@ -211,8 +213,8 @@ async def test_scope_and_citations_are_those_of_the_session_that_asks(tmp_path: 
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         screen = lab(app)
-        notes = " ".join(screen.notes.text.split())
-        assert "denied by its scope: channel telegram, chat type group" in notes
+        assert "denied by its scope: channel telegram, chat type group" in screen.verdict.text
+        assert "denied" not in screen.notes.text, "once is enough"
         assert screen.query_line.border_title == f"session {group}: channel telegram, chat type group"
         assert "Nothing was searched: the scope denies it to this session." in screen.hits.text
         assert "Nothing matches" not in screen.hits.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import lab_world as world
@@ -397,6 +398,15 @@ def test_terms_are_marked_across_forms_and_scripts(query: str, text: str, marked
     assert [span.text for span in line if "match" in span.role] == marked
 
 
+@pytest.mark.parametrize("before", ["長い話の前に", "a longer story of a van "])
+def test_the_match_of_a_long_line_is_in_sight_whatever_its_script(before: str) -> None:
+    marker = Marker.of(world.pool(query="納期", kinds=("vector",)))
+    for repeats in range(12):
+        drawn = spans.fit(marker.best_line(before * repeats + "納期は四週間", 40), 40)
+        assert spans.width(drawn) == 40
+        assert any(span.text == "納期" and "match" in span.role for span in drawn), repeats
+
+
 def test_stems_meet() -> None:
     assert stem("numbers") == stem("number") and stem("restored") == stem("restore")
 
@@ -444,8 +454,6 @@ def test_degraded_service_is_said() -> None:
 
 
 def test_a_fallback_is_said() -> None:
-    from dataclasses import replace
-
     made = replace(world.pool(), fallback=Fallback("openai", "401"))
     view = state.answered(state.asked(state.View(Knobs(), Knobs()), "router vlan"), made)
     drawn = texts(status.soundness(view, Activity(), 100))
@@ -459,6 +467,16 @@ def test_status_gives_way_to_what_was_just_said() -> None:
     )
     line = status.status(world.view(), activity, 60)
     assert spans.width(line) == 60 and spans.text_of(line).rstrip().endswith(".json")
+
+
+def test_the_sign_is_the_state_whatever_was_said_last() -> None:
+    said, sound = Activity(phase="ready", said="wrote x.json"), world.view()
+    assert status.status(sound, said, 100)[0].role == "good"
+    degraded = state.answered(sound, replace(world.pool(), fallback=Fallback("openai", "401")))
+    assert status.status(degraded, said, 100)[0].role == "warn"
+    assert status.status(sound, replace(said, trouble="the index is damaged"), 100)[0].role == "warn"
+    failed = status.status(state.failed(sound, "the search failed"), said, 100)
+    assert (failed[0].text.strip(), failed[0].role) == ("✗", "bad")
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])

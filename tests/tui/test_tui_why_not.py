@@ -33,8 +33,11 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         await press(pilot, "j", "j")
         row = search.hits.selected
         assert row is not None and not row.returned
+        await press(pilot, "full_stop")
+        assert "is expected now" in search.status_line.text
         await press(pilot, "w")
         screen = opened(pilot)
+        assert "expected now" not in pane(screen, "status"), "what was said in the lab is said there"
         answer = screen.answer
         assert answer is not None and screen.trouble == ""
         assert answer.passage.path == row.path and not answer.returned

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual.app import App, SystemCommand
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.screen import Screen
 
@@ -19,6 +20,7 @@ from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.render.spans import ROLES
+from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
 from openclaw_mem_tui.themes import mixed_variables, textual_theme
 from openclaw_mem_tui.widgets.dialogs import Palette
@@ -107,6 +109,8 @@ class Workbench(App[int]):
         for."""
         if self.is_screen_installed(name) and self.screen is self.get_screen(name):
             return
+        if isinstance(self.screen, WorkbenchScreen):
+            self.screen.forget_message()
         if name == SCREENS[0].name and self.screen is self.search_screen:
             self.search_screen.hits.focus()
         while len(self.screen_stack) > 1:
@@ -117,6 +121,11 @@ class Workbench(App[int]):
             entry = next(entry for entry in SCREENS if entry.name == name)
             self.install_screen(entry.load()(self.search, self.search_screen), name)  # type: ignore[call-arg]
         self.push_screen(name)
+
+    def pop_screen(self) -> AwaitComplete:
+        if isinstance(self.screen, WorkbenchScreen):
+            self.screen.forget_message()
+        return super().pop_screen()
 
     def action_clear_faults(self) -> None:
         self.search_screen.switch_faults(NO_FAULTS)

@@ -141,6 +141,18 @@ class WorkbenchScreen(Screen[None]):
         if event.state is WorkerState.ERROR and error is not None:
             self.search.trouble(str(Unexpected(error)))
 
+    # -- other screens ------------------------------------------------------------------------------------
+
+    def open(self, screen: WorkbenchScreen) -> None:
+        """Show another screen over this one."""
+        self.forget_message()
+        self.app.push_screen(screen)
+
+    def forget_message(self) -> None:
+        """The last message is about what was done on this screen: no other one shows it."""
+        self.search.say("")
+        getattr(self, "presenter", self.search).say("")
+
     # -- actions ------------------------------------------------------------------------------------------
 
     @on(KeyBar.Pressed)

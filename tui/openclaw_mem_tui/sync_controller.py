@@ -19,7 +19,7 @@ from openclaw_mem_tui.render.status import Activity, Header, Task
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import FollowEvent, SyncTrigger
+    from openclaw_mem_engine.api import FollowEvent, Freshness, SyncTrigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,12 @@ class SyncController(Presenter[Activity]):
     def trouble(self, text: str) -> None:
         """Something that stays true until the next sync: shown in a line of its own."""
         self.update(trouble=text)
+
+    def take_freshness(self, freshness: Freshness) -> None:
+        """A search has compared the index with the disk. What was said of another state is over."""
+        before = self.state.freshness
+        changed = before is None or before.state != freshness.state
+        self.update(freshness=freshness, said="" if changed else self.state.said)
 
     # -- syncing ------------------------------------------------------------------------------------------
 

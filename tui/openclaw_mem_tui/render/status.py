@@ -106,8 +106,9 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
             made.extend(wrapped(_signed(sign, text), cells, 3))
     if view.trace is None:
         return made
-    # The banner names the faults; that no provider records are kept under one is expected.
-    elsewhere = {"fault", *(["provider-records"] if view.pool_faults else [])}
+    # The banner names the faults, the sentence above the hits a denial; that no provider records are kept
+    # under a fault is expected.
+    elsewhere = {"fault", "scope-denied", *(["provider-records"] if view.pool_faults else [])}
     if view.pool is not None and view.pool.fallback is not None:
         first, *rest = wrapped(fallback(view.pool), cells - 1, 3)
         made.extend(
@@ -220,13 +221,18 @@ def _answered(view: View, activity: Activity, frame: int) -> Line:
     if activity.searching and view.pending:
         spin = SPINNER[frame % len(SPINNER)]
         return line((f" {spin} ", "accent"), ("searching", "dim"), ("  esc cancels", "faint"))
+    # The sign is the state, whatever the last message is: the worst that holds.
+    degraded = activity.trouble or (view.pool is not None and view.pool.fallback is not None)
+    sign = Span(" ✗ ", "bad") if view.error else Span(" ● ", "warn" if degraded else "good")
     if activity.said:
-        return line((" ● ", "good"), fmt.inert(activity.said))
+        return line(sign, fmt.inert(activity.said))
+    if view.error:
+        return line(sign, ("no answer", "bad"))
     if view.trace is None or view.pool is None:
-        return line((" ● ", "good"), ("ready", "dim"))
-    parts = [Span(" ● ", "good")]
+        return line(sign, ("ready", "dim"))
+    parts = [sign]
     if view.pool.fallback is not None:
-        parts = [Span(" ● ", "warn"), Span(f"{fmt.inert(served(view.pool))}  ", "warn")]
+        parts.append(Span(f"{fmt.inert(served(view.pool))}  ", "warn"))
     shown = timings(view)
     for index, (name, value) in enumerate(shown, 1):
         duration = fmt.milliseconds(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openclaw_mem_engine.api import Matches, Pool
-from openclaw_mem_tui.render.format import crop, inert_lines
+from openclaw_mem_tui.render.format import crop, crop_left, inert_lines, width_of
 from openclaw_mem_tui.render.spans import Line, Span, slice_of
 
 #: Lines of one chunk that are looked at when the best one is chosen.
@@ -45,7 +45,10 @@ class Marker:
         lines = (line.strip() for line in inert_lines(text[:8_000], 400)[:_LINES_LOOKED_AT])
         best = max(filter(None, lines), key=self.matches.distinct, default="")
         marked = self.matches.ranges(best)
-        start = marked[0][0] - room // 3 if marked and marked[0][1] > room - 2 else 0
+        start = 0
+        if marked and width_of(best[: marked[0][1]]) > room - 2:
+            before = crop_left(best[: marked[0][0]], room // 3).removeprefix("…")
+            start = marked[0][0] - len(before)
         if start > 0:
             return (Span("…", "dim"), *slice_of(self.mark(best, "dim"), start, len(best)))
         return self.mark(best if len(best) < room * 4 else crop(best, room * 4), "dim")

@@ -334,7 +334,7 @@ class IndexScreen(WorkbenchScreen):
         elif row is not None and self.presenter.can_draw_chunks():
             from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 
-            self.app.push_screen(ChunksScreen(self.search, row.path))
+            self.open(ChunksScreen(self.search, row.path))
 
     def action_edit_file(self) -> None:
         row, service = self.files.selected, self.search.service

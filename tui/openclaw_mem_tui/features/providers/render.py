@@ -187,8 +187,6 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
         start = line((" ◐ ", "accent"), f"probing {fmt.inert(names)} ", ("esc stops waiting", "faint"))
     elif view.pending:
         start = line((" ◐ ", "accent"), ("searching the last query again", "dim"))
-    elif chain.said:
-        start = line((" ● ", "good"), fmt.inert(chain.said))
     elif not chain.links:
         start = line((" ◐ ", "accent"), ("reading the chain", "dim"))
     else:
@@ -196,7 +194,9 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
         idle = ", ".join(fmt.inert(link.name) for link in chain.links if link.state == "idle")
         trouble = fmt.join((failed and f"{failed} failed", idle and f"{idle} not indexed yet"))
         summary = trouble or "every provider in use answers"
-        start = line((" ● ", "warn" if trouble else "good"), (summary, "dim"))
+        # The sign is the state, whatever the last message is.
+        message = (fmt.inert(chain.said), "") if chain.said else (summary, "dim")
+        start = line((" ● ", "warn" if trouble else "good"), message)
     return spread(start, end, cells)
 
 

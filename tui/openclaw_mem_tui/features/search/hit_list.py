@@ -91,7 +91,11 @@ class HitList(CursorList, inherit_bindings=False):
         self.follow()
 
     def _index_of(self, row: Row) -> int | None:
-        return next((i for i, r in enumerate(self.rows) if r.chunk_id == row.chunk_id), None)
+        """Where its chunk is, else the first of its file: another backend cuts that otherwise."""
+        same = next((i for i, r in enumerate(self.rows) if r.chunk_id == row.chunk_id), None)
+        return (
+            next((i for i, r in enumerate(self.rows) if r.path == row.path), None) if same is None else same
+        )
 
     def point_at(self, rows: Sequence[Row]) -> None:
         """Cursor to the first of these rows, if it is shown."""

@@ -152,10 +152,8 @@ class SearchPresenter(Presenter[View]):
     async def refresh(self) -> None:
         """Ask the same again, after the index has changed."""
         if self.view.query.strip():
-            said = self.activity.said
             self._show(replace(self.view, pending=True))
             await self.search(0.0)
-            self.say(said)
 
     async def search(self, delay: float = DEBOUNCE) -> None:
         """Retrieve for the present query and knobs, then rank; first wait ``delay`` seconds. Cancel it when
@@ -196,7 +194,7 @@ class SearchPresenter(Presenter[View]):
         if self._asks(view):
             self._show(state.answered(self.view, pool, other))
         if pool.freshness is not None:
-            self.sync.update(freshness=pool.freshness)
+            self.sync.take_freshness(pool.freshness)
 
     def _asks(self, view: View) -> bool:
         """Whether an answer to ``view`` is one to the present query and knobs."""

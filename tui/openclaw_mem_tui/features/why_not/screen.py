@@ -222,4 +222,4 @@ class WhyNotActions:
 
     def _open(self, passage: Expected) -> None:
         screen = self._screen
-        screen.app.push_screen(WhyNotScreen(screen.search, passage, screen.tune))
+        screen.open(WhyNotScreen(screen.search, passage, screen.tune))

@@ -69,7 +69,7 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
         fixed = 2 + rank + (5 if delta else 0) + sum(c.width + 1 for c in numbers) + marks
         return cells - fixed
 
-    if left() < wanted:
+    if left() < wanted or not trace.rows:
         numbers = [c for c in numbers if any(_cell(row, c, mode, digits) != _NONE for row in trace.rows)]
     tight = min(wanted, 22)
     scores = [(c.title,) for c in numbers if c.kind == "score"]

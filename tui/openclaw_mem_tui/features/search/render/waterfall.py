@@ -7,7 +7,7 @@ from openclaw_mem_tui.features.search.comparison import GONE
 from openclaw_mem_tui.features.search.render.hits import path_spans, steps, tag
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import ROLES, Line, Span, line, spread, wrapped
+from openclaw_mem_tui.render.spans import ROLES, Line, Span, line, spread, width, wrapped
 
 _LABEL = 6
 _DETAIL = 15
@@ -152,7 +152,7 @@ def _head(trace: Trace, row: Row, cells: int, digits: int) -> Line:
         )
     else:
         end = line(("not returned: ", "dim"), (tag(row, trace), "bad"))
-    room = cells - sum(len(s.text) for s in end) - 1
+    room = cells - width(end) - 1
     return spread(path_spans(row, room), end, cells)
 
 
