@@ -34,6 +34,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.search.export import in_cells
 from openclaw_mem_tui.features.search.lessons import Guide
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ SCENES: tuple[Scene, ...] = (
     Scene("rebuild", LARGE, ("3", "Y"), query=VLAN),
     Scene("index-help", LARGE, ("3", "question_mark"), query=VLAN),
     Scene("why-not", LARGE, ("down", "down", "full_stop", "w"), query=DRILL, snapshot=True),
-    Scene("why-not-small", SMALL, ("down", "down", "full_stop", "w"), query=DRILL, snapshot=True),
+    Scene("why-not-small", SMALL, ("W", *"shared", "enter"), query=VLAN, snapshot=True),
     Scene("expected", LARGE, ("down", "full_stop", "p", "right"), query=DRILL, snapshot=True),
     Scene("backend", LARGE, ("o",), query=DRILL, snapshot=True),
     Scene("backend-small", SMALL, ("o", "down"), query=DRILL, snapshot=True),
@@ -287,7 +288,7 @@ async def _render(scene: Scene, root: Path) -> str:
         for key in scene.keys:
             await pilot.press(key)
             await settled(pilot)
-        return portable(app.export_screenshot(title="openclaw-mem", simplify=True))
+        return portable(in_cells(app.export_screenshot(title="openclaw-mem", simplify=True)))
 
 
 def portable(svg: str) -> str:
@@ -319,11 +320,12 @@ def text_of(svg: str) -> list[str]:
 
 
 def as_png(svg: str) -> bytes:
+    """With a font of a package for the characters that the fonts of this machine lack."""
     import resvg_py
+    from noto_cjk_sans_jp_regular import FONT_PATH
 
-    return bytes(
-        resvg_py.svg_to_bytes(svg_string=svg.replace("'DejaVu Sans Mono', monospace", "DejaVu Sans Mono"))
-    )
+    text = svg.replace("'DejaVu Sans Mono', monospace", "DejaVu Sans Mono")
+    return bytes(resvg_py.svg_to_bytes(svg_string=text, font_files=[str(FONT_PATH)]))
 
 
 def main(names: list[str]) -> int:

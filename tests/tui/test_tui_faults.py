@@ -72,7 +72,9 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
             ]
             assert "baseline without faults" in screen.funnel.text
             seen = compared(view)
-            assert seen is not None and "overlap@6" in screen.lesson.text
+            assert seen is not None and seen.of
+            alike = len(seen.lost) == len(seen.new)
+            assert ("overlap@6" in screen.lesson.text) == alike, "of answers of one length"
             assert screen.hits.cursor == 0
             if name == "no-sqlite-vec":
                 assert seen.same == seen.of, "vectors are compared in the process, with the same outcome"

@@ -234,7 +234,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         text = chunks.text.text
         hidden = [row for row in text.splitlines() if row[2:].lstrip("0123456789 ").startswith("┊ ")]
         assert hidden and len(chunks.anatomy.hidden) == chunks.anatomy.unshown.hidden_lines
-        assert "of the lines (cut ones included): ┊" in chunks.query_one("#cut").text  # type: ignore[attr-defined]
+        assert "of the lines (cut ones included); ┊ marks them" in chunks.query_one("#cut").text  # type: ignore[attr-defined]
         assert text.startswith("┏━ chunk 1 · lines 1–25") and "└─ end of 2" in text
         await press(pilot, "j")
         text = chunks.text.text

@@ -14,6 +14,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Signal
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_tui.features.search import state
+from openclaw_mem_tui.features.search.export import in_cells
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.render import above, funnel, hits, knobs, preview
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
@@ -405,6 +406,23 @@ def test_the_match_of_a_long_line_is_in_sight_whatever_its_script(before: str) -
         drawn = spans.fit(marker.best_line(before * repeats + "納期は四週間", 40), 40)
         assert spans.width(drawn) == 40
         assert any(span.text == "納期" and "match" in span.role for span in drawn), repeats
+
+
+def test_wide_characters_take_two_cells_in_a_picture() -> None:
+    head = '<text class="terminal-r4" x="{}" y="68.8" textLength="{}" clip-path="url(#l)">'
+    drawn = in_cells(
+        head.format("24.4", "97.6") + "- 納期は 5 &amp;</text>" + head.format("0", "61") + "heron</text>"
+    )
+    assert drawn == (
+        head.format("24.4", "24.4")
+        + "- </text>"
+        + head.format("48.8", "73.2")
+        + "納期は</text>"
+        + head.format("122", "48.8")
+        + " 5 &amp;</text>"
+        + head.format("0", "61")
+        + "heron</text>"
+    )
 
 
 def test_stems_meet() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import OpenClawMemError
+from openclaw_mem_engine.model import Freshness
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_tui.bindings import ACTIONS
@@ -176,6 +177,12 @@ def test_a_presenter_publishes_changes_and_only_those() -> None:
     controller.unlisten(listener)
     controller.say("three")
     assert published == ["one", "two"] and controller.state.said == "three"
+    # What was said of an index that was fresh is over when it is stale, and only then.
+    fresh = Freshness("fresh", 1, 0.0)
+    for now, said in ((fresh, ""), (fresh, "up to date"), (replace(fresh, state="stale"), "")):
+        controller.take_freshness(now)
+        assert controller.state.said == said
+        controller.say("up to date")
 
 
 @pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import time
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rich.cells import cell_len, get_character_cell_size
 
 from openclaw_mem_engine.api import Answer, fragment, trace_markdown
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -39,6 +43,30 @@ def as_markdown(view: View) -> str:
     heading = "## Knobs that differ from the configuration"
     return "\n".join([report.rstrip(), "", heading, "", "```json5", as_config(view).rstrip(), "```", ""])
 
+
+def in_cells(svg: str) -> str:
+    """A picture of the screen in which wide characters take two cells: the length of a text is written as if
+    each took one, so that runs of wide ones and of others become texts of their own."""
+
+    def runs(match: re.Match[str]) -> str:
+        before, x, middle, _, after, content = match.groups()
+        at, made = float(x), []
+        for _, run in groupby(html.unescape(content), lambda char: get_character_cell_size(char) > 1):
+            text = "".join(run)
+            length = cell_len(text) * _CELL
+            escaped = html.escape(text, quote=False).replace("\xa0", "&#160;")
+            made.append(f"{before}{at:g}{middle}{length:g}{after}{escaped}</text>")
+            at += length
+        return "".join(made)
+
+    return _TEXT.sub(lambda match: match[0] if cell_len(match[6]) == len(match[6]) else runs(match), svg)
+
+
+#: Width of a cell in a picture, and a text in it: before x, x, between x and length, length, rest, content.
+_CELL = 12.2
+_TEXT = re.compile(
+    r'(<text class="[^"]*-r\d+" x=")([\d.]+)(" y="[\d.]+" textLength=")([\d.]+)("[^>]*>)([^<]*)</text>'
+)
 
 _MAKERS = {"json": as_json, "markdown": as_markdown, "config": as_config}
 
@@ -73,7 +101,7 @@ def offer_export(app: App[int], search: SearchPresenter) -> None:
         search.say("there is no answer to export yet")
         return
     # Taken before the dialog covers the screen.
-    svg = app.export_screenshot(title="openclaw-mem", simplify=True)
+    svg = in_cells(app.export_screenshot(title="openclaw-mem", simplify=True))
     changes = fmt.count(len(view.changed_knobs()), "knob") + " changed"
     choices = [
         Choice("json", "JSON", "the whole trace, as search --explain prints it", "j"),

@@ -29,7 +29,7 @@ def summary(anatomy: Anatomy, cells: int) -> list[Line]:
     cut = f"chunks of {anatomy.chunk_tokens} tokens, {anatomy.chunk_overlap} overlap"
     made = [spread(line((f" {words}", role)), line((f"{cut} ", "dim")), cells)]
     if anatomy.unshown.hidden_lines:
-        marked = f": {_HIDDEN}" if anatomy.hidden else ""
+        marked = f"; {_HIDDEN} marks them" if anatomy.hidden else ""
         made += wrapped(line((f"   no search shows {anatomy.unshown.text}{marked}", "warn")), cells, 3)
     if anatomy.why:
         made += wrapped(line(("   ", ""), (fmt.inert(anatomy.why), "warn")), cells, 3)

@@ -69,12 +69,13 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
         fixed = 2 + rank + (5 if delta else 0) + sum(c.width + 1 for c in numbers) + marks
         return cells - fixed
 
-    if left() < wanted or not trace.rows:
+    needed, before = 18, left()
+    if before < wanted or not trace.rows:
         numbers = [c for c in numbers if any(_cell(row, c, mode, digits) != _NONE for row in trace.rows)]
-    tight = min(wanted, 22)
+        needed += left() - before  # what that frees is for the locations
     scores = [(c.title,) for c in numbers if c.kind == "score"]
     for gone in (("snippet",), ("variant",), *scores, ("order", "fusion"), ("list",)):
-        if left() < min(tight, _MIN_PATH if "list" in gone else 18):
+        if left() < min(wanted, _MIN_PATH if "list" in gone else needed):
             numbers = [c for c in numbers if c.kind not in gone and c.title not in gone]
     if left() < _MIN_PATH:
         delta = False
