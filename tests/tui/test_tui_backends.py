@@ -219,7 +219,7 @@ async def test_scope_and_citations_are_those_of_the_session_that_asks(tmp_path: 
         assert "Nothing was searched: the scope denies it to this session." in screen.hits.text
         assert "Nothing matches" not in screen.hits.text
         await press(pilot, "S")
-        offered = app.screen.query_one(Choices).text  # type: ignore[attr-defined]
+        offered = app.screen.query_one(Choices).text
         assert f"▌ {group}" in offered and "qmd denies it: channel telegram" in offered
         await press(pilot, *"agent:main:signal:dm:7", "enter")
         view = screen.search.view

@@ -75,6 +75,8 @@ def test_dropped_rows_carry_their_stage_and_in_wide_panes_the_reason() -> None:
     assert " <.35 " in rows[-1] and "is below .35" in rows[-1]
     first = row_texts(world.view(Knobs().set({"max_results": 1, "min_score": 0})), 60)
     assert [row.split()[0] for row in first[1:]] == ["1", ">1", ">1"]
+    below = world.view(Knobs().set({"min_score": 0}), vector=((1, 0.8), (0, 0.7), (2, -0.2)))
+    assert row_texts(below, 60)[-1].split()[0] == "<0"
     exact = world.view(Knobs().set({"min_score": 0.375}))
     assert row_texts(exact, 60)[-1].startswith("  <.375 "), "whole, whatever its digits"
     assert ("<.375", "out: below the minimum score") in hits.legend(exact.trace)

@@ -184,7 +184,6 @@ class SearchScreen(WorkbenchScreen):
             self._activity_changed()
 
     def _view_changed(self, before: View | None, view: View) -> None:
-        self.query_line.label(view, self.size.width)
         if before is not None and same_rows(before, view):
             self.hits.view = view
             self._draw_lesson()
@@ -221,6 +220,7 @@ class SearchScreen(WorkbenchScreen):
         """The edges; the panes are drawn when the view changes."""
         super().draw()
         view, activity = self.search.view, self.search.activity
+        self.query_line.label(view, self.size.width)
         self.status_line.show(lambda cells: [status.status(view, activity, cells, self._frame)])
         notes = partial(status.soundness, view, activity, framed=self.has_class("-tall"))
         self.notes.set_class(bool(notes(80)), "-on")

@@ -163,7 +163,7 @@ def tag(row: Row, trace: Trace | None) -> str:
 
 def _tag(stage: Stage) -> str:
     if stage.kind == "cut":
-        return f"<{fmt.setting(stage.limit or 0.0)}"
+        return f"<{fmt.setting(stage.limit)}" if stage.limit else "<0"
     return f">{stage.limit:g}" if stage.kind == "count" else stage.label
 
 
