@@ -55,6 +55,9 @@ def test_tui_opens_the_users_workspace(call: Call, world: World, opened: Opened)
     assert options["settings"].workspace == world.workspace
     assert (options["demo"], options["initial_query"]) == (None, "router vlan")
     assert options["theme"] == "claw-contrast"
+    assert options["session_key"] == ""
+    group = "agent:main:telegram:group:1"
+    assert call("tui", "--session-key", group).code == 0 and opened[1]["session_key"] == group
     assert options["theme_folder"].parent.name == "openclaw-mem"
 
 
