@@ -32,7 +32,6 @@ from openclaw_mem_engine.retrieval.expansion import ChatExpander
 from openclaw_mem_engine.retrieval.fallback import ranking_knobs
 from openclaw_mem_engine.retrieval.reranking import Reranking
 from openclaw_mem_engine.state.expected import ExpectedPassages
-from openclaw_mem_engine.sync.coordinator import set_aside
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 
@@ -108,6 +107,8 @@ class Memory:
             with journal.opening():
                 backend = open_backend(settings.openclaw.backend, context)
         except IndexDamaged as error:
+            from openclaw_mem_engine.sync.coordinator import set_aside
+
             error.replace = partial(set_aside, settings, error)
             raise
         return cls(backend, lineup, journal, knobs, compare=resident, reranker=reranker)

@@ -118,6 +118,22 @@ def test_full_text_alone_embeds_nothing(qmd: Call) -> None:
     assert "Pending" not in qmd("qmd", "status").out
 
 
+def test_without_sync_a_query_looks_at_no_file(qmd: Call, world: World) -> None:
+    shutil.rmtree(world.workspace)
+    command = ("qmd", "query", "router VLAN", "--no-sync", "--files", "--provider", "none")
+    done = world.run(*command, "--workspace", str(world.workspace), env={"PYTHONPROFILEIMPORTTIME": "1"})
+    assert done.returncode == 0 and b"2026-02-20.md" in done.stdout
+    times, said = [], []
+    for line in done.stderr.decode().splitlines():
+        (times if line.startswith("import time:") else said).append(line)
+    assert said == [], "nothing is said of files"
+    loaded = {line.rpartition("|")[2].strip().removeprefix("openclaw_mem_engine.") for line in times}
+    assert "retrieval.qmd" in loaded
+    own = {"stores.base", "sync.changes", "sync.plan", "providers.prices"}
+    assert not loaded & {*own, "numpy", "csv", "html"}
+    assert not loaded & {"textual", "openai", "httpx2", "llama_cpp", "watchfiles", "rich"}
+
+
 def test_documents_by_the_path_that_agents_get(qmd: Call) -> None:
     assert "VLAN 40" in qmd("qmd", "get", "memory/2026-02-20.md").out
     assert qmd("qmd", "get", "memory/2026-02-20.md:4", "--json").json["line"] == 4

@@ -76,6 +76,7 @@ def _add_commands(
             help=command.summary,
             description=f"{command.summary[0].upper()}{command.summary[1:]}.{command.details}",
             epilog=f"example:\n  openclaw-mem {command.example}\n",
+            add_help=command.name in argv,
             **shape,
         )
         if command.name not in argv:

@@ -59,7 +59,8 @@ def run(arguments: Namespace) -> int:
             backend.store.collection(name)
         backend.only = names or None
         knobs = _knobs(memory.knobs, arguments, kind)
-        brought_up_to_date(memory, arguments, token)
+        if not arguments.no_sync:  # else the files are not looked at, as QMD never does
+            brought_up_to_date(memory, arguments, token)
         answer = memory.search(query, knobs, token, session_key=arguments.session_key)
         documents = backend.store.documents(hit.chunk_id for hit in answer.hits)
         contexts = Contexts(memory, backend)

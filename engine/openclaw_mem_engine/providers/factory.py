@@ -14,7 +14,6 @@ from openclaw_mem_engine.model import Fallback, Note, Space, as_json
 from openclaw_mem_engine.providers.base import Embedders, Service, space_of
 from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FAULTS, PROVIDER_FAULTS, FaultyEmbedder
-from openclaw_mem_engine.providers.prices import price_class
 from openclaw_mem_engine.providers.records import ProviderRecords
 from openclaw_mem_engine.providers.registry import ONE_SHOT_TIMEOUT_S, make_embedder
 from openclaw_mem_engine.providers.resolve import Choice, choices
@@ -88,6 +87,8 @@ def _state(
     )
     if guard is None:
         return made
+    from openclaw_mem_engine.providers.prices import price_class
+
     health, space, missing = guard.health, space_of(guard), guard.why_not()
     made = replace(
         made,

@@ -9,17 +9,18 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import WHOLE, Freshness, Note, SkippedFile
-from openclaw_mem_engine.providers.base import Embedders
-from openclaw_mem_engine.ranking.pool import Candidate
-from openclaw_mem_engine.stores.base import IndexStore
-from openclaw_mem_engine.sync.changes import Changes, scan
-from openclaw_mem_engine.sync.report import SyncReport
-from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, machine_folder
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.providers.base import Embedders
+    from openclaw_mem_engine.ranking.pool import Candidate
+    from openclaw_mem_engine.stores.base import IndexStore
+    from openclaw_mem_engine.sync.changes import Changes
+    from openclaw_mem_engine.sync.report import SyncReport
 
 #: How many changed paths an answer names; the count is always exact.
 _NAMED_CHANGES = 50
@@ -90,6 +91,8 @@ class FreshnessTracker:
     def look(self) -> tuple[Freshness, Changes, list[SkippedFile]]:
         """Compare the index with the files on disk now: one stat a file. With every file that differs, and
         every one that was excluded. Raises WorkspaceError, IndexUnavailable."""
+        from openclaw_mem_engine.sync.changes import scan
+
         self.follow()
         turn = self._turns
         synced_at = self._store.synced_at()
@@ -104,6 +107,8 @@ class FreshnessTracker:
         self, changes: Changes | None, skipped: Sequence[SkippedFile], synced_at: float | None
     ) -> Freshness:
         """The freshness of an index from which just these files differ; ``changes`` None: none does."""
+        from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
+
         paths = changes.paths if changes is not None else ()
         present = self._store.fingerprint()
         wanted = fingerprint_of(self._settings, self._embedders.primary)

@@ -25,7 +25,6 @@ from openclaw_mem_engine.retrieval.qmd_lists import ListBuilder, line_signals
 from openclaw_mem_engine.retrieval.qmd_sync import NO_COLLECTION, KeepingUp
 from openclaw_mem_engine.retrieval.reranking import StoredScores
 from openclaw_mem_engine.sidecar.paths import collections_of, excerpt, shown_path
-from openclaw_mem_engine.stores.base import SpaceSize
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 from openclaw_mem_engine.stores.qmd.store import QmdStore
 from openclaw_mem_engine.sync.lock import SyncBusy
@@ -158,6 +157,8 @@ class QmdBackend(KeepingUp):
         )
 
     def status(self) -> IndexStatus:
+        from openclaw_mem_engine.stores.base import SpaceSize
+
         found, embedder = self.store.status(), self.embedder
         waiting = self.store.pending(VectorSpace.of(embedder)) if embedder else 0
         vectors = found.texts - waiting if embedder else 0

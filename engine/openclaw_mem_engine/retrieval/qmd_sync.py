@@ -12,14 +12,11 @@ from openclaw_mem_engine.cancellation import CancelToken, Deadline, LinkedToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError, UsageError
 from openclaw_mem_engine.model import WHOLE, Freshness, Note, Progress, SkippedFile
 from openclaw_mem_engine.providers.base import Embedder, space_of
-from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
 from openclaw_mem_engine.qmd.queries import document_prompt
 from openclaw_mem_engine.retrieval import BackendContext, Limited
 from openclaw_mem_engine.sidecar.paths import qmd_home, shown_path
-from openclaw_mem_engine.sidecar.session_export import export_sessions
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 from openclaw_mem_engine.sync.lock import SyncLock
-from openclaw_mem_engine.sync.plan import Plan, PlannedSpace
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, WAIT_S, SyncReport, SyncRequest
 from openclaw_mem_engine.workspace.rules import open_workspace
 
@@ -28,6 +25,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.qmd.embedding import EmbedReport, Prompt
     from openclaw_mem_engine.stores.qmd.store import QmdStore
     from openclaw_mem_engine.stores.qmd.updating import UpdateReport
+    from openclaw_mem_engine.sync.plan import Plan, PlannedSpace
 
 NO_COLLECTION = Note(
     "no-collection",
@@ -88,7 +86,7 @@ class KeepingUp(Limited):
             self._export_sessions(report)
             if request.force:
                 self.store.forget_files()
-            first = not self.store.status().documents
+            first = not self.store.document_count()
             limit = None if first else request.files_s
             self._take_files(report, progress, _until(cancel, limit, lock), cancel, prune=request.prune)
             if self.embedder is not None and not report.waiting:
@@ -139,6 +137,8 @@ class KeepingUp(Limited):
         settings = self.settings
         if not settings.qmd.sessions.enabled:
             return
+        from openclaw_mem_engine.sidecar.session_export import export_sessions
+
         target, days = qmd_home(settings) / "sessions", settings.qmd.sessions.retention_days
         try:
             export_sessions(settings.openclaw.sessions_dir, target, self._context.clock(), days)
@@ -164,7 +164,7 @@ class KeepingUp(Limited):
             start = time.perf_counter()
             self.configure()
             yield lock
-            report.files = report.chunks = self.store.status().documents
+            report.files = report.chunks = self.store.document_count()
             report.seconds = time.perf_counter() - start
 
     def take_in_collections(self) -> None:
@@ -264,6 +264,9 @@ class KeepingUp(Limited):
         request: SyncRequest = DEFAULT_REQUEST,
         cancel: CancelToken | None = None,  # noqa: ARG002 - it takes no time
     ) -> Plan:
+        from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
+        from openclaw_mem_engine.sync.plan import Plan, PlannedSpace
+
         changed, gone, _ = self._differing(prune=request.prune)
         spaces: tuple[PlannedSpace, ...] = ()
         if (embedder := self.embedder) is not None:
@@ -292,7 +295,7 @@ class KeepingUp(Limited):
 
     @property
     def known(self) -> Freshness | None:
-        if self._known is None and not self.store.status().documents:
+        if self._known is None and not self.store.document_count():
             return Freshness("empty", 0, None)
         return self._known
 

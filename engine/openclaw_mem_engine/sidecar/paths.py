@@ -39,7 +39,7 @@ def collections_of(settings: Settings) -> tuple[tuple[Collection, ...], tuple[No
 
 def shown_path(collection: Collection, path: str, workspace: Path) -> str:
     """``memory/a.md`` for a file of the workspace, else ``qmd/<collection>/<path>``."""
-    absolute = os.path.normpath(collection.root / path)
+    absolute = os.path.normpath(os.path.join(collection.root, path))
     inside = below(os.path.normpath(workspace), absolute)
     return inside.replace(os.sep, "/") if inside else f"{PREFIX}{collection.name}/{path}"
 

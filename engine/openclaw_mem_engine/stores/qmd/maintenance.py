@@ -86,6 +86,10 @@ class Maintenance(Embedding):
         )
         return [Entry(*row) for row in found]
 
+    def document_count(self) -> int:
+        """How many documents are active."""
+        return int(self._db.read("SELECT count(*) FROM documents WHERE active = 1")[0][0])
+
     def status(self) -> Status:
         """Numbers of the index."""
         ((documents, texts),) = self._db.read(

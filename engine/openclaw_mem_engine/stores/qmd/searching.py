@@ -15,7 +15,6 @@ from openclaw_mem_engine.qmd.lexical import WEIGHTS
 from openclaw_mem_engine.qmd.queries import fingerprint
 from openclaw_mem_engine.stores.qmd.collections import Collections
 from openclaw_mem_engine.stores.qmd.schema import ADVICE
-from openclaw_mem_engine.stores.scoring import products
 from openclaw_mem_engine.stores.sqlite.database import Bound, decoding
 
 if TYPE_CHECKING:
@@ -135,6 +134,8 @@ class Searching(Collections):
         Raises IndexUnavailable, also when the stored vectors have another number of dimensions: then another
         model answers by that name."""
         import numpy as np
+
+        from openclaw_mem_engine.stores.scoring import products
 
         stored = self._stored_vectors(space)
         if limit < 1 or not len(stored.hashes):
