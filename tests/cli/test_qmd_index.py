@@ -128,7 +128,7 @@ def test_without_sync_a_query_looks_at_no_file(qmd: Call, world: World) -> None:
         (times if line.startswith("import time:") else said).append(line)
     assert said == [], "nothing is said of files"
     loaded = {line.rpartition("|")[2].strip().removeprefix("openclaw_mem_engine.") for line in times}
-    assert "retrieval.qmd" in loaded
+    assert "retrieval.qmd_lists" in loaded
     own = {"stores.base", "sync.changes", "sync.plan", "providers.prices"}
     assert not loaded & {*own, "numpy", "csv", "html"}
     assert not loaded & {"textual", "openai", "httpx2", "llama_cpp", "watchfiles", "rich"}
