@@ -116,6 +116,9 @@ def test_full_text_alone_embeds_nothing(qmd: Call) -> None:
     assert qmd("qmd", "embed").out == "All content hashes already have embeddings.\n"
     assert qmd("qmd", "embed", "-f", "--json").json["documents"] == 4
     assert "Pending" not in qmd("qmd", "status").out
+    unexpanded = "No model expands the query: it has no variants."
+    assert unexpanded not in qmd("qmd", "vsearch", "router VLAN").err
+    assert unexpanded in qmd("qmd", "vsearch", "router VLAN", "--profile", "qmd-2.8").err
 
 
 def test_without_sync_a_query_looks_at_no_file(qmd: Call, world: World) -> None:

@@ -181,6 +181,44 @@ def test_the_fallback_provider_answers_with_the_stored_vectors(memory: Memory) -
     assert [found.provider for found in pool.lists if found.kind == "vector"] == ["static"]
 
 
+def test_vectors_alone_find_each_document_by_its_nearest_variant(tmp_path: Path) -> None:
+    # The recorded case vsearch_union_max_score of 2.8.3: cosines of the query q, vec v1 and hyde h1.
+    cosines = {"q": {"a": 0.6, "b": 0.31}, "v1 q": {"a": 0.7, "c": 0.29}, "h1 q": {"d": 0.5}}
+    notes = {f"memory/{name}.md": f"{name}\n" for name in "abcd"}
+    vectors = {f"{name}\n": [float(at == one) for one in range(7)] for at, name in enumerate("abcd")}
+    for at, (text, near) in enumerate(cosines.items(), 4):
+        row = [near.get(name, 0.0) for name in "abcd"] + [0.0] * 3
+        row[at] = (1 - sum(value * value for value in row)) ** 0.5
+        vectors[text] = row
+
+    class Scripted:
+        model = "scripted"
+
+        def expand(self, query: str, cancel: object = None) -> str:
+            return f"lex: l {query}\nvec: v1 {query}\nhyde: h1 {query}"
+
+        def close(self) -> None: ...
+
+    alone = {"mode": "vector", "fusion": "weighted", "vector_score": "cosine", "rerank": "off"}
+    knobs = SHIPPED.set({**alone, "expansion": "nearest", "strong_signal": False, "min_score": 0.3})
+    knobs = knobs.set({"bonus_first": 0, "bonus_next": 0})
+    with Memory.open(qmd_settings(tmp_path, notes)) as memory:
+        backend = memory.backend
+        assert isinstance(backend, QmdBackend)
+        embedders = Embedders(ScriptedEmbedder(7, vectors))
+        backend._context = replace(backend._context, embedders=embedders, expander=Scripted())
+        memory.sync()
+        answer = memory.search("q", knobs)
+        found = [(hit.path[7], round(hit.score, 2)) for hit in answer.hits]
+        assert found == [("a", 0.7), ("d", 0.5), ("b", 0.31)]
+        assert [one.query for one in answer.pool.lists if one.kind == "vector"] == ["q | v1 q | h1 q"]
+        assert len(answer.pool.lists) == 2, "lex lines are not for vectors"
+        backend._context = replace(backend._context, expander=None)
+        answer = memory.search("q", knobs)
+        assert [hit.path[7] for hit in answer.hits] == ["a", "b"]
+        assert "No model expands the query: it has no variants." in [note.text for note in answer.trace.notes]
+
+
 def test_a_search_of_one_collection(memory: Memory) -> None:
     backend = memory.backend
     assert isinstance(backend, QmdBackend)

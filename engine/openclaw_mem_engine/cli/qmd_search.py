@@ -85,6 +85,8 @@ def _knobs(configured: Knobs, arguments: Namespace, kind: str) -> Knobs:
 
     base = configured if arguments.profile is None else profile(arguments.profile)
     changes = dict(_MODES[arguments.action])
+    if arguments.action == "vsearch" and base.expansion == "typed":
+        changes |= {"expansion": "nearest", "strong_signal": False}  # as release 2.8 does
     wanted = whole_number(arguments.n, "-n", 1) or (_MANY if kind in ("json", "files") else _FEW)
     changes["max_results"] = _ALL if arguments.all else min(wanted, _ALL)
     if arguments.min_score is not None:

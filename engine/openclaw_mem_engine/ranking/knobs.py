@@ -15,7 +15,7 @@ from openclaw_mem_engine.ranking.pool import OVERFETCH, CandidateList, Kind
 
 Mode = Literal["hybrid", "bm25", "vector"]
 Fusion = Literal["weighted", "rrf", "position"]
-Expansion = Literal["off", "both", "typed"]
+Expansion = Literal["off", "both", "typed", "nearest"]
 Blend = Literal["bands", "rerank"]
 Rescue = Literal["off", "when-empty", "fill"]
 Snippet = Literal["head", "best-line", "packed", "window"]
@@ -69,7 +69,9 @@ class Knobs:
     keyword_rescue: Rescue = knob("when-empty", "keep keyword hits that the cut would lose", needs=_SCALED)
     max_results: int = knob(6, "how many hits the agent gets", low=1, high=200, step=1, leap=5)
     expansion: Expansion = knob(
-        "off", "variants of a query of the qmd backend: each to both lists, or by type", free=False
+        "off",
+        "variants of a query of the qmd backend: each to both lists, by type, or the nearest by any",
+        free=False,
     )
     strong_signal: bool = knob(
         False, "a clear first keyword hit needs no variants", free=False, needs=("expansion=both|typed",)

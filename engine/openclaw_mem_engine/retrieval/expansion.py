@@ -96,10 +96,16 @@ class Expanded:
 
 
 def expand(
-    query: str, expander: Expander | None, cache: AnswerCache, cancel: CancelToken | None = None
+    query: str,
+    expander: Expander | None,
+    cache: AnswerCache,
+    cancel: CancelToken | None = None,
+    *,
+    by_words: bool = True,
 ) -> Expanded:
     """Variants of ``query``. Answers of the model are cached by query and model; without a model, and when it
-    fails, words of the query itself are used, and a note says so. Raises Cancelled."""
+    fails, ``by_words`` allows variants made of words of the query itself, and a note says so. Raises
+    Cancelled."""
     failed = ""
     if expander is not None:
         key = cache_key("expandQuery", {"query": query, "model": expander.model})
@@ -113,7 +119,7 @@ def expand(
                 cache.cache_put(key, json.dumps([{"type": one.role, "query": one.text} for one in made]))
         if made is not None:
             return Expanded(tuple(made), expander.model)
-    found = tuple(lexical_expansion(query, VARIANTS))
+    found = tuple(lexical_expansion(query, VARIANTS)) if by_words else ()
     what = "its variants are made of its own words" if found else "it has no variants"
     text = f"No model expands the query: {what}."
     if failed:

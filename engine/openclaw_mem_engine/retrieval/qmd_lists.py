@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
 from openclaw_mem_engine.errors import IndexUnavailable, ProviderError
@@ -18,7 +19,7 @@ from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, CandidateList, Kind, ListRow, Role, Signal
 from openclaw_mem_engine.retrieval.expansion import Expander, expand
-from openclaw_mem_engine.stores.qmd.searching import Rows, VectorSpace
+from openclaw_mem_engine.stores.qmd.searching import DocumentRow, Rows, VectorSpace
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.qmd.store import QmdStore
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 #: Which retriever searches a line of an expanded query, as QMD 2.8.3 does.
 _KIND_OF: Mapping[LineRole, Kind] = {"lex": "lexical", "vec": "vector", "hyde": "vector"}
 _LEXICAL, _VECTOR = "bm25", "vector"
+#: A text that was searched by vectors, what it found, its role, and milliseconds.
+_Found: TypeAlias = tuple[str, Rows, Role, float]
 
 
 class _Failure(NamedTuple):
@@ -61,6 +64,8 @@ class ListBuilder:
         typed = query.lines or self._variants(query, expander)
         both = self.knobs.expansion == "both" and not query.lines
         words = [line for line in typed if both or _KIND_OF[line.role] == "lexical"]
+        if self.knobs.expansion == "nearest" and not query.lines:
+            words = []  # the variants are for vectors alone
         meant = [line for line in typed if both or _KIND_OF[line.role] == "vector"]
         # The lists that the user typed count as the query itself; those of an expansion do not.
         role: Role | None = None if query.text else "original"
@@ -72,7 +77,8 @@ class ListBuilder:
 
     def _variants(self, query: QueryDocument, expander: Expander | None) -> Sequence[SubQuery]:
         knobs = self.knobs
-        if knobs.expansion == "off" or knobs.mode != "hybrid":
+        nearest = knobs.expansion == "nearest"
+        if knobs.expansion == "off" or (knobs.mode != "hybrid" and not nearest):
             return ()
         first = self.lists[0].rows[:2] if self.lists else ()
         if knobs.strong_signal and is_strong([score_of(row.raw) for row in first], query.intent):
@@ -82,7 +88,7 @@ class ListBuilder:
             self.notes.append(Note("not-expanded", text))
             return ()
         start = time.perf_counter()
-        found = expand(query.text, expander, self.store, self.cancel)
+        found = expand(query.text, expander, self.store, self.cancel, by_words=not nearest)
         self.timings["expand"] = (time.perf_counter() - start) * 1000
         self.notes += found.notes
         return found.queries
@@ -125,7 +131,7 @@ class ListBuilder:
     def _search_vectors(self, embedder: Embedder, texts: Sequence[tuple[str, Role]]) -> _Failure | None:
         """Add the lists of all texts, or none and give the reason."""
         space, notes = VectorSpace.of(embedder), list[Note]()
-        found: list[tuple[str, Rows, Role, float]] = []
+        found: list[_Found] = []
         try:
             if self.store.vector_dims(space) is None:
                 label = space_of(embedder).label
@@ -148,6 +154,8 @@ class ListBuilder:
             return _Failure(Fallback(embedder.id, str(error)))
         self.answered = embedder
         self.notes += notes
+        if self.knobs.expansion == "nearest" and len(found) > 1:
+            found = [_nearest(found)]
         for text, rows, role, spent in found:
             for row in rows.rows:
                 self.positions.setdefault(row.document, row.pos)
@@ -178,6 +186,17 @@ class ListBuilder:
         if kind == "vector" and self.answered is not None:
             made = _of_embedder(made, self.answered)
         self.lists.append(made)
+
+
+def _nearest(found: Sequence[_Found]) -> _Found:
+    """One list of several: each document by the text that it is nearest to, as ``vsearch`` of QMD 2.8.3."""
+    best: dict[str, DocumentRow] = {}
+    for row in chain.from_iterable(rows.rows for _, rows, _, _ in found):
+        if row.document not in best or row.raw > best[row.document].raw:
+            best[row.document] = row
+    rows = tuple(sorted(best.values(), key=lambda row: -row.raw)[:OVERFETCH])
+    texts = " | ".join(text for text, _, _, _ in found)
+    return texts, Rows(rows, len(best)), found[0][2], sum(spent for _, _, _, spent in found)
 
 
 def _label(role: LineRole, number: int, kind: Kind) -> str:
