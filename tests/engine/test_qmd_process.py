@@ -194,6 +194,26 @@ def test_collections_that_are_no_longer_configured_are_removed(world: QmdWorld) 
     assert "collection remove notes-main" in world.qmd.commands
 
 
+def test_collections_with_a_null_byte_are_made_anew_once(world: QmdWorld) -> None:
+    broken = {"code": 1, "stderr": "Error: ENOTDIR: not a directory, scandir '/ws/memory\\u0000'\n    at x"}
+    with world.memory() as memory:
+        memory.sync()
+        world.qmd.answers(search={"rows": ROWS}, update={**broken, "once": {"stdout": "done"}})
+        _ = world.qmd.commands
+        assert not [note for note in memory.sync().notes if note.level == "warning"]
+        calls = [" ".join(call.split()[:2]) for call in world.qmd.commands]
+        first = calls.index("update")
+        again = ["collection list", *["collection remove"] * 4, *["collection add"] * 4, "update"]
+        assert calls[first + 1 :] == again
+        world.qmd.answers(update=broken)
+        assert any("ENOTDIR" in note.text for note in memory.sync().notes)
+        assert world.qmd.commands[-1] == "update", "not a second time"
+    world.qmd.answers(update={"code": 1, "stderr": "ENOTDIR: not a directory, scandir '/ws/memory'"})
+    with world.memory() as memory:
+        memory.sync()
+        assert not [call for call in world.qmd.commands if call.startswith("collection remove")]
+
+
 # -- failures ---------------------------------------------------------------------------------------------
 
 

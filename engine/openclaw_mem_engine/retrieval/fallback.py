@@ -189,7 +189,7 @@ class FallbackBackend:
                 progress(0, 0, f"qmd {step.what}")
             if step.error and not searching:  # the answer of a search says so
                 report.notes.append(Note("qmd-update-failed", f"QMD: {step.error}", "warning"))
-            elif step.what == "update" and not step.error:
+            elif step.what.startswith("update") and not step.error:
                 self._state.set(generation=generation)
             report.seconds += step.seconds
         return report
