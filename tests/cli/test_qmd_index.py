@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -109,13 +111,22 @@ def test_search_forms_and_scores_that_say_nothing_is_relevant(qmd: Call) -> None
     assert denied.err.count("denied by its scope") == 1 and "candidate list" not in denied.err
 
 
-def test_full_text_alone_embeds_nothing(qmd: Call) -> None:
+def test_full_text_alone_embeds_nothing(qmd: Call, world: World) -> None:
     assert qmd("qmd", "search", "router", "--files").out.startswith("#")
     assert qmd("qmd", "status", "--json").json["pending"] == 4
     assert qmd("qmd", "embed", "--json").json["documents"] == 4
     assert qmd("qmd", "embed").out == "All content hashes already have embeddings.\n"
     assert qmd("qmd", "embed", "-f", "--json").json["documents"] == 4
-    assert "Pending" not in qmd("qmd", "status").out
+    assert "Vectors:  4 embedded\n\n" in qmd("qmd", "status").out
+    (index,) = world.data.glob("qmd/*/main/index.sqlite")
+    with closing(sqlite3.connect(index)) as database, database:
+        last = "SELECT max(rowid) FROM content_vectors"
+        database.execute(f"UPDATE content_vectors SET model = 'old' WHERE rowid = ({last})")
+    said = qmd("qmd", "status").out
+    unused = "  Unused:   1 embedded with another model, provider or endpoint\n"
+    assert f"Vectors:  3 embedded\n{unused}  Pending:  1" in said
+    assert "Vectors:  4 embedded\n" in qmd("qmd", "status", "--provider", "none").out
+    assert qmd("qmd", "embed").code == 0
     unexpanded = "No model expands the query: it has no variants."
     assert unexpanded not in qmd("qmd", "vsearch", "router VLAN").err
     assert unexpanded in qmd("qmd", "vsearch", "router VLAN", "--profile", "qmd-2.8").err
@@ -199,6 +210,10 @@ def test_other_commands_say_true_things(qmd: Call, world: World) -> None:
     assert str(index) in status.out and "texts" in status.out and "chunks" not in status.out
     assert qmd("config", "--json").json["indexPath"] == str(index)
     assert "not used" not in qmd("config").out.partition("memory.backend")[2].partition("\n")[0]
+    assert qmd("index", "--dry-run", "--json").json["files"] == 0
+    forced = qmd("index", "--dry-run", "--force", "--json").json
+    assert (forced["files"], forced["embed"][0]["texts"]) == (5, 4), "the blank one is read, too"
+    assert "vectors of texts that did not change stay" in qmd("index", "--dry-run", "--force").out
     assert qmd("index").out.startswith("Indexed: 4 files in") or "4 files in" in qmd("index").out
     assert "4 files with 4 chunks in the index" in qmd("files").out
     for command in (["chunks", "MEMORY.md"], ["why-not", "x", "MEMORY.md"], ["cache", "stats"]):

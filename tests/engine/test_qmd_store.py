@@ -164,7 +164,7 @@ def test_what_is_no_document_is_read_once(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("openclaw_mem_engine.stores.qmd.file_records._RACY_NS", -(10**15))
     store = new_store(tmp_path, {"blank.md": " \n", "ok.md": "heron", "bad.md": "heron \0"})
     assert sorted(read) == ["bad.md", "blank.md", "ok.md"]
-    changed, gone, skipped, _ = store.differences()["notes"]
+    changed, gone, skipped, *_ = store.differences()["notes"]
     assert (changed, gone) == ([], [])
     assert [(one.path, one.by_rule) for one in skipped] == [("bad.md", False), ("blank.md", True)]
     read.clear()
@@ -521,6 +521,21 @@ def test_cleanup_removes_what_nothing_needs(store: QmdStore, tmp_path: Path) -> 
     assert store.cleanup() == Cleanup() and store.cache_get("key") is None
     assert store._db.read("SELECT count(*) FROM vectors_vec") == [(2,)]
     assert store.status().documents == 3 and found(store, "gateway")
+
+
+def test_the_cache_of_embeddings_is_bounded(
+    store: QmdStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from openclaw_mem_engine.stores.qmd import embedding
+
+    monkeypatch.setattr(embedding, "_KEPT", 2)
+    store.embed(ScriptedEmbedder())
+    for number in range(3):
+        (tmp_path / "notes/memory/pump.md").write_text(f"edit {number}\n")
+        store.update()
+        assert store.embed(ScriptedEmbedder()).cached == 0
+    held = "SELECT count(*) FROM content_vectors WHERE hash IN (SELECT hash FROM documents WHERE active = 1)"
+    assert store._db.read("SELECT count(*) FROM openclaw_mem_embeddings") == store._db.read(held) == [(3,)]
 
 
 def test_the_cache_keeps_the_newest_answers(store: QmdStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,11 +138,12 @@ def status(arguments: Namespace) -> int:
     """Print what the index holds."""
     from openclaw_mem_engine.cli.qmd_collections import status_lines
     from openclaw_mem_engine.cli.qmd_opening import opened
+    from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 
     with opened(arguments) as (memory, backend):
-        found, waiting = backend.store.status(), _waiting(backend)
-        collections, fresh = backend.store.collections(), memory.freshness()
         embedder = backend.embedder
+        found = backend.store.status(VectorSpace.of(embedder) if embedder else None)
+        collections, fresh, waiting = backend.store.collections(), memory.freshness(), _waiting(backend)
     if arguments.json:
         facts = as_json(found) | {"path": str(backend.store.path), "pending": waiting}
         facts |= {"collections": [as_json(one) for one in found.collections], "waste": as_json(found.waste)}
@@ -150,6 +151,8 @@ def status(arguments: Namespace) -> int:
         return 0
     out(f"QMD Status\n\nIndex: {visible(str(backend.store.path))}\nSize:  {found.bytes / 1024:.1f} KB\n")
     out(f"Documents\n  Total:    {found.documents} files indexed\n  Vectors:  {found.embedded} embedded")
+    if found.others:
+        out(f"  Unused:   {found.others} embedded with another model, provider or endpoint")
     if waiting:
         out(f"  Pending:  {waiting} need embedding (run `openclaw-mem qmd embed`)")
     if fresh.changed_count:

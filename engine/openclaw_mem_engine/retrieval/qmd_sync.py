@@ -33,6 +33,7 @@ NO_COLLECTION = Note(
     "folder. Change one of them, or use `openclaw-mem qmd collection add`.",
     "warning",
 )
+_FORCED = "asked for, every file is read again; vectors of texts that did not change stay"
 #: Names of changed files that an answer gives; the count is always exact.
 _NAMED = 50
 #: How long a change of the collections waits for an update, seconds.
@@ -41,11 +42,12 @@ _CHANGE_WAIT_S = 10.0
 
 class _Differing(NamedTuple):
     """Changed files with their bytes, documents whose file is gone, and what is no document, by the path that
-    agents get."""
+    agents get; how many files there are in all."""
 
     changed: list[tuple[str, int]]
     gone: list[str]
     skipped: list[SkippedFile]
+    files: int
 
 
 class KeepingUp(Limited):
@@ -267,27 +269,18 @@ class KeepingUp(Limited):
         from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
         from openclaw_mem_engine.sync.plan import Plan, PlannedSpace
 
-        changed, gone, _ = self._differing(prune=request.prune)
+        changed, gone, _, files = self._differing(prune=request.prune)
         spaces: tuple[PlannedSpace, ...] = ()
         if (embedder := self.embedder) is not None:
             texts, characters = self.store.pending_size(VectorSpace.of(embedder))
             texts += len(changed)
             tokens = estimated_tokens(characters + sum(size for _, size in changed))
             price = (embedder.id, embedder.model, embedder.host)
-            why_not = embedder.why_not() or ""
-            spaces = (
-                PlannedSpace(
-                    space_of(embedder),
-                    embedder.host,
-                    texts,
-                    0,
-                    tokens,
-                    price_class(*price),
-                    cost(*price, tokens),
-                    why_not,
-                ),
-            )
-        return Plan(len(changed), len(gone), len(gone), len(changed), "", spaces, ())
+            what = space_of(embedder), embedder.host, texts, 0, tokens
+            money = price_class(*price), cost(*price, tokens)
+            spaces = (PlannedSpace(*what, *money, embedder.why_not() or ""),)
+        rebuild, read = ("", len(changed)) if not request.force else (_FORCED, files)
+        return Plan(read, len(gone), len(gone), read, rebuild, spaces, ())
 
     def would_rebuild(self) -> bool:
         """Never: an update changes the index in place."""
@@ -301,7 +294,7 @@ class KeepingUp(Limited):
 
     def freshness(self) -> Freshness:
         open_workspace(self.settings.workspace)
-        changed, gone, skipped = self._differing()
+        changed, gone, skipped, _ = self._differing()
         self._known = self._judged([*(path for path, _ in changed), *gone], skipped)
         return self._known
 
@@ -325,6 +318,7 @@ class KeepingUp(Limited):
                 *(replace(file, path=shown(name, file.path)) for name, one in found for file in one.skipped),
                 *(kept for name, one in found for kept in self._kept(name, one.trouble)),
             ],
+            sum(one.files for _, one in found),
         )
 
     def _shown(self, collection: str, path: str) -> str:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Documents and chunks that are embedded and stored in one step.
 _BATCH_DOCUMENTS, _BATCH_CHUNKS = 64, 256
+#: Embeddings that are kept, the newest, and at least as many as the documents have vectors.
+_KEPT = 50_000
 
 #: A text to pieces with their positions in code points (``chunking.break_chunker.Piece``).
 Cut = Callable[[str], Iterable[tuple[int, str]]]
@@ -127,6 +129,8 @@ class Embedding(Searching):
             cached += hits
             if progress is not None:
                 progress(done, total, batch[-1][0].document if batch else "")
+        if chunks:
+            self._forget_oldest()
         return EmbedReport(total - len(refused), chunks, tuple(refused), cached)
 
     def _store(
@@ -206,6 +210,17 @@ class Embedding(Searching):
         held = [(*space, key, vector.tobytes()) for key, vector in vectors.items() if vector is not None]
         with self._db.transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO openclaw_mem_embeddings VALUES(?, ?, ?, ?)", held)
+
+    def _forget_oldest(self) -> None:
+        """Bound the cache: text that is edited each day would make it grow for ever."""
+        with self._db.transaction() as connection:
+            connection.execute(
+                """DELETE FROM openclaw_mem_embeddings WHERE rowid <= (
+                SELECT rowid FROM openclaw_mem_embeddings ORDER BY rowid DESC
+                LIMIT 1 OFFSET max(?, (SELECT count(*) FROM content_vectors
+                    WHERE hash IN (SELECT hash FROM documents WHERE active = 1))))""",
+                (_KEPT,),
+            )
 
     def _forget_others(self, connection: apsw.Connection, dims: int) -> None:
         """Remove the vectors of another number of dimensions. Without sqlite-vec those of its table stay."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from openclaw_mem_engine.qmd.documents import VirtualPath
 from openclaw_mem_engine.stores.qmd.embedding import Embedding
+from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 from openclaw_mem_engine.stores.qmd.updating import iso_time
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
 from openclaw_mem_engine.stores.sqlite.files import bytes_of, with_companions
@@ -27,13 +28,14 @@ class CollectionStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Numbers of an index: active ``documents``, different ``texts``, those ``embedded`` with any model, the
-    ``models``, and what ``cleanup`` would remove."""
+    """Numbers of an index: active ``documents``, different ``texts``, those ``embedded`` with the model that
+    was asked for (None: with any) and with ``others``, the ``models``, and what ``cleanup`` would remove."""
 
     bytes: int
     documents: int
     texts: int
     embedded: int
+    others: int
     models: tuple[str, ...]
     collections: tuple[CollectionStatus, ...]
     waste: Cleanup
@@ -90,13 +92,16 @@ class Maintenance(Embedding):
         """How many documents are active."""
         return int(self._db.read("SELECT count(*) FROM documents WHERE active = 1")[0][0])
 
-    def status(self) -> Status:
-        """Numbers of the index."""
+    def status(self, space: VectorSpace | None = None) -> Status:
+        """Numbers of the index; ``embedded`` are texts with vectors of this space (None: of any)."""
         ((documents, texts),) = self._db.read(
             "SELECT count(*), count(DISTINCT hash) FROM documents WHERE active = 1"
         )
-        ((embedded,),) = self._db.read(
-            f"SELECT count(DISTINCT hash) FROM content_vectors WHERE NOT ({_ORPHANED})"
+        condition, bound = ("1", ()) if space is None else self._of_space(space)
+        ((embedded, others),) = self._db.read(
+            f"""SELECT count(DISTINCT iif(own, hash, NULL)), count(DISTINCT iif(own, NULL, hash)) FROM (
+                SELECT hash, {condition} AS own FROM content_vectors WHERE NOT ({_ORPHANED}))""",
+            bound,
         )
         models = self._db.read("SELECT DISTINCT model FROM content_vectors ORDER BY model")
         held = {
@@ -111,6 +116,7 @@ class Maintenance(Embedding):
             documents=documents,
             texts=texts,
             embedded=embedded,
+            others=others,
             models=tuple(model for (model,) in models),
             collections=tuple(
                 CollectionStatus(one.name, *held.get(one.name, (0, ""))) for one in self.collections()

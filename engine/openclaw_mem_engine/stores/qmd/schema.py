@@ -79,7 +79,8 @@ CREATE TABLE IF NOT EXISTS openclaw_mem_collections(
     update_command TEXT NOT NULL DEFAULT '');
 -- Vectors that were made where sqlite-vec does not load; moved to vectors_vec where it does.
 CREATE TABLE IF NOT EXISTS openclaw_mem_vectors(hash_seq TEXT PRIMARY KEY, embedding BLOB NOT NULL);
--- What models made of texts, by the hash of what they were sent: nothing is sent twice until a cleanup.
+-- What models made of texts, by the hash of what they were sent: nothing is sent twice
+-- until a cleanup, or until many newer ones came (``Embedding``).
 CREATE TABLE IF NOT EXISTS openclaw_mem_embeddings(
     model TEXT NOT NULL, fingerprint TEXT NOT NULL, hash TEXT NOT NULL, embedding BLOB NOT NULL,
     PRIMARY KEY(model, fingerprint, hash));

@@ -85,12 +85,14 @@ class UpdateReport:
 
 class Differences(NamedTuple):
     """The files of a collection that are new or edited, the paths of documents whose file is gone, and what
-    is no document, and why. ``trouble`` is why the collection could not be looked at."""
+    is no document, and why. ``trouble`` is why the collection could not be looked at, ``files`` how many it
+    has in all."""
 
     changed: list[FoundFile]
     gone: list[str]
     skipped: list[SkippedFile]
     trouble: str = ""
+    files: int = 0
 
 
 class _Read(NamedTuple):
@@ -189,7 +191,7 @@ class Updating(Collections):
             changed = [file for file in seen.files if not looks_unchanged(file, known.get(file.path))]
             gone = {path for path, one in known.items() if one.active} - {f.path for f in seen.files}
             skipped = [*seen.skipped, *still_refused(seen.files, changed, known)]
-            found[collection.name] = Differences(changed, sorted(gone), skipped)
+            found[collection.name] = Differences(changed, sorted(gone), skipped, files=len(seen.files))
         return found
 
     def known(self, collection: str) -> dict[str, Known]:
