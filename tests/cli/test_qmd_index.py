@@ -137,7 +137,8 @@ def test_without_sync_a_query_looks_at_no_file(qmd: Call, world: World) -> None:
     command = ("qmd", "query", "router VLAN", "--no-sync", "--files", "--provider", "none")
     done = world.run(*command, "--workspace", str(world.workspace), env={"PYTHONPROFILEIMPORTTIME": "1"})
     assert done.returncode == 0 and b"2026-02-20.md" in done.stdout
-    times, said = [], []
+    times: list[str] = []
+    said: list[str] = []
     for line in done.stderr.decode().splitlines():
         (times if line.startswith("import time:") else said).append(line)
     assert said == [], "nothing is said of files"

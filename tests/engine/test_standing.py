@@ -49,7 +49,7 @@ def test_a_look_from_before_a_sync_does_not_undo_what_the_sync_found(
         assert go_on.wait(PATIENCE_S)
         return found
 
-    monkeypatch.setattr("openclaw_mem_engine.retrieval.freshness.scan", slow)
+    monkeypatch.setattr("openclaw_mem_engine.sync.changes.scan", slow)
     seen = []
     with Memory.open(settings) as memory:
         (settings.workspace / "memory" / "new.md").write_text("A zeppelin was seen.\n", "utf-8")
