@@ -93,8 +93,7 @@ class Memory:
         vectors in memory and compares all vector spaces in each search; ``faults`` (see ``providers.faults``)
         are simulated; ``reranker`` (closed with the memory) replaces that of the settings.
 
-        Raises ConfigError or UsageError for settings that cannot be used, IndexUnavailable.
-        """
+        Raises ConfigError or UsageError for settings that cannot be used, IndexUnavailable."""
         check_faults(faults)
         knobs = configured_knobs(settings)
         lineup = ProviderSet(settings, faults=faults, clock=clock, resident=resident)
