@@ -56,8 +56,15 @@ LARGE, SMALL = (120, 36), (80, 24)
 CELL = 12.2
 #: A screen that is not settled after so many seconds hangs; a loaded machine needs a few.
 HANGS_S = 60.0
-#: How often in turn a screen must have nothing to do before it counts as settled.
-CALM_ROUNDS = 2
+#: What a screen of Textual leaves to its next frame.
+OUTSTANDING = (
+    "layout_required",
+    "scroll_required",
+    "repaint_required",
+    "recompose_required",
+    "dirty_widgets",
+    "callbacks",
+)
 
 
 @dataclass(frozen=True)
@@ -179,17 +186,19 @@ class SteadyMemory(Memory):
 
 
 def demo_memory(
-    root: Path, kind: type[Memory] = SteadyMemory, *, watch: bool = True
+    root: Path, kind: type[Memory] = SteadyMemory, *, watch: bool = True, notes: Path | None = None
 ) -> Callable[[frozenset[str]], Memory]:
-    """A factory for a memory over the demo written into ``root``, at the frozen date."""
+    """A factory for a memory over the demo in the folder ``notes`` (None: written into ``root``), at the
+    frozen date."""
+    written = notes or root / "demo"
 
     def factory(faults: frozenset[str] = frozenset()) -> Memory:
         from openclaw_mem_engine.cli.demo import demo_settings
 
         # Written once: a second memory, with faults, must not look like an edit to the watcher.
-        workspace = root / "demo" / "workspace"
+        workspace = written / "workspace"
         if not workspace.exists():
-            write_demo(root / "demo", TODAY)
+            write_demo(written, TODAY)
         settings = demo_settings(workspace, root / "data")
         settings = replace(settings, sync=replace(settings.sync, watch=watch))
         return kind.open(settings, clock=lambda: NOW, resident=True, faults=faults)
@@ -218,30 +227,41 @@ def demo_guide() -> Guide:
     return load_queries(0).suggested
 
 
-async def until(pilot: Pilot[int], is_so: Callable[[], object]) -> None:
+async def until(_: Pilot[int], is_so: Callable[[], object]) -> None:
     """Wait for a state of the screen. Raises TimeoutError when it does not come within ``HANGS_S``."""
     async with asyncio.timeout(HANGS_S):
-        await pilot.pause(0.01)
+        await drained()
         while not is_so():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.005)
+            await drained()
+
+
+async def drained(*_: object) -> None:
+    """Wait until the event loop has nothing left to run: what is outstanding waits for a thread, a file or a
+    timer. All messages between widgets have been handled then, at a fraction of the cost of asking each."""
+    ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+    await asyncio.sleep(0)
+    while ready:
+        await asyncio.sleep(0)
 
 
 async def settled(pilot: Pilot[int]) -> None:
-    """Wait until no worker runs except the one that watches the files, and that one has nothing to do."""
-    search = pilot.app.search  # type: ignore[attr-defined]
+    """Wait until no worker runs except the one that watches the files, that one has nothing to do, and what
+    they changed is laid out."""
+    app = pilot.app
+    search = app.search  # type: ignore[attr-defined]
 
     def is_settled() -> bool:
-        done = all(worker.is_finished or worker.group == "watch" for worker in pilot.app.workers)
+        done = all(worker.is_finished or worker.group == "watch" for worker in app.workers)
         following = search.sync.follows or search.activity.phase == "failed"
-        return done and following and not search.activity.busy
+        # Textual waits for a moment before it takes a new size.
+        return done and following and not search.activity.busy and app._resize_event is None
 
-    # A message may send another one when it is handled (focus, then a class, then a layout): several rounds
-    # through the queues of all widgets, each without anything new to do.
-    calm = 0
-    while calm < CALM_ROUNDS:
+    async with asyncio.timeout(HANGS_S):
         await until(pilot, is_settled)
-        calm = calm + 1 if is_settled() else 0
-    await pilot.pause()
+        while any(getattr(app.screen, f"_{what}") for what in OUTSTANDING):
+            app.screen._on_timer_update()
+            await until(pilot, is_settled)
 
 
 @contextmanager

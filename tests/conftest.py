@@ -78,7 +78,7 @@ def pytest_collection_finish() -> None:
     few hundred new objects, which is a tenth of the CPU time of a test that draws screens."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 10, 10)
+    gc.set_threshold(20_000, 10, 40)
 
 
 _read_table = static._load

@@ -8,14 +8,19 @@ import importlib.util
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
+import apsw
+import textual.app
+import textual.pilot
 from rich.console import RenderableType
 from textual._compositor import Compositor
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input
@@ -49,11 +54,20 @@ until = make.until
 first_index = make.demo_memory
 
 
-def demo_memory(root: Path, *given: Any, **options: Any) -> Callable[[frozenset[str]], Memory]:
-    """``make.demo_memory`` over a copy of the demo that was indexed once for this process."""
+def demo_memory(
+    root: Path, *given: Any, own_notes: bool = False, **options: Any
+) -> Callable[[frozenset[str]], Memory]:
+    """``make.demo_memory`` over the demo that was indexed once for this process: with a copy of the index in
+    ``root``, and with ``own_notes`` for tests that change notes, which they do in ``root``/demo."""
+    indexed = _indexed_demo()
+    if not own_notes:
+        options["notes"] = indexed / "demo"
+    if not (root / "data").exists():
+        if own_notes:
+            copy_indexed(indexed, root, "demo/workspace")
+        else:
+            shutil.copytree(indexed / "data" / "indexes", root / "data" / "indexes")
     factory: Callable[[frozenset[str]], Memory] = first_index(root, *given, **options)
-    if not (root / "demo").exists():
-        copy_indexed(_indexed_demo(), root, "demo/workspace")
     return factory
 
 
@@ -63,6 +77,10 @@ def _indexed_demo() -> Path:
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     with first_index(root)(frozenset()) as memory:
         memory.sync()
+    index = next((root / "data").glob("indexes/*/main.sqlite"))
+    with apsw.Connection(str(index)) as connection:
+        # As if checked seconds after they were written: notes are read again when that is more recent.
+        connection.execute("UPDATE files SET checked_ns = checked_ns + 5000000000")
     return root
 
 
@@ -86,6 +104,27 @@ def _paint_later(
 Compositor.render_update = _paint_later  # type: ignore[assignment]
 
 
+# A pilot waits for a moment in which the process computes little, and sends a message to every widget and
+# back: an event loop with nothing left to run is both, at once.
+textual.app.wait_for_idle = textual.pilot.wait_for_idle = make.drained
+Pilot._wait_for_screen = make.drained  # type: ignore[method-assign]
+
+
+_parse = Stylesheet._parse_rules
+_parsed: dict[Hashable, list[RuleSet]] = {}
+
+
+def _parse_once(stylesheet: Stylesheet, *source: Any, **options: Any) -> list[RuleSet]:
+    """Rules are parsed once for all applications of this process that have the same colours."""
+    key = (frozenset(stylesheet._variables.items()), source, frozenset(options.items()))
+    if key not in _parsed:
+        _parsed[key] = _parse(stylesheet, *source, **options)
+    return _parsed[key]
+
+
+Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign]
+
+
 async def settled(pilot: Pilot[int]) -> None:
     """Wait until nothing is left to do, and paint what changed."""
     await make.settled(pilot)
@@ -93,12 +132,14 @@ async def settled(pilot: Pilot[int]) -> None:
 
 
 async def press(pilot: Pilot[int], *keys: str) -> None:
-    """Press keys, each once all is done that the one before asked for; text comes in one burst."""
+    """Press keys, each once all is done that the one before asked for, and paint the last screen; text comes
+    in one burst."""
     for key, following in zip(keys, (*keys, "")[1:], strict=True):
         await pilot.press(key)
         is_typing = isinstance(pilot.app.focused, Input) and len(key) == len(following) == 1
         if not is_typing:
-            await settled(pilot)
+            await make.settled(pilot)
+    _paint(pilot.app.screen._compositor, screen_stack=pilot.app._background_screens)
 
 
 def lab(app: Workbench) -> SearchScreen:
@@ -106,9 +147,9 @@ def lab(app: Workbench) -> SearchScreen:
     return next(screen for screen in app.screen_stack if isinstance(screen, SearchScreen))
 
 
-def workbench(root: Path, **options: Any) -> Workbench:
-    """The workbench over the demo written into ``root``."""
-    return Workbench(make.demo_memory(root), **options)
+def workbench(root: Path, *, own_notes: bool = False, **options: Any) -> Workbench:
+    """The workbench over the demo, with its data in ``root`` (see ``demo_memory``)."""
+    return Workbench(make.demo_memory(root, own_notes=own_notes), **options)
 
 
 def candidate(number: int, text: str, path: str | None = None, age: float | None = None) -> Candidate:

@@ -368,7 +368,9 @@ async def test_pools_of_the_two_memories_never_mix(tmp_path: Path) -> None:
 
 
 async def test_a_note_edited_under_a_fault_is_found(tmp_path: Path) -> None:
-    app = world.workbench(tmp_path, initial_query="zebra crossing", faults=frozenset({"embeddings-401"}))
+    app = world.workbench(
+        tmp_path, own_notes=True, initial_query="zebra crossing", faults=frozenset({"embeddings-401"})
+    )
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         note = tmp_path / "demo" / "workspace" / "memory" / "projects" / "lantern.md"

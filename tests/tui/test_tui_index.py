@@ -34,7 +34,7 @@ def index_screen(app: Workbench) -> IndexScreen:
 
 def unwatched(root: Path, kind: type[Memory] = make.SteadyMemory) -> Workbench:
     """The workbench over the demo; changed files are not noticed by themselves."""
-    return Workbench(make.demo_memory(root, kind, watch=False), initial_query="heron")
+    return Workbench(make.demo_memory(root, kind, watch=False, own_notes=True), initial_query="heron")
 
 
 @asynccontextmanager
@@ -60,11 +60,9 @@ def notes(root: Path) -> Path:
 # -- what is there ------------------------------------------------------------------------------------------
 
 
-async def test_facts_files_checks_and_events_of_a_fresh_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(make, "demo_memory", first_index)
-    async with opened(unwatched(tmp_path)) as (pilot, screen):
+async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) -> None:
+    first = first_index(tmp_path, watch=False)
+    async with opened(Workbench(first, initial_query="heron")) as (pilot, screen):
         facts = shown(screen, "#facts")
         assert "87 files · 100 chunks · 100 of 100 vectors" in facts and "fresh" in facts
         assert "chunks of 400 tokens, 80 overlap" in facts and "= as configured" in facts
@@ -114,11 +112,9 @@ async def test_looking_writes_nothing_and_the_deep_doctor_and_verify_read_every_
         assert "Not in the index as on disk" in status_line and "2025-08-01.md" in status_line
 
 
-async def test_changed_files_come_first_and_y_syncs_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(make, "demo_memory", first_index)
-    async with opened(unwatched(tmp_path)) as (pilot, screen):
+async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None:
+    first = first_index(tmp_path, watch=False)
+    async with opened(Workbench(first, initial_query="heron")) as (pilot, screen):
         make.disturb(tmp_path)
         await press(pilot, "1", "3")
         rows = screen.files.text.splitlines()
@@ -137,7 +133,7 @@ async def test_changed_files_come_first_and_y_syncs_them(
 
 
 async def test_a_change_that_the_watcher_sees_reaches_the_screen(tmp_path: Path) -> None:
-    async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
+    async with opened(world.workbench(tmp_path, own_notes=True, initial_query="heron")) as (pilot, screen):
         (notes(tmp_path) / "memory" / "seen.md").write_text("A heron came by itself.\n")
 
         def is_indexed() -> bool:
@@ -315,7 +311,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
 
 
 async def test_chunks_of_a_file_that_changes_are_read_again(tmp_path: Path) -> None:
-    async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, _):
+    async with opened(world.workbench(tmp_path, own_notes=True, initial_query="heron")) as (pilot, _):
         await press(pilot, "enter", "G")
         screen = pilot.app.screen
         assert isinstance(screen, ChunksScreen) and screen.anatomy is not None

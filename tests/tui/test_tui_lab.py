@@ -235,7 +235,7 @@ def _visible(screen: SearchScreen) -> str:
 
 
 async def test_the_edited_note_is_searched_again(tmp_path: Path) -> None:
-    async with running(tmp_path, initial_query="zebra crossing") as (pilot, screen):
+    async with running(tmp_path, own_notes=True, initial_query="zebra crossing") as (pilot, screen):
         note = tmp_path / "demo" / "workspace" / "memory" / "projects" / "lantern.md"
         note.write_text(note.read_text() + "\n- a zebra crossing was painted\n")
         await until(pilot, lambda: "lantern.md modified" in screen.search.activity.said)

@@ -69,7 +69,7 @@ async def test_syncs_that_meet_run_once_more_and_esc_stops_them_all(tmp_path: Pa
 
 async def test_after_a_stopped_or_failed_sync_the_footer_is_true(tmp_path: Path) -> None:
     kind = slow_sync()
-    app = Workbench(make.demo_memory(tmp_path, kind), initial_query="heron")
+    app = Workbench(make.demo_memory(tmp_path, kind, own_notes=True), initial_query="heron")
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         screen = lab(app)

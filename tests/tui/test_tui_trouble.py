@@ -286,7 +286,7 @@ async def test_an_empty_workspace_says_what_would_count(tmp_path: Path) -> None:
 
 
 async def test_a_note_that_vanished_can_neither_be_read_nor_edited(tmp_path: Path) -> None:
-    app = world.workbench(tmp_path, initial_query="restore drill")
+    app = world.workbench(tmp_path, own_notes=True, initial_query="restore drill")
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         screen = lab(app)

@@ -154,7 +154,7 @@ def test_every_typed_word_must_be_in_the_line() -> None:
 
 
 def test_the_lines_are_those_of_all_readable_notes(tmp_path: Path) -> None:
-    factory = world.demo_memory(tmp_path)
+    factory = world.demo_memory(tmp_path, own_notes=True)
     with factory(frozenset()) as memory:
         note = tmp_path / "demo" / "workspace" / "memory" / "new.md"
         note.write_text("# New\n\nnot indexed yet\n")

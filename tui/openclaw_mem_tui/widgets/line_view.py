@@ -98,9 +98,12 @@ class Lines(ScrollView, can_focus=False):
         lines (of the widget, when not given)."""
         height = self.size.height if height is None else height
         if first < self.scroll_offset.y:
-            self.scroll_to(y=first, animate=False)
+            self._scroll_to_line(first)
         elif height > 0 and stop > self.scroll_offset.y + height:
-            self.scroll_to(y=stop - height, animate=False)
+            self._scroll_to_line(stop - height)
+
+    def _scroll_to_line(self, line: int) -> None:
+        self.scroll_to(y=line, animate=False)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
         return len(self.draw(width))

@@ -43,6 +43,11 @@ class KnobPanel(CursorList, inherit_bindings=False):
     def show_knobs(self, knobs: Knobs, defaults: Knobs) -> None:
         self.show(lambda cells, cursor: Rows((), [[row] for row in panel(knobs, defaults, cells, cursor)]))
 
+    def _scroll_to_line(self, line: int) -> None:
+        # Opened and scrolled before the layout that adds the scroll bar, which does not ask for its position.
+        self.scroll_to(y=line, animate=False, force=True)
+        self.vertical_scrollbar.position = self.scroll_y
+
     @property
     def name_at_cursor(self) -> str:
         return KNOB_NAMES[self.cursor]
