@@ -106,7 +106,8 @@ Compositor.render_update = _paint_later  # type: ignore[assignment]
 
 # A pilot waits for a moment in which the process computes little, and sends a message to every widget and
 # back: an event loop with nothing left to run is both, at once.
-textual.app.wait_for_idle = textual.pilot.wait_for_idle = make.drained
+for module in (textual.app, textual.pilot):
+    module.wait_for_idle = make.drained  # type: ignore[attr-defined]
 Pilot._wait_for_screen = make.drained  # type: ignore[method-assign]
 
 
@@ -122,7 +123,7 @@ def _parse_once(stylesheet: Stylesheet, *source: Any, **options: Any) -> list[Ru
     return _parsed[key]
 
 
-Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign]
+Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign, assignment]
 
 
 async def settled(pilot: Pilot[int]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import lab_world as world
 import pytest
@@ -29,7 +30,7 @@ DRILL = "how long did the last restore drill take"
 
 @asynccontextmanager
 async def running(
-    root: Path, size: tuple[int, int] = LARGE, **options: object
+    root: Path, size: tuple[int, int] = LARGE, **options: Any
 ) -> AsyncIterator[tuple[Pilot[int], SearchScreen]]:
     app: Workbench = world.workbench(root, **options)
     async with app.run_test(size=size) as pilot:
