@@ -213,8 +213,9 @@ class BuiltinBackend:
         complete: Complete | None = None,
     ) -> WhyNot:
         from openclaw_mem_engine.retrieval.passages import PassageLookup
+        from openclaw_mem_engine.why_not.steps import no_collections
 
-        with self._searching.until(cancel) as stop:
+        with self._searching.until(cancel) as stop, no_collections():
             return PassageLookup(self, query, path, line, stop, complete).why_not(knobs)
 
     def look(self) -> tuple[Freshness, Changes, list[SkippedFile]]:

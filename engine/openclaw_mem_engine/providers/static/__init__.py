@@ -18,7 +18,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,11 +49,11 @@ ENCODING_VERSION = 1
 
 #: A short text is summed row by row, without the set-up that pays for a batch.
 _QUERY_TOKENS = 512
-#: Texts per matrix product: enough to share the rows of frequent words, few enough to keep the counts dense.
-_PRODUCT_TEXTS = 16
-#: Distinct tokens per matrix product. OpenBLAS does 16 x 32 x 256 multiplications in the calling thread; for
-#: larger products it wakes others, which then spin between ours and double the CPU time for nothing.
-_SLICE = 32
+#: Tokens per product. OpenBLAS does 36 x 256 multiplications in the calling thread; for larger products it
+#: wakes others, which then spin between ours and double the CPU time for nothing.
+_PIECE = 32
+#: Products whose rows are converted together: few enough to stay in the cache of a core.
+_BLOCK = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,41 +179,20 @@ def _embed(table: _Table, texts: Sequence[str]) -> list[Vector | None]:
     ids = packed[where]
     bounds = np.concatenate(([0], np.cumsum(lengths)))[np.concatenate(([0], np.cumsum(line_counts)))]
 
-    vectors: list[Vector | None] = []
-    for start in range(0, len(texts), _PRODUCT_TEXTS):
-        cuts = bounds[start : start + _PRODUCT_TEXTS + 1]
-        vectors += _sums(table, ids[cuts[0] : cuts[-1]], np.diff(cuts))
-    return vectors
-
-
-def _sums(table: _Table, ids: npt.NDArray[np.uint16], lengths: npt.NDArray[np.intp]) -> list[Vector | None]:
-    """Vectors of a few texts whose tokens follow each other in ``ids``, ``lengths[i]`` of them for text i.
-
-    As (texts x distinct tokens) counts times the rows of these tokens, a slice of tokens at a time: far less
-    memory traffic than a sum of rows.
-    """
-    import numpy as np
-
-    if ids.size == 0:
-        return [None] * len(lengths)
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    meaningful = np.bincount(owner[table.content[ids]], minlength=len(lengths)) > 0
-
-    present = np.zeros(len(table.rows), dtype=np.bool_)
-    present[ids] = True
-    distinct = np.flatnonzero(present)
-    column = np.empty(len(table.rows), dtype=np.intp)
-    column[distinct] = np.arange(distinct.size)
-    slices = -(-distinct.size // _SLICE)
-    distinct = np.resize(distinct, slices * _SLICE)  # the columns added at the end are counted nowhere
-
-    slice_of, column_of = np.divmod(column[ids], _SLICE)
-    cells = (slice_of * len(lengths) + owner) * _SLICE + column_of
-    counts = np.bincount(cells, minlength=len(lengths) * distinct.size).reshape(slices, len(lengths), _SLICE)
-    weights = counts * table.scale[distinct].reshape(slices, 1, _SLICE)
-    rows = table.rows[distinct].astype(np.float64).reshape(slices, _SLICE, DIMS)
-    sums = np.matmul(weights, rows).sum(axis=0)
-    return _unit_rows(sums, meaningful)
+    sums = np.zeros((len(texts), DIMS))
+    pieces = [
+        (number, at, min(at + _PIECE, end))
+        for number, (start, end) in enumerate(pairwise(bounds.tolist()))
+        for at in range(start, end, _PIECE)
+    ]
+    for at in range(0, len(pieces), _BLOCK):
+        block = pieces[at : at + _BLOCK]
+        low, high = block[0][1], block[-1][2]
+        rows, scale = table.rows[ids[low:high]].astype(np.float64), table.scale[ids[low:high]]
+        for number, start, end in block:
+            sums[number] += scale[start - low : end - low] @ rows[start - low : end - low]
+    with_content = np.concatenate(([0], np.cumsum(table.content[ids])))[bounds]
+    return _unit_rows(sums, np.diff(with_content) > 0)
 
 
 def _unit_rows(sums: npt.NDArray[np.float64], meaningful: npt.NDArray[np.bool_]) -> list[Vector | None]:

@@ -143,23 +143,23 @@ def pack(state: RankingState, scores: Mapping[str, ScoredLines]) -> None:
     """Choose the lines to show: the best first, until the budget is used up. Chunks without a shown line are
     dropped with the reason."""
     shares = _shares(state)
-    lowest = _wanted_lines(state, scores, shares)
-    if lowest is not None and not lowest:
-        state.ranked = []
-        return
     chunks = state.pool.candidates
     top = max((shares[i] + scores[i].best for i in shares if scores[i].order), default=0.0)
-    floor = max((lowest or {}).values(), default=0.0)
-    if lowest and _most_units(scores, shares, floor) <= state.knobs.budget:
+    wanted = _wanted_lines(state, scores, shares)
+    if state.wanted and (wanted is None or 0 < wanted.lowest <= wanted.highest < WEAK_SHARE * top):
+        state.ranked = []
+        return
+    floor = wanted.lowest if wanted else 0.0
+    if wanted and _most_units(scores, shares, floor) <= state.knobs.budget:
         # Whatever is shown of others, there is room for all of this file.
-        state.ranked = [item for item in state.ranked if chunks[item.chunk_id].path in lowest]
+        state.ranked = [item for item in state.ranked if chunks[item.chunk_id].path == wanted.path]
     units = _units(state, scores, shares, floor)
     words, longest = state.words, min(state.knobs.snippet_chars, state.knobs.budget)
     least = 0
-    if floor > 0 and state.wanted and lowest:
+    if floor > 0 and state.wanted and wanted:
         # Room only shrinks: once the line itself does not fit, nothing that follows can show it.
         number = state.wanted.line
-        own = [unit for unit in units if unit.key[0] == number and unit.file.path in lowest]
+        own = [unit for unit in units if unit.key[0] == number and unit.file.path == wanted.path]
         parts = (excerpt_of(unit.file.known[unit.key].text, words, longest) for unit in own)
         least = min(map(utf16_length, parts), default=0)
     refused: dict[str, str] = {}  # chunk id: why its best line is not shown
@@ -188,7 +188,7 @@ def pack(state: RankingState, scores: Mapping[str, ScoredLines]) -> None:
             reason = f"its best line, {key[0]}, does not fit: better ones fill {state.knobs.budget:,}"
         refused.setdefault(owner.chunk_id, reason)
     if state.wanted:  # the other files say nothing of it
-        chosen = {path: file for path, file in chosen.items() if path in (lowest or ())}
+        chosen = {path: file for path, file in chosen.items() if wanted and path == wanted.path}
     _record(state, scores, chosen, refused)
 
 
@@ -201,30 +201,31 @@ def _shares(state: RankingState) -> dict[str, float]:
     return dict(zip((item.chunk_id for item in state.ranked), lowered, strict=True))
 
 
+class _WantedLines(NamedTuple):
+    """Of what is wanted alone the file, and the scores of its lines: no line below the ``lowest`` changes
+    what is shown of them. ``lowest`` is 0 where lines of no score count too."""
+
+    path: str
+    lowest: float
+    highest: float
+
+
 def _wanted_lines(
     state: RankingState, scores: Mapping[str, ScoredLines], shares: Mapping[str, float]
-) -> dict[str, float] | None:
-    """Of what is wanted alone the file and the lowest score of its lines: no line below it changes what is
-    shown of them. Empty when its file is not among those whose lines are packed; None: all is wanted."""
-    if state.wanted is None:
-        return None
-    ids, number = state.wanted
-    chunks = state.pool.candidates
+) -> _WantedLines | None:
+    """None when all is wanted, or when the file is not among those whose lines are packed."""
+    ids, number = state.wanted or ((), None)
+    chunks, own = state.pool.candidates, [chunk_id for chunk_id in shares if chunk_id in ids]
     packed = [*dict.fromkeys(chunks[chunk_id].path for chunk_id in shares)][: state.knobs.max_results]
-    lowest = dict[str, float]()
-    for chunk_id in filter(ids.__contains__, shares):
-        path, values = chunks[chunk_id].path, scores[chunk_id].values
-        if path not in packed:
-            continue
-        lines = state.lines_of(chunk_id)
-        of_it = [
-            shares[chunk_id] + value
-            for line, value in zip(lines, values, strict=True)
-            if line.number == number and line.says_something
-        ]
+    if not own or chunks[own[0]].path not in packed:
+        return None
+    found: list[float] = []
+    for chunk_id in own:
+        values = zip(state.lines_of(chunk_id), scores[chunk_id].values, strict=True)
+        of_it = [shares[chunk_id] + x for line, x in values if line.number == number and line.says_something]
         # Any line can bring in the heading above it, or make a chunk one of those that are returned.
-        lowest[path] = min(lowest.get(path, 2.0), *of_it) if of_it else 0.0
-    return lowest
+        found += of_it or [0.0]
+    return _WantedLines(chunks[own[0]].path, min(found), max(found))
 
 
 def _count(lines: ScoredLines, share: float, floor: float) -> int:
