@@ -6,7 +6,7 @@ A retriever of a new kind (grep, say) is one more entry of :data:`KINDS`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +22,10 @@ class Values(NamedTuple):
 
     by_id: dict[str, float]
     inputs: Callable[[str], Mapping[str, float]]
+
+
+#: Chunk id, raw score, and the score of the best line.
+TrueScores = Sequence[tuple[str, float, float | None]]
 
 
 class RankedList(NamedTuple):
@@ -72,7 +76,7 @@ class ListKind:
     weight: Callable[[Knobs], float]
     ceiling: Callable[[Knobs], float | None]
     formula: Callable[[Knobs], str]
-    values: Callable[[RankedList, Mapping[str, Signal], Knobs, Sequence[str]], Values]
+    values: Callable[[RankedList, Callable[[], TrueScores], Knobs], Values]
     reads: tuple[str, ...] = ()
 
 
@@ -91,17 +95,15 @@ def ranked_list(pool: Pool, source: CandidateList, cut: int, *, fused: bool) -> 
     )
 
 
-def _true_scores(
-    lst: RankedList, signals: Mapping[str, Signal], knobs: Knobs, members: Sequence[str]
-) -> Iterator[tuple[str, float, float | None]]:
+def true_scores(
+    lst: RankedList, signals: Mapping[str, Signal], fill_missing: bool, members: Sequence[str]
+) -> TrueScores:
     """(chunk id, raw score, best line) of the members with a row inside the cut, or (``fill_missing``) a true
     score."""
-    ids = members if knobs.fill_missing else [row.chunk_id for row in lst.source.rows[: lst.cut]]
-    for chunk_id in ids:
-        signal = signals.get(chunk_id, _NO_SIGNAL)
-        raw = lst.raw.get(chunk_id, signal.raw)
-        if raw is not None:
-            yield chunk_id, raw, signal.line
+    ids = members if fill_missing else [row.chunk_id for row in lst.source.rows[: lst.cut]]
+    found = ((i, signals.get(i, _NO_SIGNAL)) for i in ids)
+    raws = ((i, lst.raw.get(i, signal.raw), signal.line) for i, signal in found)
+    return [(i, raw, line) for i, raw, line in raws if raw is not None]
 
 
 def why_absent(lst: RankedList, candidate: Candidate, knobs: Knobs) -> str:
@@ -168,9 +170,7 @@ def _text_formula(knobs: Knobs) -> str:
     }[knobs.text_score]
 
 
-def _text_values(
-    lst: RankedList, signals: Mapping[str, Signal], knobs: Knobs, members: Sequence[str]
-) -> Values:
+def _text_values(lst: RankedList, scored: Callable[[], TrueScores], knobs: Knobs) -> Values:
     """With ``max`` every member with a bm25 counts, else only rows inside the cut."""
     inside = lst.source.rows[: lst.cut]
     if knobs.text_score == "ratio":
@@ -182,7 +182,7 @@ def _text_values(
         return Values(values, lambda i: {"rank": lst.ranks[i], "bm25": lst.raw[i]})
     mixed = {
         chunk_id: (bm25 + knobs.line_text * (line or 0.0), bm25, line or 0.0)
-        for chunk_id, bm25, line in _true_scores(lst, signals, knobs, members)
+        for chunk_id, bm25, line in scored()
     }
     top = max([total for total, *_ in mixed.values()], default=0.0)
 
@@ -202,13 +202,11 @@ def _vector_formula(knobs: Knobs) -> str:
     return cosine if knobs.vector_score == "cosine" else f"({cosine} − min) / (max − min) in the pool"
 
 
-def _vector_values(
-    lst: RankedList, signals: Mapping[str, Signal], knobs: Knobs, members: Sequence[str]
-) -> Values:
+def _vector_values(_: RankedList, scored: Callable[[], TrueScores], knobs: Knobs) -> Values:
     """Cosine with the best line's share, as it is or spread from 0 to 1."""
     share = knobs.line_vector
     mixed = {}
-    for chunk_id, cosine, line in _true_scores(lst, signals, knobs, members):
+    for chunk_id, cosine, line in scored():
         # Without a line vector the chunk's own cosine is used, so that the share changes nothing.
         best = cosine if line is None else line
         mixed[chunk_id] = ((1 - share) * cosine + share * best, cosine, best)
@@ -275,7 +273,7 @@ KINDS: Mapping[Kind, ListKind] = {
         weight=lambda _: 1.0,
         ceiling=lambda _: None,
         formula=lambda _: "score of the program",
-        values=lambda lst, _signals, _knobs, _members: Values(
+        values=lambda lst, _scored, _knobs: Values(
             dict(lst.source.rows[: lst.cut]), lambda i: {"score": lst.raw[i]}
         ),
     ),

@@ -115,7 +115,7 @@ def scored_lines(lines: Sequence[NoteLine], values: Sequence[float]) -> ScoredLi
 def excerpt_of(text: str, words: Iterable[str], most: int) -> str:
     """A line, or of a longer one the ``most`` UTF-16 units that hold the most different ``words``: the first
     such part that begins at a word."""
-    if utf16_length(text) <= most:
+    if 2 * len(text) <= most or utf16_length(text) <= most:
         return text
     pattern = "|".join(re.escape(word) for word in words)
     found = [(m.start(), m[0].casefold()) for m in re.finditer(pattern, text, re.I)] if pattern else []

@@ -189,7 +189,12 @@ class ListBuilder:
             # Rows of its own list alone, so that no score of a word depends on the vectors.
             own = (row for found in fused if found.id == BM25 for row in found.rows[: knobs.signal_depth])
             basis = [row.chunk_id for row in own if row.chunk_id in texts]
-            lines[BM25] = self._search.line_scores(lexical, texts, basis)
+            held = texts
+            if knobs.fill_missing and (lexical.operator, lexical.index) == ("or", "stemmed"):
+                held = {i: text for i, text in texts.items() if i in raw[BM25]}
+            # What does not match holds no term in any line: it is not cut into tokens.
+            silent = {i: (0.0,) * (text.count("\n") + 1) for i, text in texts.items() if i not in held}
+            lines[BM25] = {**silent, **self._search.line_scores(lexical, held, basis)}
         if asked is not None:
             if knobs.fill_missing:
                 cosines = self._search.cosines

@@ -6,7 +6,7 @@ chunk's share of the best chunk's score (0–1).
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -76,28 +76,31 @@ class _File:
     def add(self, key: Key, text: str, room: int) -> int | None:
         """Show a line too, with the heading of its section if that fits. Returns the UTF-16 units that this
         takes, None when ``room`` is not enough."""
-        if utf16_length(text) > room + 1:  # a line between two others may take the two units of a gap
+        size = utf16_length(text)
+        if size > room + 1:  # a line between two others may take the two units of a gap
             return None
         at = bisect_left(self._headings, key)
         if at and (above := self._headings[at - 1]) not in self.shown:
-            heading = self._show(above, self.known[above].text)
-            if (need := heading + self._show(key, text)) <= room:
+            heading = self.known[above].text
+            need = self._show(above, heading, utf16_length(heading)) + self._show(key, text, size)
+            if need <= room:
                 return need
             self._hide(key)
             self._hide(above)
-        if (need := self._show(key, text)) <= room:
+        if (need := self._show(key, text, size)) <= room:
             return need
         self._hide(key)
         return None
 
-    def _show(self, key: Key, text: str) -> int:
-        """Show a line. Returns the units that the text of the file grows by."""
-        at = bisect_left(self._keys, key)
-        before = self._keys[at - 1] if at else None
-        after = self._keys[at] if at < len(self._keys) else None
-        need = utf16_length(text) + (len(self._keys) > 0)
+    def _show(self, key: Key, text: str, size: int) -> int:
+        """Show a line of this size. Returns the units that the text of the file grows by."""
+        keys = self._keys
+        at = bisect_left(keys, key)
+        before = keys[at - 1] if at else None
+        after = keys[at] if at < len(keys) else None
+        need = size + 1 if keys else size
         need += self._between(before, key) + self._between(key, after) - self._between(before, after)
-        insort(self._keys, key)
+        keys.insert(at, key)
         self.shown[key] = text
         return need
 
@@ -107,7 +110,7 @@ class _File:
 
     def _between(self, before: Key | None, after: Key | None) -> int:
         """The units of what stands between two neighbours that are shown."""
-        if before is None or after is None:
+        if before is None or after is None or after[0] - before[0] <= 1:
             return 0
         blank = self._blank_between(before[0], after[0])
         return sum(utf16_length(text) + 1 for text in ((GAP,) if blank is None else blank))
@@ -168,7 +171,7 @@ def pack(state: RankingState, scores: Mapping[str, ScoredLines]) -> None:
     for minus_score, _, key, file, owner in units:
         reason = ""
         score = -minus_score
-        if least > room + 1:
+        if least > room + 1 or (state.wanted and score < WEAK_SHARE * top):
             break
         if score < WEAK_SHARE * top:
             reason = f"its best line, {key[0]}, scores {score:.2f}, too little beside {top:.2f}"
@@ -189,6 +192,8 @@ def pack(state: RankingState, scores: Mapping[str, ScoredLines]) -> None:
         refused.setdefault(owner.chunk_id, reason)
     if state.wanted:  # the other files say nothing of it
         chosen = {path: file for path, file in chosen.items() if wanted and path == wanted.path}
+        numbers = {number for file in chosen.values() for number, _ in file.shown}
+        chosen = chosen if floor <= 0 or state.wanted.line in numbers else {}
     _record(state, scores, chosen, refused)
 
 

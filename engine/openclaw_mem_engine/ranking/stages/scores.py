@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Values, ranked_list, why_absent
+from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Values, ranked_list, true_scores, why_absent
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
@@ -160,9 +160,10 @@ def _fused(state: RankingState, weights: Sequence[float]) -> _Fused:
     lists, knobs, signals = state.lists, state.knobs, state.pool.signals
     members, among, values = _members(state), _among(state), []
     for lst in lists:
+        true = partial(true_scores, lst, signals.get(lst.source.id, {}), knobs.fill_missing, members)
+        scored = partial(_once, state, ("true", lst.source.id, among, knobs.fill_missing), true)
         key = lst.source.id, among, *(getattr(knobs, name) for name in lst.kind.reads)
-        made = partial(lst.kind.values, lst, signals.get(lst.source.id, {}), knobs, members)
-        values.append(_once(state, key, made))
+        values.append(_once(state, key, partial(lst.kind.values, lst, scored, knobs)))
     added = values if knobs.fusion == "weighted" else [_reciprocals(lst, knobs.rrf_k) for lst in lists]
     totals = dict.fromkeys(members, 0.0)
     for found, weight in zip(added, weights, strict=True):
