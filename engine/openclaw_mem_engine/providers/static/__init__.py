@@ -52,8 +52,8 @@ _QUERY_TOKENS = 512
 #: Tokens per product. OpenBLAS does 36 x 256 multiplications in the calling thread; for larger products it
 #: wakes others, which then spin between ours and double the CPU time for nothing.
 _PIECE = 32
-#: Products whose rows are converted together: few enough to stay in the cache of a core.
-_BLOCK = 16
+#: Texts whose vectors are made together, and products whose rows are converted together: few enough to stay in the cache of a core.
+_TEXTS, _BLOCK = 128, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,20 +179,32 @@ def _embed(table: _Table, texts: Sequence[str]) -> list[Vector | None]:
     ids = packed[where]
     bounds = np.concatenate(([0], np.cumsum(lengths)))[np.concatenate(([0], np.cumsum(line_counts)))]
 
-    sums = np.zeros((len(texts), DIMS))
+    vectors: list[Vector | None] = []
+    for start in range(0, len(texts), _TEXTS):
+        vectors += _vectors(table, ids, bounds[start : start + _TEXTS + 1].tolist())
+    return vectors
+
+
+def _vectors(table: _Table, ids: npt.NDArray[np.uint16], bounds: list[int]) -> list[Vector | None]:
+    """Vectors of texts that follow each other: the tokens of text i are ``ids[bounds[i] : bounds[i + 1]]``."""
+    import numpy as np
+
+    sums = np.zeros((len(bounds) - 1, DIMS))
     pieces = [
         (number, at, min(at + _PIECE, end))
-        for number, (start, end) in enumerate(pairwise(bounds.tolist()))
+        for number, (start, end) in enumerate(pairwise(bounds))
         for at in range(start, end, _PIECE)
     ]
     for at in range(0, len(pieces), _BLOCK):
         block = pieces[at : at + _BLOCK]
         low, high = block[0][1], block[-1][2]
-        rows, scale = table.rows[ids[low:high]].astype(np.float64), table.scale[ids[low:high]]
+        some = ids[low:high]
+        rows, scale = table.rows[some].astype(np.float64), table.scale[some]
         for number, start, end in block:
             sums[number] += scale[start - low : end - low] @ rows[start - low : end - low]
-    with_content = np.concatenate(([0], np.cumsum(table.content[ids])))[bounds]
-    return _unit_rows(sums, np.diff(with_content) > 0)
+    held = np.concatenate(([0], np.cumsum(table.content[ids[bounds[0] : bounds[-1]]])))
+    meaningful = np.diff(held[np.asarray(bounds) - bounds[0]]) > 0
+    return _unit_rows(sums, meaningful)
 
 
 def _unit_rows(sums: npt.NDArray[np.float64], meaningful: npt.NDArray[np.bool_]) -> list[Vector | None]:
