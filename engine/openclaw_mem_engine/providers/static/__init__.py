@@ -52,7 +52,8 @@ _QUERY_TOKENS = 512
 #: Tokens per product. OpenBLAS does 36 x 256 multiplications in the calling thread; for larger products it
 #: wakes others, which then spin between ours and double the CPU time for nothing.
 _PIECE = 32
-#: Texts whose vectors are made together, and products whose rows are converted together: few enough to stay in the cache of a core.
+#: Texts whose vectors are made together, and products whose rows are converted together: few enough to stay
+#: in the cache of a core.
 _TEXTS, _BLOCK = 128, 16
 
 
@@ -186,7 +187,7 @@ def _embed(table: _Table, texts: Sequence[str]) -> list[Vector | None]:
 
 
 def _vectors(table: _Table, ids: npt.NDArray[np.uint16], bounds: list[int]) -> list[Vector | None]:
-    """Vectors of texts that follow each other: the tokens of text i are ``ids[bounds[i] : bounds[i + 1]]``."""
+    """Vectors of neighbouring texts: the tokens of text i are ``ids[bounds[i] : bounds[i + 1]]``."""
     import numpy as np
 
     sums = np.zeros((len(bounds) - 1, DIMS))
