@@ -170,7 +170,11 @@ class Search:
             if "name_weight" in settings:
                 knobs = self._pools.same(knobs)
             # The size of the pool is one number, whichever knobs make it.
-            sized = replace(knobs, candidate_multiplier=1, pool_results=1, list_rows=0), knobs.candidates
+            alike = replace(knobs, candidate_multiplier=1, pool_results=1, list_rows=0)
+            if knobs.min_score <= 0 and knobs.vector_score == "minmax" and not knobs.rerank:
+                # No score is below 0 then, and there is nothing to rescue.
+                alike = replace(alike, keyword_rescue="off")
+            sized = alike, knobs.candidates
             if sized not in self._answers:
                 self._answers[sized] = self._holds(knobs) and self._shown(knobs)
             if self._answers[sized] and not _is_scored(self._pools.complete(knobs), knobs):

@@ -152,14 +152,14 @@ def pack(state: RankingState, scores: Mapping[str, ScoredLines]) -> None:
     if state.wanted and (wanted is None or 0 < wanted.lowest <= wanted.highest < WEAK_SHARE * top):
         state.ranked = []
         return
-    floor = wanted.lowest if wanted else 0.0
+    floor = max(wanted.lowest, WEAK_SHARE * top) if wanted else 0.0
     if wanted and _most_units(scores, shares, floor) <= state.knobs.budget:
         # Whatever is shown of others, there is room for all of this file.
         state.ranked = [item for item in state.ranked if chunks[item.chunk_id].path == wanted.path]
     units = _units(state, scores, shares, floor)
     words, longest = state.words, min(state.knobs.snippet_chars, state.knobs.budget)
     least = 0
-    if floor > 0 and state.wanted and wanted:
+    if state.wanted and wanted and wanted.lowest > 0:
         # Room only shrinks: once the line itself does not fit, nothing that follows can show it.
         number = state.wanted.line
         own = [unit for unit in units if unit.key[0] == number and unit.file.path == wanted.path]
@@ -171,7 +171,7 @@ def pack(state: RankingState, scores: Mapping[str, ScoredLines]) -> None:
     for minus_score, _, key, file, owner in units:
         reason = ""
         score = -minus_score
-        if least > room + 1 or (state.wanted and score < WEAK_SHARE * top):
+        if least > room + 1:
             break
         if score < WEAK_SHARE * top:
             reason = f"its best line, {key[0]}, scores {score:.2f}, too little beside {top:.2f}"
@@ -193,7 +193,7 @@ def pack(state: RankingState, scores: Mapping[str, ScoredLines]) -> None:
     if state.wanted:  # the other files say nothing of it
         chosen = {path: file for path, file in chosen.items() if wanted and path == wanted.path}
         numbers = {number for file in chosen.values() for number, _ in file.shown}
-        chosen = chosen if floor <= 0 or state.wanted.line in numbers else {}
+        chosen = chosen if not wanted or wanted.lowest <= 0 or state.wanted.line in numbers else {}
     _record(state, scores, chosen, refused)
 
 
