@@ -207,6 +207,28 @@ def test_a_try_is_freed_without_the_garbage_collector() -> None:
         gc.enable()
 
 
+def test_no_garbage_is_collected_between_tries(overlapping: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    was_on: list[bool] = []
+    tried = Search._shown
+
+    def seen(self: Search, knobs: Knobs, *, undated: bool = False) -> bool:
+        was_on.append(gc.isenabled())
+        return tried(self, knobs, undated=undated)
+
+    monkeypatch.setattr(Search, "_shown", seen)
+    knobs = overlapping.knobs.set({"profile": "documented", "max_results": 1, "snippet_chars": 240})
+    overlapping.why_not("pump", "MEMORY.md", 59, knobs)
+    assert was_on and not any(was_on) and gc.isenabled()
+
+
+def test_keyword_rescue_is_not_tried_where_no_score_is_below_the_minimum() -> None:
+    pool, knobs = pool_of_lists(vector_list([("a", 0.9), ("b", 0.1)])), profile("workbench")
+    state = ranked(pool, knobs.set({"max_results": 1, "snippet": "head"}))
+    search = Search(state, "b", None, "max_results", OnePool(pool), lambda: None)
+    search.singles()
+    assert {knobs.keyword_rescue for knobs, _ in search._answers} == {"off"}
+
+
 def test_settings_that_fusion_does_not_read_share_its_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     summed: list[Knobs] = []
     sums = scores._fused
