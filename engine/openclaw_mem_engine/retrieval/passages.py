@@ -8,26 +8,22 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
-from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import Note, SkippedFile
-from openclaw_mem_engine.providers.base import stop_if_cancelled
+from openclaw_mem_engine.model import SkippedFile
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
-from openclaw_mem_engine.ranking.pipeline import ranked
 from openclaw_mem_engine.ranking.pool import CHUNKS, Pool
 from openclaw_mem_engine.ranking.state import RankingState
-from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
-from openclaw_mem_engine.retrieval.fallback import ranking_knobs
+from openclaw_mem_engine.ranking.trace import Trace
+from openclaw_mem_engine.retrieval.lookup import INDEX, Lookup
 from openclaw_mem_engine.stores.base import StoredChunk
 from openclaw_mem_engine.sync.changes import note_changed
-from openclaw_mem_engine.why_not import RETURNED, Passage, Step, TextChange, WhyNot
-from openclaw_mem_engine.why_not.changes import Search, text_changes
-from openclaw_mem_engine.why_not.walk import ListFact, walk
+from openclaw_mem_engine.why_not import WhyNot
+from openclaw_mem_engine.why_not.walk import ListFact
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, absolute_path, open_workspace, source_of
 
@@ -36,13 +32,10 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.retrieval.builtin import BuiltinBackend, FoundLists
 
 _NO_VARIANTS: dict[str, Any] = {"rerank": False, "expansion": "off", "strong_signal": False}
-_INDEX = TextChange("index", "Run `openclaw-mem index`.")
-#: Code of the note that none of the settings tried helps.
-NO_CHANGE = "no-change"
 
 
-class PassageLookup:
-    """Why one query does not find one passage. Used once, in one thread."""
+class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
+    """The lookup in the built-in index."""
 
     def __init__(
         self,
@@ -53,66 +46,14 @@ class PassageLookup:
         cancel: CancelToken,
         complete: Complete | None = None,
     ) -> None:
-        if not query.strip():
-            raise UsageError("A query is required.")
-        if not path.strip():
-            raise UsageError("A path is required, for example MEMORY.md or memory/2026-02-20.md.")
+        super().__init__(backend, query, path, line, cancel, complete)
         self._backend = backend
-        self._query = query.strip()
-        self._asked = path.strip()
-        self._line = None if line is None else max(1, line)
-        self._cancel = cancel
-        self._complete = complete
-        self._steps: list[Step] = []
-        self._notes: list[Note] = []
-        self._path = self._asked
         self._searches: dict[tuple[object, ...], FoundLists] = {}
         self._pools: dict[tuple[object, ...], Pool] = {}
         self._completed: dict[tuple[object, ...], Pool] = {}
 
-    def why_not(self, knobs: Knobs) -> WhyNot:
-        """Walk and look for changes. Raises as ``Backend.why_not``."""
-        chunks = self._file_steps()
-        if isinstance(chunks, WhyNot):
-            return chunks
-        found = self._found(knobs)
-        pool = self._backend.pool_of(found, knobs, self._cancel)
-        if self._complete is not None:
-            pool = self._complete(pool, knobs, self._cancel)
-        self._first = pool
-        knobs = ranking_knobs(self._backend.settings, pool, knobs)
-        self._knobs, self._first_key = knobs, replace(knobs, **_NO_VARIANTS).retrieval_key
-        state = ranked(pool, knobs)
-        trace = state.trace()
-        chunk = self._nearest(chunks, state, trace, found)
-        wanted = {chunk.chunk_id for chunk in (chunks if self._line is not None else [chunk])}
-        passage = Passage(self._path, chunk.start_line, chunk.end_line, chunk.chunk_id)
-        lists = [self._fact(found, chunk.chunk_id, at, trace) for at in range(len(found.lists))]
-        walked = walk(self._steps, passage, self._line, lists, state, trace)
-        self._notes += trace.notes
-        changes, texts = [], []
-        if walked.stage != RETURNED:
-            stop = partial(stop_if_cancelled, self._cancel, SEARCH_STOPPED)
-            search = Search(state, wanted, self._line, walked.stage, self, stop)
-            changes = search.singles() or search.pairs()
-            texts = list(
-                text_changes(search, pool.candidates.get(chunk.chunk_id), trace, walked.stage, lists)
-            )
-            if not changes:
-                text = f"None of the {search.tried} brings it into the answer."
-                self._notes.append(Note(NO_CHANGE, text))
-        return WhyNot(
-            self._query,
-            passage,
-            walked.fate.rank is not None,
-            walked.fate.rank,
-            walked.stage,
-            walked.verdict,
-            walked.steps,
-            tuple(changes),
-            tuple(texts),
-            tuple(self._notes),
-        )
+    def _pool_of(self, found: FoundLists, knobs: Knobs) -> Pool:
+        return self._backend.pool_of(found, knobs, self._cancel)
 
     # -- the file -----------------------------------------------------------------------------------------
 
@@ -158,7 +99,7 @@ class PassageLookup:
         if path in known and known[path].refusal:
             return self._stop_at("indexed", f"it holds no text that can be indexed: {known[path].refusal}")
         if path not in known:
-            return self._stop_at("indexed", "it is not indexed yet", _INDEX)
+            return self._stop_at("indexed", "it is not indexed yet", INDEX)
         self._check_line(path, chunks)
         if not chunks:
             return self._stop_at("chunk", "it holds no text")
@@ -168,7 +109,7 @@ class PassageLookup:
             if self._line is None or chunk.start_line <= self._line <= chunk.end_line
         ]
         if path in changed and (not holding or self._text_differs(path, holding)):
-            return self._stop_at("indexed", "it has changed since it was indexed", _INDEX)
+            return self._stop_at("indexed", "it has changed since it was indexed", INDEX)
         stale = " (modified since, not in these lines)" if path in changed else ""
         self._pass("indexed", f"it is indexed, in {len(chunks)} chunk{'s' * (len(chunks) > 1)}{stale}")
         if not holding:
@@ -237,26 +178,6 @@ class PassageLookup:
             return True
         return now.text != chunk.text
 
-    def _pass(self, name: str, text: str) -> None:
-        self._steps.append(Step(name, True, text))
-
-    def _stop_at(self, name: str, text: str, *changes: TextChange) -> WhyNot:
-        """The answer for a passage that the ranking never sees."""
-        self._steps.append(Step(name, False, text))
-        line = self._line or 0
-        return WhyNot(
-            self._query,
-            Passage(self._path, line, line),
-            False,
-            None,
-            name,
-            f"{self._path}{f':{line}' if line else ''} is not returned: {text}.",
-            tuple(self._steps),
-            (),
-            changes,
-            tuple(self._backend.notes),
-        )
-
     # -- lists and pools ----------------------------------------------------------------------------------
 
     def _fact(self, found: FoundLists, chunk_id: str, at: int, trace: Trace) -> ListFact:
@@ -297,7 +218,7 @@ class PassageLookup:
         knobs = replace(knobs, **_NO_VARIANTS, fill_missing=knobs.fill_missing or self._knobs.fill_missing)
         if (key := knobs.retrieval_key) not in self._completed:
             found = self._found(knobs)
-            kept = self._first.signals if key == self._first_key else None
+            kept = self._first.signals if key == replace(self._knobs, **_NO_VARIANTS).retrieval_key else None
             signals = kept or found.builder.signals(found.lists, found.candidates, knobs)
             self._completed[key] = self._again(replace(self.pool(knobs), signals=signals))
         return self._completed[key]
@@ -333,11 +254,8 @@ class PassageLookup:
         """Of chunks that hold a line the one that shows it, else the one nearest to being returned; outside
         of the pool that with the best scores, those that count before others."""
         by_id = {chunk.chunk_id: chunk for chunk in chunks}
-        rows = [row.chunk_id for row in trace.rows if row.chunk_id in by_id]
-        if rows:
-            line = self._line
-            showing = (i for i in rows if line is not None and state.shown.get(i, NOT_SHOWN).holds(line))
-            return by_id[next(showing, rows[0])]
+        if (first := self._shown_first(by_id, state, trace)) is not None:
+            return by_id[first]
         fused = {lst.source.id for lst in trace.lists}
         lists = sorted(found.lists, key=lambda lst: (lst.id not in fused, lst.space_number or 0, lst.kind))
         scores = [found.builder.scores_of(list(by_id), lst) for lst in lists]

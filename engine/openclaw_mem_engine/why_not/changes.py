@@ -24,6 +24,8 @@ from openclaw_mem_engine.why_not import Change, TextChange
 from openclaw_mem_engine.why_not.steps import Grid, first_that
 from openclaw_mem_engine.why_not.walk import ListFact, fate_of
 
+#: Knobs that candidate lists are made with, for which a backend is searched again; each has its own of them.
+MADE_WITH = frozenset({"lexical_form", "lexical_index", "name_weight"})
 #: Pairs that are named when no single knob helps.
 _PAIRS = 2
 #: Each is the complement of the other, and one of the two is tried.
@@ -37,6 +39,8 @@ _STAGE_OF = dict.fromkeys(("retrievers", "scope", "pool"), "candidates")
 _STAGE_OF |= {"min_score": "rescue", "mmr": "max_results"}
 #: Knobs that bring in more instead of better: named last.
 _MORE = ("max_results", "candidate_multiplier", "pool_results", "list_rows", "candidate_limit", "rerank_top")
+#: Knobs that add lists.
+_EXPANDED = ("expansion", "strong_signal")
 #: Knobs that move a chunk most, for pairs.
 _LEVERS = ("min_score", "max_results", "mode", "fusion", "keyword_rescue", "vector_weight", "decay", "mmr")
 
@@ -57,7 +61,7 @@ class Pools(Protocol):
 class Search:
     """Looks for changes that bring in one passage, which the step ``stage`` of the walk keeps out: the chunks
     ``wanted``, of which each holds the ``line``, or without a line one. ``stop`` is called before each try,
-    and may raise."""
+    and may raise; ``made_with`` are knobs that the lists are made with."""
 
     def __init__(
         self,
@@ -67,6 +71,7 @@ class Search:
         stage: str,
         pools: Pools,
         stop: Callable[[], None],
+        made_with: Collection[str] = MADE_WITH,
     ) -> None:
         self._knobs = state.knobs
         self._wanted = frozenset(wanted)
@@ -78,6 +83,7 @@ class Search:
         self._lone_lists = len(kinds) == len(set(kinds))
         self._pools = pools
         self._stop = stop
+        self._made_with = frozenset(made_with)
         self._tried: dict[tuple[tuple[str, KnobValue], ...], bool] = {}
         self._answers: dict[tuple[Knobs, int], bool] = {}
         self._ranks: dict[int, list[tuple[CandidateList, int]]] = {}
@@ -94,7 +100,8 @@ class Search:
     def pairs(self) -> list[Change]:
         """Pairs of knobs that help together, for when none does alone; the first found."""
         found: list[Change] = []
-        names = [name for name in _LEVERS if not self._knobs.missing_need(name)]
+        more = (name for name in ("candidate_limit", "list_rows") if getattr(self._knobs, name))
+        names = [name for name in (*_LEVERS, *more) if not self._knobs.missing_need(name)]
         levers = [(name, value) for name in names for value in self._far(name)]
         firsts = list(self._entrances()) if self._stage == "candidates" else levers
         for (name, value), (other, far) in product(firsts, levers):
@@ -137,6 +144,8 @@ class Search:
         if self._stage == "snippet" and self._knobs.snippet == "head" and self._line and self._all_returned:
             first = until - 1
         read = frozenset[str]().union(*(READS[name] for name in stages[first:until]))
+        if not first:
+            read = read - MADE_WITH | self._made_with
         return (n for n in KNOBS if n in read and n != _MIRRORED and not self._is_idle(n))
 
     def _is_idle(self, name: str) -> bool:
@@ -203,9 +212,11 @@ class Search:
     def _entrances(self) -> Iterator[tuple[str, KnobValue]]:
         """Changes that bring the passage into the pool: as many results as there can be, another mode, and
         the smallest larger pool."""
-        far = [(name, value) for name in ("max_results", "mode") for value in self._far(name)]
+        names = ("max_results", "mode", *(name for name in _EXPANDED if name in self._made_with))
+        far = [(name, value) for name in names for value in self._far(name)]
         yield from (lever for lever in far if self._holds(self._knobs.set(dict([lever]))))
-        for name in ("candidate_multiplier", "pool_results"):  # of the same effect
+        # Those that have no effect on the size of the pool are left out; the others are of the same effect.
+        for name in ("list_rows",) if self._knobs.list_rows else ("candidate_multiplier", "pool_results"):
             steps = self._steps(name, 1)
             at = bisect_left(range(len(steps)), True, key=partial(self._holds_at, steps, name))
             if at < len(steps):

@@ -1,0 +1,191 @@
+"""What every lookup of a passage does, whichever backend searches: the walk, and the changes that help."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
+from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.providers.base import stop_if_cancelled
+from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.pipeline import ranked
+from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
+from openclaw_mem_engine.ranking.state import RankingState
+from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
+from openclaw_mem_engine.retrieval.fallback import ranking_knobs
+from openclaw_mem_engine.why_not import RETURNED, Passage, Step, TextChange, WhyNot
+from openclaw_mem_engine.why_not.changes import MADE_WITH, Search, text_changes
+from openclaw_mem_engine.why_not.walk import ListFact, walk
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.retrieval import Backend, Complete
+
+INDEX = TextChange("index", "Run `openclaw-mem index`.")
+#: Code of the note that none of the settings tried helps.
+NO_CHANGE = "no-change"
+
+
+class Found(Protocol):
+    """The candidate lists of a query."""
+
+    @property
+    def lists(self) -> Sequence[CandidateList]: ...
+
+
+class Holding(Protocol):
+    """A chunk that holds what is asked about."""
+
+    @property
+    def chunk_id(self) -> str: ...
+    @property
+    def start_line(self) -> int: ...
+    @property
+    def end_line(self) -> int: ...
+
+
+F = TypeVar("F", bound=Found)
+C = TypeVar("C", bound=Holding)
+
+
+class Lookup(ABC, Generic[F, C]):
+    """Why one query does not find one passage. Used once, in one thread."""
+
+    #: Knobs that the lists of this backend are made with.
+    made_with: Collection[str] = MADE_WITH
+
+    def __init__(
+        self,
+        backend: Backend,
+        query: str,
+        path: str,
+        line: int | None,
+        cancel: CancelToken,
+        complete: Complete | None = None,
+    ) -> None:
+        if not query.strip():
+            raise UsageError("A query is required.")
+        if not path.strip():
+            raise UsageError("A path is required, for example MEMORY.md or memory/2026-02-20.md.")
+        self._answering = backend
+        self._query = query.strip()
+        self._asked = path.strip()
+        self._line = None if line is None else max(1, line)
+        self._cancel = cancel
+        self._complete = complete
+        self._steps: list[Step] = []
+        self._notes: list[Note] = []
+        self._path = self._asked
+
+    def why_not(self, knobs: Knobs) -> WhyNot:
+        """Walk and look for changes. Raises as ``Backend.why_not``."""
+        chunks = self._file_steps()
+        if isinstance(chunks, WhyNot):
+            return chunks
+        found = self._found(knobs)
+        pool = self._pool_of(found, knobs)
+        if self._complete is not None:
+            pool = self._complete(pool, knobs, self._cancel)
+        self._first = pool
+        knobs = ranking_knobs(self._answering.settings, pool, knobs)
+        self._knobs = knobs
+        state = ranked(pool, knobs)
+        trace = state.trace()
+        chunk = self._nearest(chunks, state, trace, found)
+        wanted = {chunk.chunk_id for chunk in (chunks if self._line is not None else [chunk])}
+        passage = Passage(self._path, chunk.start_line, chunk.end_line, chunk.chunk_id)
+        lists = [self._fact(found, chunk.chunk_id, at, trace) for at in range(len(found.lists))]
+        walked = walk(self._steps, passage, self._line, lists, state, trace)
+        self._notes += trace.notes
+        changes, texts = [], []
+        if walked.stage != RETURNED:
+            stop = partial(stop_if_cancelled, self._cancel, SEARCH_STOPPED)
+            search = Search(state, wanted, self._line, walked.stage, self, stop, self.made_with)
+            changes = search.singles() or search.pairs()
+            candidate = pool.candidates.get(chunk.chunk_id)
+            texts = [*self._text_changes(search, candidate, trace, walked.stage, lists)]
+            if not changes:
+                text = f"None of the {search.tried} brings it into the answer."
+                self._notes.append(Note(NO_CHANGE, text))
+        return WhyNot(
+            self._query,
+            passage,
+            walked.fate.rank is not None,
+            walked.fate.rank,
+            walked.stage,
+            walked.verdict,
+            walked.steps,
+            tuple(changes),
+            tuple(texts),
+            tuple(self._notes),
+        )
+
+    @abstractmethod
+    def _file_steps(self) -> Sequence[C] | WhyNot:
+        """The chunks that hold the line, or the answer when a step before the ranking says no."""
+
+    @abstractmethod
+    def _found(self, knobs: Knobs) -> F:
+        """The lists that these knobs need."""
+
+    @abstractmethod
+    def _pool_of(self, found: F, knobs: Knobs) -> Pool:
+        """The pool that a search makes of these lists."""
+
+    @abstractmethod
+    def _nearest(self, chunks: Sequence[C], state: RankingState, trace: Trace, found: F) -> C:
+        """The chunk that the walk is about."""
+
+    @abstractmethod
+    def _fact(self, found: F, chunk_id: str, at: int, trace: Trace) -> ListFact:
+        """What the list number ``at`` says of a chunk."""
+
+    # What counterfactuals are tried with: see ``why_not.changes.Pools``.
+    @abstractmethod
+    def pool(self, knobs: Knobs) -> Pool: ...
+    @abstractmethod
+    def complete(self, knobs: Knobs) -> Pool: ...
+    @abstractmethod
+    def same(self, knobs: Knobs) -> Knobs: ...
+
+    def _text_changes(
+        self,
+        search: Search,
+        candidate: Candidate | None,
+        trace: Trace,
+        stage: str,
+        lists: Sequence[ListFact],
+    ) -> Iterator[TextChange]:
+        """Changes of the note that would help."""
+        return text_changes(search, candidate, trace, stage, lists)
+
+    def _pass(self, name: str, text: str) -> None:
+        self._steps.append(Step(name, True, text))
+
+    def _stop_at(self, name: str, text: str, *changes: TextChange) -> WhyNot:
+        """The answer for a passage that the ranking never sees."""
+        self._steps.append(Step(name, False, text))
+        line = self._line or 0
+        return WhyNot(
+            self._query,
+            Passage(self._path, line, line),
+            False,
+            None,
+            name,
+            f"{self._path}{f':{line}' if line else ''} is not returned: {text}.",
+            tuple(self._steps),
+            (),
+            changes,
+            tuple(self._answering.notes),
+        )
+
+    def _shown_first(self, ids: Collection[str], state: RankingState, trace: Trace) -> str | None:
+        """Of chunks that hold a line the one that shows it, else the one nearest to being returned; None when
+        all are outside of the pool."""
+        rows = [row.chunk_id for row in trace.rows if row.chunk_id in ids]
+        line = self._line
+        showing = (i for i in rows if line is not None and state.shown.get(i, NOT_SHOWN).holds(line))
+        return next(showing, rows[0]) if rows else None
