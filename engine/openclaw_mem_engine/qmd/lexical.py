@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from openclaw_mem_engine.sanitize import WHITE
 
@@ -57,17 +57,32 @@ def match_expression(query: str, *, mended: bool = False) -> str | None:
     follow each other, so identifiers with dots, slashes, hyphens, colons and quotes find what they name;
     ``--flag`` excludes nothing.
     """
-    word, phrase = (_as_indexed, _phrase_as_indexed) if mended else (_word, _phrase)
-    wanted: list[str] = []
-    unwanted: list[str] = []
-    for minus, quoted, plain in _TERM.findall(query):
-        expression = phrase(quoted) if quoted else word(plain)
-        if expression:
-            excluded = minus and not (mended and plain.startswith("-"))
-            (unwanted if excluded else wanted).append(expression)
+    terms = terms_of(query, mended=mended)
+    wanted = [term.expression for term in terms if term.wanted]
+    unwanted = [term.expression for term in terms if not term.wanted]
     if not wanted:
         return None
     return " AND ".join(wanted) + "".join(f" NOT {term}" for term in _grouped(unwanted))
+
+
+class Term(NamedTuple):
+    """A part of a query: as it was written, without minus and quotes; the expression that it is searched as;
+    whether a document must match it, or must not."""
+
+    text: str
+    expression: str
+    wanted: bool
+
+
+def terms_of(query: str, *, mended: bool = False) -> list[Term]:
+    """The parts of a query in their order (see ``match_expression``)."""
+    word, phrase = (_as_indexed, _phrase_as_indexed) if mended else (_word, _phrase)
+    terms = []
+    for minus, quoted, plain in _TERM.findall(query):
+        if expression := phrase(quoted) if quoted else word(plain):
+            excluded = minus and not (mended and plain.startswith("-"))
+            terms.append(Term(quoted or plain, expression, not excluded))
+    return terms
 
 
 def _grouped(terms: list[str]) -> list[str]:

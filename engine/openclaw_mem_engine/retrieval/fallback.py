@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.cancellation import LinkedToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import QMD_DOCUMENTED, QMD_PROCESS, profile
-from openclaw_mem_engine.retrieval import PRUNE_WAIT_S, BackendContext, IndexStatus
+from openclaw_mem_engine.retrieval import PRUNE_WAIT_S, BackendContext, Complete, IndexStatus
 from openclaw_mem_engine.retrieval.freshness import note_staleness
+from openclaw_mem_engine.retrieval.scoped import decision_of
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ class FallbackBackend:
         self.builtin = builtin
         self.settings = context.settings
         self.scores = builtin.scores
-        self.capabilities = replace(builtin.capabilities, why_not=False)
+        self.capabilities = builtin.capabilities
         self._state = state
         self._clock = context.clock
         self._journal = context.journal
@@ -209,11 +211,29 @@ class FallbackBackend:
     def unshown(self, knobs: Knobs) -> dict[str, Unshown]:
         return self.builtin.unshown(_builtin_knobs(self.settings, knobs))
 
-    def why_not(self, *_: object, **__: object) -> WhyNot:
-        raise UsageError(
-            "The external qmd does not say why it leaves something out. Unset memory.qmd.command, or search "
-            "with memory.backend builtin, to see why."
-        )
+    def why_not(
+        self,
+        query: str,
+        path: str,
+        line: int | None,
+        knobs: Knobs,
+        cancel: CancelToken | None = None,
+        complete: Complete | None = None,
+    ) -> WhyNot:
+        """Of what answers: of the program files, collections, scope and its own answer; all steps of the
+        built-in index."""
+        from openclaw_mem_engine.retrieval.external_passages import ExternalLookup
+        from openclaw_mem_engine.retrieval.lookup import checked
+
+        query = checked(query, path)
+        # A search that the scope denies is not made.
+        pool = self.retrieve(query, knobs, cancel) if decision_of(self.settings).allowed else None
+        if pool is None or pool.fallback is None:
+            stop = LinkedToken(cancel)
+            return ExternalLookup(self.primary, pool, query, path, line, stop, complete).why_not(knobs)
+        own = ranking_knobs(self.settings, pool, knobs)
+        found = self.builtin.why_not(query, path, line, own, cancel, complete)
+        return replace(found, notes=(_note(pool.fallback), *found.notes))
 
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False

@@ -17,7 +17,8 @@ from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
 from openclaw_mem_engine.retrieval.fallback import ranking_knobs
-from openclaw_mem_engine.why_not import RETURNED, Passage, Step, TextChange, WhyNot
+from openclaw_mem_engine.retrieval.scoped import decision_of
+from openclaw_mem_engine.why_not import RETURNED, Change, Passage, Step, TextChange, WhyNot
 from openclaw_mem_engine.why_not.changes import MADE_WITH, Search, text_changes
 from openclaw_mem_engine.why_not.walk import ListFact, walk
 
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
 INDEX = TextChange("index", "Run `openclaw-mem index`.")
 #: Code of the note that none of the settings tried helps.
 NO_CHANGE = "no-change"
+
+
+def checked(query: str, path: str) -> str:
+    """The query without blanks around it. Raises UsageError when it or the path is blank."""
+    if not query.strip():
+        raise UsageError("A query is required.")
+    if not path.strip():
+        raise UsageError("A path is required, for example MEMORY.md or memory/2026-02-20.md.")
+    return query.strip()
 
 
 class Found(Protocol):
@@ -66,12 +76,8 @@ class Lookup(ABC, Generic[F, C]):
         cancel: CancelToken,
         complete: Complete | None = None,
     ) -> None:
-        if not query.strip():
-            raise UsageError("A query is required.")
-        if not path.strip():
-            raise UsageError("A path is required, for example MEMORY.md or memory/2026-02-20.md.")
+        self._query = checked(query, path)
         self._answering = backend
-        self._query = query.strip()
         self._asked = path.strip()
         self._line = None if line is None else max(1, line)
         self._cancel = cancel
@@ -85,12 +91,18 @@ class Lookup(ABC, Generic[F, C]):
         chunks = self._file_steps()
         if isinstance(chunks, WhyNot):
             return chunks
+        settings = self._answering.settings
+        if settings.openclaw.backend == "qmd":  # also while the built-in index answers
+            decision = decision_of(settings)
+            if not decision.allowed:
+                return self._stop_at("session", f"the scope denies the search: {decision.reason}")
+            self._pass("session", f"the search is allowed: {decision.reason}")
         found = self._found(knobs)
         pool = self._pool_of(found, knobs)
         if self._complete is not None:
             pool = self._complete(pool, knobs, self._cancel)
         self._first = pool
-        knobs = ranking_knobs(self._answering.settings, pool, knobs)
+        knobs = ranking_knobs(settings, pool, knobs)
         self._knobs = knobs
         state = ranked(pool, knobs)
         trace = state.trace()
@@ -100,16 +112,9 @@ class Lookup(ABC, Generic[F, C]):
         lists = [self._fact(found, chunk.chunk_id, at, trace) for at in range(len(found.lists))]
         walked = walk(self._steps, passage, self._line, lists, state, trace)
         self._notes += trace.notes
-        changes, texts = [], []
+        changes, texts = list[Change](), list[TextChange]()
         if walked.stage != RETURNED:
-            stop = partial(stop_if_cancelled, self._cancel, SEARCH_STOPPED)
-            search = Search(state, wanted, self._line, walked.stage, self, stop, self.made_with)
-            changes = search.singles() or search.pairs()
-            candidate = pool.candidates.get(chunk.chunk_id)
-            texts = [*self._text_changes(search, candidate, trace, walked.stage, lists)]
-            if not changes:
-                text = f"None of the {search.tried} brings it into the answer."
-                self._notes.append(Note(NO_CHANGE, text))
+            changes, texts = self._changes(state, trace, wanted, walked.stage, lists, chunk.chunk_id)
         return WhyNot(
             self._query,
             passage,
@@ -122,6 +127,26 @@ class Lookup(ABC, Generic[F, C]):
             tuple(texts),
             tuple(self._notes),
         )
+
+    def _changes(
+        self,
+        state: RankingState,
+        trace: Trace,
+        wanted: Collection[str],
+        stage: str,
+        lists: Sequence[ListFact],
+        chunk_id: str,
+    ) -> tuple[list[Change], list[TextChange]]:
+        """What would bring the chunks in; a note when no setting does."""
+        stop = partial(stop_if_cancelled, self._cancel, SEARCH_STOPPED)
+        search = Search(state, wanted, self._line, stage, self, stop, self.made_with, self.is_known)
+        changes = search.singles() or search.pairs()
+        candidate = self._first.candidates.get(chunk_id)
+        texts = [*self._text_changes(search, candidate, trace, stage, lists)]
+        if not changes:
+            text = f"None of the {search.tried} brings it into the answer."
+            self._notes.append(Note(NO_CHANGE, text))
+        return changes, texts
 
     @abstractmethod
     def _file_steps(self) -> Sequence[C] | WhyNot:
@@ -150,6 +175,10 @@ class Lookup(ABC, Generic[F, C]):
     def complete(self, knobs: Knobs) -> Pool: ...
     @abstractmethod
     def same(self, knobs: Knobs) -> Knobs: ...
+
+    def is_known(self, knobs: Knobs) -> bool:  # noqa: ARG002 - of a backend that asks no model
+        """Whether what a search with these knobs finds can be said without asking a model."""
+        return True
 
     def _text_changes(
         self,

@@ -7,10 +7,11 @@ Its index has the schema of the program QMD, which can open it; the pipeline is 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken, RunningCalls
 from openclaw_mem_engine.errors import UsageError
@@ -18,8 +19,8 @@ from openclaw_mem_engine.model import Excerpt, Note, Progress
 from openclaw_mem_engine.providers.base import space_of
 from openclaw_mem_engine.qmd.queries import QueryDocument
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Candidate, Pool
-from openclaw_mem_engine.retrieval import BackendContext, Capabilities, IndexStatus
+from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Pool, Signal
+from openclaw_mem_engine.retrieval import BackendContext, Capabilities, Complete, IndexStatus
 from openclaw_mem_engine.retrieval.freshness import note_by_products, note_staleness
 from openclaw_mem_engine.retrieval.qmd_lists import ListBuilder, line_signals
 from openclaw_mem_engine.retrieval.qmd_sync import NO_COLLECTION, KeepingUp
@@ -32,9 +33,12 @@ from openclaw_mem_engine.workspace.rules import note_date
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.inspection import Overview
+    from openclaw_mem_engine.providers.base import Embedder
     from openclaw_mem_engine.qmd.collections import Collection
+    from openclaw_mem_engine.retrieval.expansion import Expander
     from openclaw_mem_engine.stores.findings import DoctorReport
     from openclaw_mem_engine.stores.qmd.searching import Document
+    from openclaw_mem_engine.why_not import WhyNot
 
 
 def open_backend(context: BackendContext) -> QmdBackend:
@@ -52,11 +56,45 @@ def open_store(context: BackendContext) -> QmdStore:
     return QmdStore.open(context.settings.index_path, extension=extension)
 
 
+class FoundDocuments(NamedTuple):
+    """The candidate lists of one query, of 200 rows at most, with their documents; the builder that made them
+    holds all rows that were asked for. ``collected``: there is a collection to search."""
+
+    query: QueryDocument
+    builder: ListBuilder
+    lists: tuple[CandidateList, ...]
+    candidates: Mapping[str, Candidate]
+    collected: bool
+
+    @property
+    def answered(self) -> Embedder | None:
+        """The embedder whose vectors were searched."""
+        vectors = any(found.kind == "vector" for found in self.lists)
+        return self.builder.answered if vectors else None
+
+    def signals(
+        self, knobs: Knobs, known: dict[tuple[str, int | None], Signal]
+    ) -> dict[str, dict[str, Signal]]:
+        """The scores of the lines of each document inside the pool, by list and document. Those that are
+        ``known``, by document and where its best chunk begins, are not made again."""
+        if not self.lists:
+            return {}
+        positions, first = self.builder.positions, dict[str, tuple[str, int | None]]()
+        for found in self.lists:
+            first.update((i, (i, positions.get(i))) for i, _ in found.rows[: knobs.candidates])
+        texts = {i: self.candidates[i].text for i, key in first.items() if key not in known}
+        made = line_signals(texts, positions, self.query.primary, self.query.intent)
+        known.update((first[i], signal) for i, signal in made.items())
+        return {self.lists[0].id: {i: known[key] for i, key in first.items()}}
+
+
 class QmdBackend(KeepingUp):
     """Searches documents (contract: ``retrieval.Backend``). Thread-safe. A candidate is a whole document."""
 
     name = "qmd"
-    capabilities = Capabilities(operands=True, providers=True, sync=True, files=True, doctor=True)
+    capabilities = Capabilities(
+        operands=True, providers=True, sync=True, files=True, why_not=True, doctor=True
+    )
     instead = "Its documents are shown by `openclaw-mem qmd ls`, `get` and `status`."
 
     def __init__(
@@ -88,54 +126,95 @@ class QmdBackend(KeepingUp):
         compare: bool = False,  # noqa: ARG002 - there is one vector space
     ) -> Pool:
         with self._searching.until(cancel) as stop, self.journal.searching():
-            return self._pool(query.strip(), knobs, stop)
+            return self.pool_of(self.search(query, knobs, stop), knobs)
 
-    def _pool(self, text: str, knobs: Knobs, cancel: CancelToken) -> Pool:
-        if not text:
+    def why_not(
+        self,
+        query: str,
+        path: str,
+        line: int | None,
+        knobs: Knobs,
+        cancel: CancelToken | None = None,
+        complete: Complete | None = None,
+    ) -> WhyNot:
+        from openclaw_mem_engine.retrieval.qmd_passages import DocumentLookup
+
+        with self._searching.until(cancel) as stop:
+            return DocumentLookup(self, query, path, line, stop, complete).why_not(knobs)
+
+    @property
+    def expander(self) -> Expander | None:
+        return self._context.expander
+
+    def search(
+        self, text: str, knobs: Knobs, cancel: CancelToken, *, most: int = OVERFETCH
+    ) -> FoundDocuments:
+        """The candidate lists of a query, of ``most`` rows each, and the documents of their first rows."""
+        if not (text := text.strip()):
             raise UsageError("A query is required.")
-        query = QueryDocument.parse(text)
         builder = ListBuilder(
-            self.store, self.embedder, knobs, cancel, self.only, self._context.embedders.fallback
+            self.store, self.embedder, knobs, cancel, self.only, self._context.embedders.fallback, most=most
         )
-        builder.build(query, self._context.expander)
-        answered = builder.answered if any(found.kind == "vector" for found in builder.lists) else None
+        found = self._built(builder, QueryDocument.parse(text), {})
+        answered = found.answered
         self.journal.answered(builder.fallback, answered.id if answered is not None else None)
-        ids = dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows)
+        return found
+
+    def again(self, before: FoundDocuments, knobs: Knobs, cancel: CancelToken) -> FoundDocuments:
+        """The lists of other knobs, with what an earlier search found where it is the same."""
+        old = before.builder
+        builder = ListBuilder(self.store, self.embedder, knobs, cancel, self.only, old.instead, most=old.most)
+        builder.searched, builder.variants = old.searched, old.variants
+        return self._built(builder, before.query, before.candidates)
+
+    def _built(
+        self, builder: ListBuilder, query: QueryDocument, known: Mapping[str, Candidate]
+    ) -> FoundDocuments:
+        builder.build(query, self.expander)
+        ids = dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows[:OVERFETCH])
         collections = {one.name: one for one in self.store.collections()}
-        documents = self.store.documents(ids)
-        candidates = {i: self._candidate(one, collections[one.collection]) for i, one in documents.items()}
-        start = time.perf_counter()
-        first = dict.fromkeys(r.chunk_id for found in builder.lists for r in found.rows[: knobs.candidates])
-        texts = {id_: candidates[id_].text for id_ in first if id_ in candidates}
-        signals = line_signals(texts, builder.positions, query.primary, query.intent)
-        builder.timings["lines"] = (time.perf_counter() - start) * 1000
-        freshness, notes = (
-            self.known,
-            [*self.notes, *([] if collections else [NO_COLLECTION]), *builder.notes],
-        )
-        note_staleness(freshness, notes)
-        note_by_products(candidates.values(), notes)
-        served = space_of(answered)
-        return Pool(
-            query.primary,
+        documents = self.store.documents(id_ for id_ in ids if id_ not in known)
+        made = {i: self.candidate_of(one, collections[one.collection]) for i, one in documents.items()}
+        candidates = {i: found for i in ids if (found := known.get(i) or made.get(i)) is not None}
+        lists = tuple(
             # A document may vanish between two reads when another process updates.
-            tuple(
-                replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))
-                for found in builder.lists
-            ),
-            candidates,
+            replace(found, rows=tuple(row for row in found.rows[:OVERFETCH] if row.chunk_id in candidates))
+            for found in builder.lists
+        )
+        return FoundDocuments(query, builder, lists, candidates, bool(collections))
+
+    def pool_of(
+        self,
+        found: FoundDocuments,
+        knobs: Knobs,
+        known: dict[tuple[str, int | None], Signal] | None = None,
+    ) -> Pool:
+        """The pool of these lists, with the scores of lines that the knobs need (see ``signals``)."""
+        builder = found.builder
+        start = time.perf_counter()
+        signals = found.signals(knobs, {} if known is None else known)
+        builder.timings["lines"] = (time.perf_counter() - start) * 1000
+        none = [] if found.collected else [NO_COLLECTION]
+        freshness, notes = self.known, [*self.notes, *none, *builder.notes]
+        note_staleness(freshness, notes)
+        note_by_products(found.candidates.values(), notes)
+        served = space_of(found.answered)
+        return Pool(
+            found.query.primary,
+            found.lists,
+            found.candidates,
             self._context.clock(),
-            {builder.lists[0].id: signals} if builder.lists else {},
+            signals,
             *served[:2],
             self.name,
             builder.fallback,
             freshness,
             tuple(notes),
             builder.timings,
-            intent=query.intent,
+            intent=found.query.intent,
         )
 
-    def _candidate(self, document: Document, collection: Collection) -> Candidate:
+    def candidate_of(self, document: Document, collection: Collection) -> Candidate:
         path = shown_path(collection, document.path, self.settings.workspace)
         dated = note_date(path, collection.source)
         date: float | None = dated.epoch_seconds

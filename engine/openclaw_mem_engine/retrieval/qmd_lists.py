@@ -18,7 +18,7 @@ from openclaw_mem_engine.qmd.snippets import best_passage, intent_terms
 from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, CandidateList, Kind, ListRow, Role, Signal
-from openclaw_mem_engine.retrieval.expansion import Expander, expand
+from openclaw_mem_engine.retrieval.expansion import BY_WORDS, Expanded, Expander, expand
 from openclaw_mem_engine.stores.qmd.searching import DocumentRow, Rows, VectorSpace
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ class _Failure(NamedTuple):
 class ListBuilder:
     """Makes the lists of one query. ``positions`` are where the best chunk of a document begins (UTF-16
     units), by document, of the vector lists. Those are of ``answered``: of ``embedder``, or, when that fails
-    or the index holds none of its vectors, of ``instead``."""
+    or the index holds none of its vectors, of ``instead``. ``most`` is how many rows a list has; ``searched``
+    are what was searched for before and its rows, ``variants`` an expansion; ``texts`` are what the lists of
+    full text were made of, by id."""
 
     store: QmdStore
     embedder: Embedder | None
@@ -56,6 +58,10 @@ class ListBuilder:
     timings: dict[str, float] = field(default_factory=dict)
     positions: dict[str, int] = field(default_factory=dict)
     fallback: Fallback | None = None
+    most: int = OVERFETCH
+    searched: dict[tuple[object, ...], Rows | None] = field(default_factory=dict)
+    variants: Expanded | None = None
+    texts: dict[str, str] = field(default_factory=dict)
 
     def build(self, query: QueryDocument, expander: Expander | None) -> None:
         """Add all lists, those of full text first. Raises Cancelled, IndexUnavailable, UsageError."""
@@ -88,7 +94,10 @@ class ListBuilder:
             self.notes.append(Note("not-expanded", text))
             return ()
         start = time.perf_counter()
-        found = expand(query.text, expander, self.store, self.cancel, by_words=not nearest)
+        found = self.variants
+        if found is None or found.made_by == BY_WORDS:  # which not every setting wants
+            found = expand(query.text, expander, self.store, self.cancel, by_words=not nearest)
+            self.variants = found
         self.timings["expand"] = (time.perf_counter() - start) * 1000
         self.notes += found.notes
         return found.queries
@@ -102,10 +111,13 @@ class ListBuilder:
                 text = f"The query {line.text!r} holds no word to look for: no full-text search."
                 self.notes.append(Note("no-words", text))
             return
-        rows = self.store.lexical(expression, OVERFETCH, self.collections)
+        rows = self.searched.get(key := (expression,))
+        if rows is None:
+            rows = self.searched[key] = self.store.lexical(expression, self.most, self.collections)
         words = tuple(dict.fromkeys(line.text.lower().split()))
         spent = (time.perf_counter() - start) * 1000
         self._add("lexical", expression, rows, role, spent, words)
+        self.texts[self.lists[-1].id] = line.text
 
     def _add_vectors(self, texts: Sequence[tuple[str, Role]]) -> None:
         """Embed and search texts; a note says why there are no vector lists."""
@@ -139,14 +151,12 @@ class ListBuilder:
                 return _Failure(Fallback(embedder.id, reason), "other-vectors")
             for text, role in texts:
                 start = time.perf_counter()
-                sent = query_prompt(embedder.model, text) if embedder.id == "local" else text
-                vector = embedder.embed_query(sent, self.cancel)
-                if vector is None:
+                if (key := (*space, text)) not in self.searched:
+                    self.searched[key] = self._nearest(embedder, space, text)
+                if (rows := self.searched[key]) is None:
                     name = f"{embedder.id} ({embedder.languages})"
                     notes.append(Note("no-embedding", f"{text!r} has no embedding with {name}.", "warning"))
                     continue
-                stop_if_cancelled(self.cancel, SEARCH_STOPPED)
-                rows = self.store.vector(vector, space, OVERFETCH, self.collections)
                 found.append((text, rows, role, (time.perf_counter() - start) * 1000))
         except Unavailable as error:
             return _Failure(Fallback(embedder.id, str(error), since=error.since, next_retry=error.next_retry))
@@ -157,10 +167,17 @@ class ListBuilder:
         if self.knobs.expansion == "nearest" and len(found) > 1:
             found = [_nearest(found)]
         for text, rows, role, spent in found:
-            for row in rows.rows:
+            for row in rows.rows[:OVERFETCH]:
                 self.positions.setdefault(row.document, row.pos)
             self._add("vector", text, rows, role, spent)
         return None
+
+    def _nearest(self, embedder: Embedder, space: VectorSpace, text: str) -> Rows | None:
+        """None for a text without an embedding."""
+        sent = query_prompt(embedder.model, text) if embedder.id == "local" else text
+        vector = embedder.embed_query(sent, self.cancel)
+        stop_if_cancelled(self.cancel, SEARCH_STOPPED)
+        return None if vector is None else self.store.vector(vector, space, self.most, self.collections)
 
     def _add(
         self, kind: Kind, query: str, rows: Rows, role: Role, spent: float, words: tuple[str, ...] = ()

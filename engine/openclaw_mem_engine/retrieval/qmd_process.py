@@ -36,6 +36,7 @@ _NO_COLLECTION = re.compile(r"collection.*(not found|missing|does not exist)|no 
 _HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? @@[^\n]*(?:\n|\Z)")
 #: From here on ``-c`` is known to be repeatable; before that one call is made for each collection.
 _SEVERAL = (2, 8)
+_DOCUMENTS = "SELECT collection, path FROM documents WHERE active = 1"
 #: How long a search waits for an update that is running, seconds.
 _UPDATE_WAIT_S = 0.5
 
@@ -242,11 +243,17 @@ class QmdProcessBackend(Limited):
     def paths(self) -> tuple[str, ...]:
         """Those of the program's index; none when it cannot be read."""
         known = {collection.name: collection for collection in self.upkeep.collections}
-        rows = self._rows("SELECT collection, path FROM documents WHERE active = 1")
         shown = (
-            shown_path(known[name], path, self.settings.workspace) for name, path in rows if name in known
+            shown_path(known[name], path, self.settings.workspace)
+            for name, path in self.documents
+            if name in known
         )
         return tuple(sorted(shown))
+
+    @property
+    def documents(self) -> list[tuple[str, str]]:
+        """Collection and path of each document of the program's index; none when it cannot be read."""
+        return [(row[0], row[1]) for row in self._rows(_DOCUMENTS)]
 
     def _rows(self, statement: str) -> list[tuple[Any, ...]]:
         if not self.command.index_path.is_file():

@@ -137,7 +137,9 @@ class Reranking:
         after each batch. Blocks for the budget at most. Raises Cancelled."""
         wanted = to_rerank(pool, knobs)
         if not wanted:
-            return pool
+            # Without a reranker other settings would get no scores either.
+            nothing = knobs.rerank and self._reranker is None
+            return replace(pool, rerank_missing=self._why_not) if nothing else pool
         if self._reranker is None:
             return _completed(pool, dict.fromkeys(wanted, ""), {}, self._why_not, 0.0)
         start = time.perf_counter()

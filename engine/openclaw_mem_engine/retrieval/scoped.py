@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sync.events import Journal
 
 
-def scope_decision(settings: Settings, session_key: str | None) -> Decision:
+def scope_decision(settings: Settings, session_key: str | None = None) -> Decision:
     """Whether a session may search by ``memory.qmd.scope``, and why. Without a session key, as on a command
     line, it is the agent's main session: a direct chat."""
     return decide(settings.qmd.scope, (session_key or "").strip() or f"agent:{settings.agent}:main")

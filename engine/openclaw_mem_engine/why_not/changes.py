@@ -61,7 +61,8 @@ class Pools(Protocol):
 class Search:
     """Looks for changes that bring in one passage, which the step ``stage`` of the walk keeps out: the chunks
     ``wanted``, of which each holds the ``line``, or without a line one. ``stop`` is called before each try,
-    and may raise; ``made_with`` are knobs that the lists are made with."""
+    and may raise; ``made_with`` are knobs that the lists are made with; what settings would find that are not
+    ``is_known`` cannot be said."""
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class Search:
         pools: Pools,
         stop: Callable[[], None],
         made_with: Collection[str] = MADE_WITH,
+        is_known: Callable[[Knobs], bool] = lambda _: True,
     ) -> None:
         self._knobs = state.knobs
         self._wanted = frozenset(wanted)
@@ -84,6 +86,7 @@ class Search:
         self._pools = pools
         self._stop = stop
         self._made_with = frozenset(made_with)
+        self._is_known = is_known
         self._tried: dict[tuple[tuple[str, KnobValue], ...], bool] = {}
         self._answers: dict[tuple[Knobs, int], bool] = {}
         self._ranks: dict[int, list[tuple[CandidateList, int]]] = {}
@@ -176,6 +179,9 @@ class Search:
         if key not in self._tried and key not in self._unknown:
             self._stop()
             knobs = self._knobs.set(settings)
+            if not self._is_known(knobs):
+                self._unknown.add(key)
+                return False
             if "name_weight" in settings:
                 knobs = self._pools.same(knobs)
             # The size of the pool is one number, whichever knobs make it.
@@ -319,13 +325,18 @@ def _ways(name: str) -> Sequence[int]:
     return (-1,) if name == "min_score" else (-1, 1)
 
 
+def undated(search: Search, chunk: Candidate | None, trace: Trace) -> Iterator[TextChange]:
+    """That the passage should be in a note without a date, where that is tried and helps."""
+    if chunk is not None and chunk.date is not None and trace.knobs.decay and search.helps_undated():
+        text = "Move it to MEMORY.md or to a note without a date in its name: decay alone keeps it out."
+        yield TextChange("undated", text)
+
+
 def text_changes(
     search: Search, chunk: Candidate | None, trace: Trace, stage: str, lists: Sequence[ListFact]
 ) -> Iterator[TextChange]:
     """Changes of the note that would help, as far as they can be tried; and the words that it lacks."""
-    if chunk is not None and chunk.date is not None and trace.knobs.decay and search.helps_undated():
-        text = "Move it to MEMORY.md or to a note without a date in its name: decay alone keeps it out."
-        yield TextChange("undated", text)
+    yield from undated(search, chunk, trace)
     missing = tuple(dict.fromkeys(word for fact in lists for word in fact.missing))
     if missing and stage != "snippet":
         text = f"The passage does not contain {' or '.join(f'“{word}”' for word in missing)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -18,7 +18,8 @@ class ListFact:
     """What one candidate list says of the chunk: its exact ``rank`` among the ``matched`` chunks, also beyond
     the rows of the pool (None: it does not match), and its raw score. Of a lexical list ``words`` are the
     terms of the query that the chunk's text holds, ``named`` those that only its path holds (where that is
-    searched), ``missing`` the others. ``fused``: the list takes part in this mode and vector space."""
+    searched; ``named_in`` says where), ``missing`` the others, ``excluded`` those that it holds and must not.
+    ``fused``: the list takes part in this mode and vector space. ``said`` is said instead of all this."""
 
     list: str
     label: str
@@ -30,13 +31,20 @@ class ListFact:
     words: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    named_in: str = field(default="its path", kw_only=True)
+    said: str = field(default="", kw_only=True)
 
     @property
     def text(self) -> str:
+        if self.said:
+            return f"{self.label}: {self.said}"
         held = f"; it holds {_quoted(self.words)}" if self.words else ""
-        held += f"; its path holds {_quoted(self.named)}" if self.named else ""
+        held += f"; {self.named_in} holds {_quoted(self.named)}" if self.named else ""
         lacks = f", not {_quoted(self.missing)}" if self.missing and held else ""
         if self.rank is None and self.lexical:
+            if self.excluded and not self.missing:
+                return f"{self.label}: no match, it holds {_quoted(self.excluded)}, which the query excludes"
             none = f"{self.label}: no match, it contains none of {_quoted(self.missing)}"
             return f"{self.label}: no match, every word is needed{held}{lacks}" if held else none
         if self.rank is None:
@@ -49,6 +57,7 @@ class ListFact:
     def to_dict(self) -> dict[str, Any]:
         words = {"words": list(self.words), "missing": list(self.missing)} if self.lexical else {}
         words |= {"inPath": list(self.named)} if self.named else {}
+        words |= {"excluded": list(self.excluded)} if self.excluded else {}
         numbers = {"list": self.list, "rank": self.rank, "matched": self.matched, "score": self.score}
         return {**numbers, "fused": self.fused, **words}
 

@@ -1,14 +1,14 @@
 """Which files belong to a collection, and reading one of them."""
 
 # Paths are strings here: some 20,000 of them pass at a time.
-# ruff: noqa: PTH111, PTH116, PTH118
+# ruff: noqa: PTH110, PTH111, PTH113, PTH114, PTH116, PTH118
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -60,8 +60,7 @@ def scan(collection: Collection, *, prune: bool = False) -> Scan:
             f"stay in the index as they are; {until}, or remove the collection."
         ) from error
     scan = Scan(root)
-    wanted = re.compile("|".join(f"(?:{glob_regex(glob)})" for glob in split_masks(collection.pattern)), re.S)
-    ignored = re.compile("|".join(f"(?:{glob_regex(glob)})" for glob in collection.ignore) or r"(?!)", re.S)
+    wanted, ignored = _any_of(split_masks(collection.pattern)), _any_of(collection.ignore)
     for path, entry in _walk(scan, ignored):
         if not wanted.fullmatch(path) or ignored.fullmatch(path):
             continue
@@ -73,6 +72,34 @@ def scan(collection: Collection, *, prune: bool = False) -> Scan:
             scan.skipped.append(_skipped(refusal_of(error, path)))
     scan.files.sort()
     return scan
+
+
+def why_left_out(collection: Collection, path: str) -> str:
+    """Why ``scan`` does not take in a file that is or was there, by its path below the root: one reason, of
+    the collection's rules first; "" when it does. Only links are looked at on the disk."""
+    parts = path.split("/")
+    folders = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+    if hidden := next((part for part in parts if part.startswith(".")), None):
+        return f"{hidden} is hidden"
+    if name := next((part for part in parts[:-1] if part in IGNORED_FOLDERS), None):
+        return f"folders named {name} are never read"
+    for glob in collection.ignore:
+        if any(_any_of([glob]).fullmatch(part) for part in (*(f"{folder}/" for folder in folders), path)):
+            return f"its pattern {glob} ignores it"
+    if not _any_of(split_masks(collection.pattern)).fullmatch(path):
+        return f"its pattern {collection.pattern} does not match"
+    root = os.path.realpath(os.path.expanduser(collection.root))
+    if link := next((folder for folder in folders if os.path.islink(os.path.join(root, folder))), None):
+        return f"{link} is a linked folder, which is not followed"
+    file = os.path.join(root, path)
+    if os.path.islink(file) and (not os.path.exists(file) or below(root, os.path.realpath(file)) is None):
+        return "it is a link that leads out of the collection, or to nothing"
+    return "it is not a regular file" if os.path.lexists(file) and not os.path.isfile(file) else ""
+
+
+def _any_of(globs: Iterable[str]) -> re.Pattern[str]:
+    """What matches any of these globs; nothing when there is none."""
+    return re.compile("|".join(f"(?:{glob_regex(glob)})" for glob in globs) or r"(?!)", re.S)
 
 
 def _walk(scan: Scan, ignored: re.Pattern[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:

@@ -155,6 +155,19 @@ class Searching(Collections):
         found.sort(key=lambda row: -row.raw)
         return Rows(tuple(found[:limit]), len(found))
 
+    def matches(self, document: str, expressions: Sequence[str]) -> list[tuple[bool, bool]]:
+        """Of an active document, for each FTS5 expression: whether it matches, and whether its text alone
+        does, without title and path."""
+        sql = """SELECT count(*) FROM documents_fts WHERE documents_fts MATCH ?1 AND rowid =
+            (SELECT id FROM documents WHERE collection || '/' || path = ?2 AND active = 1)"""
+        return [
+            (
+                bool(self._db.search(sql, (one, document))[0][0]),
+                bool(self._db.search(sql, (f"body : ({one})", document))[0][0]),
+            )
+            for one in expressions
+        ]
+
     def documents(self, ids: Iterable[str]) -> dict[str, Document]:
         """Active documents by id; unknown ones are absent."""
         return {one.id: one for one in self._documents("d.collection || '/' || d.path", ids)}
