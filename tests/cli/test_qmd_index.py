@@ -217,7 +217,9 @@ def test_other_commands_say_true_things(qmd: Call, world: World) -> None:
     assert "vectors of texts that did not change stay" in qmd("index", "--dry-run", "--force").out
     assert qmd("index").out.startswith("Indexed: 4 files in") or "4 files in" in qmd("index").out
     assert "4 files with 4 chunks in the index" in qmd("files").out
-    for command in (["chunks", "MEMORY.md"], ["why-not", "x", "MEMORY.md"], ["cache", "stats"]):
+    why = qmd("why-not", "router", "MEMORY.md:3")
+    assert why.code == 0 and "ok  collection" in why.out, why.err
+    for command in (["chunks", "MEMORY.md"], ["cache", "stats"]):
         said = qmd(*command)
         assert said.code == 2 and "backend qmd" in said.err, command
     assert not world.indexes, "no index of the other backend is made"

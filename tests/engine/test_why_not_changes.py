@@ -21,7 +21,8 @@ from openclaw_mem_engine.ranking.profiles import PROFILES, profile
 from openclaw_mem_engine.ranking.stages import scores
 from openclaw_mem_engine.ranking.state import RankingState, Wanted
 from openclaw_mem_engine.why_not import RETURNED
-from openclaw_mem_engine.why_not.changes import Search, text_changes
+from openclaw_mem_engine.why_not.changes import Search
+from openclaw_mem_engine.why_not.text_changes import text_changes
 from openclaw_mem_engine.why_not.walk import ListFact, fate_of
 from support.knob_values import few_values, values_of
 from support.memories import backend_of, open_memory, write_notes

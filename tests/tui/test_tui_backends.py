@@ -11,7 +11,7 @@ import lab_world as world
 from lab_world import LARGE, SMALL, lab, press, settled, until
 
 from openclaw_mem_engine.answer import stem
-from openclaw_mem_engine.api import with_backend
+from openclaw_mem_engine.api import Change, with_backend
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.screen import IndexScreen
@@ -147,8 +147,9 @@ async def test_the_providers_screen_shows_the_external_qmd(tmp_path: Path) -> No
         pool = lab(app).search.view.pool
         assert pool is not None and pool.backend == "qmd"
         await press(pilot, "w")
-        assert "qmd does not say why not: o switches" in lab(app).status_line.text
-        await press(pilot, "3")
+        assert isinstance(app.screen, WhyNotScreen) and app.screen.answer is not None
+        assert "rank 1 of its 3 results" in app.screen.query_one("#walk", Pane).text
+        await press(pilot, "escape", "3")
         assert isinstance(app.screen, IndexScreen) and not app.screen.presenter.state.trouble
         assert app.screen.presenter.state.files and "enter: chunks" in str(
             app.screen.query_one("#files-box").border_subtitle
@@ -248,10 +249,22 @@ async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Pa
     app = Workbench(lambda faults: Memory.open(settings, faults=faults), initial_query="heron")
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
-        for key in ("w", "W"):
-            await press(pilot, key)
-            assert app.screen is lab(app)
-            assert "qmd does not say why not: o switches" in lab(app).status_line.text
+        await press(pilot, "full_stop", "w")
+        why = app.screen
+        assert isinstance(why, WhyNotScreen) and why.answer is not None and not why.trouble
+        assert "expected  ✓ MEMORY.md:1 rank 1" in lab(app).verdict.text
+        assert "✓ collection  " in why.query_one("#walk", Pane).text
+        await press(pilot, "escape", "p")
+        lab(app).tune(lab(app).search.view.knobs.set({"max_results": 1}))
+        await press(pilot, "escape", "W", *"memory/a.md:1", "enter")
+        why = app.screen
+        assert isinstance(why, WhyNotScreen) and why.answer is not None
+        assert why.answer.stage == "max_results" and "max results 1 → 2" in why.changes.text
+        change = why.answer.changes[0]
+        assert isinstance(change, Change)
+        await press(pilot, "enter")
+        assert app.screen is lab(app)
+        assert all(getattr(lab(app).search.view.knobs, name) == to for name, to in change.set.items())
         await press(pilot, "2")
         assert isinstance(app.screen, ProvidersScreen)
         assert "static    primary   ● active" in app.screen.chain.text

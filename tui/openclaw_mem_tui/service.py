@@ -82,11 +82,6 @@ class Service:
         return self._sound().opened.knobs
 
     @property
-    def says_why_not(self) -> bool:
-        """Whether the memory that answers can say why it leaves a passage out."""
-        return self._answering.opened.capabilities.why_not
-
-    @property
     def draws_chunks(self) -> bool:
         """Whether the configured memory can show how it cuts a file; true before it is open."""
         return self._healthy.memory is None or self._healthy.memory.capabilities.chunks

@@ -19,7 +19,8 @@ from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
 from openclaw_mem_engine.retrieval.fallback import ranking_knobs
 from openclaw_mem_engine.retrieval.scoped import decision_of
 from openclaw_mem_engine.why_not import RETURNED, Change, Passage, Step, TextChange, WhyNot
-from openclaw_mem_engine.why_not.changes import MADE_WITH, Search, text_changes
+from openclaw_mem_engine.why_not.changes import MADE_WITH, Search
+from openclaw_mem_engine.why_not.text_changes import text_changes
 from openclaw_mem_engine.why_not.walk import ListFact, walk
 
 if TYPE_CHECKING:

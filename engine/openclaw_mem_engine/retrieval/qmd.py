@@ -161,9 +161,9 @@ class QmdBackend(KeepingUp):
         return found
 
     def again(self, before: FoundDocuments, knobs: Knobs, cancel: CancelToken) -> FoundDocuments:
-        """The lists of other knobs, with what an earlier search found where it is the same."""
+        """The lists of other knobs, of 200 rows, with what an earlier search found where it is the same."""
         old = before.builder
-        builder = ListBuilder(self.store, self.embedder, knobs, cancel, self.only, old.instead, most=old.most)
+        builder = ListBuilder(self.store, self.embedder, knobs, cancel, self.only, old.instead)
         builder.searched, builder.variants = old.searched, old.variants
         return self._built(builder, before.query, before.candidates)
 

@@ -145,7 +145,8 @@ class ListBuilder:
         space, notes = VectorSpace.of(embedder), list[Note]()
         found: list[_Found] = []
         try:
-            if self.store.vector_dims(space) is None:
+            searched = bool(texts) and (*space, texts[0][0]) in self.searched
+            if not searched and self.store.vector_dims(space) is None:
                 label = space_of(embedder).label
                 reason = f"the index holds no vectors of {label} yet. Run `openclaw-mem qmd embed`."
                 return _Failure(Fallback(embedder.id, reason), "other-vectors")
@@ -192,7 +193,7 @@ class ListBuilder:
             id_,
             kind,
             query,
-            tuple(ListRow(row.document, row.raw) for row in rows.rows),
+            tuple(ListRow(row.document, row.raw) for row in rows.rows[: self.most]),
             matched=rows.matched,
             milliseconds=spent,
             words=words,

@@ -61,7 +61,7 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
         super().__init__(backend, query, path, line, cancel, complete)
         self._backend = backend
         self.only = backend.only
-        self._known: dict[str, dict[str, Known]] = {}
+        self._known: dict[tuple[str, str], Known | None] = {}
         self._matches: dict[tuple[str, str], tuple[bool, bool]] = {}
         self._searches: dict[tuple[object, ...], FoundDocuments] = {}
         self._pools: dict[tuple[object, ...], Pool] = {}
@@ -78,13 +78,13 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
         return {one.name: one for one in self._backend.store.collections()}
 
     def _holds(self, collection: str, path: str) -> bool:
-        known = self._known_of(collection).get(path)
+        known = self._known_of(collection, path)
         return known is not None and bool(known.active)
 
-    def _known_of(self, collection: str) -> dict[str, Known]:
-        if collection not in self._known:
-            self._known[collection] = self._backend.store.known(collection)
-        return self._known[collection]
+    def _known_of(self, collection: str, path: str) -> Known | None:
+        if (collection, path) not in self._known:
+            self._known[collection, path] = self._backend.store.known_file(collection, path)
+        return self._known[collection, path]
 
     def _file_steps(self) -> Sequence[Candidate] | WhyNot:
         placed = self._placed_steps()
@@ -110,14 +110,14 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
         return [one for one in made if self._line is None or self._line <= one.end_line]
 
     def _unindexed(self, placed: Placed) -> WhyNot:
-        known = self._known_of(placed.collection.name).get(placed.path)
+        known = self._known_of(placed.collection.name, placed.path)
         if known is not None and known.refusal and (file := _found(placed)) and looks_unchanged(file, known):
             return self._stop_at("indexed", f"it holds no text that can be indexed: it {known.refusal}")
         return self._stop_at("indexed", "it is not indexed yet", INDEX)
 
     def _text_now(self, placed: Placed) -> str | None:
         """The text of the file, None where it is that of the index or cannot be read now."""
-        known = self._known_of(placed.collection.name).get(placed.path)
+        known = self._known_of(placed.collection.name, placed.path)
         file = _found(placed)
         if file is None or looks_unchanged(file, known):
             return None
@@ -135,7 +135,7 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
     # -- lists --------------------------------------------------------------------------------------------
 
     def _found(self, knobs: Knobs) -> FoundDocuments:
-        key = _lists_key(knobs)
+        key = self._key(knobs)
         if key not in self._searches:
             before = next(iter(self._searches.values()), None)
             if before is None:
@@ -200,11 +200,20 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
             self._matches[chunk_id, one] = held
         return {one: self._matches[chunk_id, one] for one in wanted}
 
+    def _key(self, knobs: Knobs) -> tuple[object, ...]:
+        """What the lists themselves depend on."""
+        first = next(iter(self._searches.values()), None)
+        variants = first.builder.variants if first is not None else None
+        plain = knobs.mode != "hybrid" or (variants is not None and not variants.queries)
+        if plain or (first is not None and first.query.lines):
+            return knobs.lexical_index, "off", False
+        return knobs.lexical_index, knobs.expansion, knobs.expansion != "off" and knobs.strong_signal
+
     # -- what counterfactuals are tried with (changes.Pools) ----------------------------------------------
 
     def pool(self, knobs: Knobs) -> Pool:
         """The lists that these knobs need, without signals."""
-        key = _lists_key(knobs)
+        key = self._key(knobs)
         if key not in self._pools:
             found = self._found(knobs)
             made = replace(self._first, lists=found.lists, candidates=found.candidates, signals={})
@@ -212,7 +221,7 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
         return self._pools[key]
 
     def complete(self, knobs: Knobs) -> Pool:
-        key = *_lists_key(knobs), knobs.candidates
+        key = *self._key(knobs), knobs.candidates
         if key not in self._completed:
             signals = self._found(knobs).signals(knobs, self._signals)
             self._completed[key] = self._again(replace(self.pool(knobs), signals=signals))
@@ -227,7 +236,7 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
 
     def is_known(self, knobs: Knobs) -> bool:
         """Not where a model has to be asked for variants of the query, or an embedder fails meanwhile."""
-        key, first = _lists_key(knobs), next(iter(self._searches.values()))
+        key, first = self._key(knobs), next(iter(self._searches.values()))
         if key in self._searches:
             return self._searches[key].answered is first.answered
         needs = key[1] != "off" and not first.query.lines and first.builder.variants is None
@@ -255,9 +264,3 @@ def _found(placed: Placed) -> FoundFile | None:
         return FoundFile(placed.path, real, os.stat(real))
     except (OSError, ValueError):
         return None
-
-
-def _lists_key(knobs: Knobs) -> tuple[object, ...]:
-    """What the lists themselves depend on."""
-    expansion = knobs.expansion if knobs.mode == "hybrid" else "off"
-    return knobs.lexical_index, expansion, expansion != "off" and knobs.strong_signal

@@ -14,15 +14,15 @@ from itertools import product
 from math import ceil
 from typing import Protocol
 
+from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
 from openclaw_mem_engine.ranking.pipeline import READS, ranked, to_rerank
-from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
+from openclaw_mem_engine.ranking.pool import CandidateList, Pool
 from openclaw_mem_engine.ranking.profiles import PROFILES
 from openclaw_mem_engine.ranking.state import RankingState, Wanted
-from openclaw_mem_engine.ranking.trace import Trace
-from openclaw_mem_engine.why_not import Change, TextChange
+from openclaw_mem_engine.why_not import Change
 from openclaw_mem_engine.why_not.steps import Grid, first_that
-from openclaw_mem_engine.why_not.walk import ListFact, fate_of
+from openclaw_mem_engine.why_not.walk import fate_of
 
 #: Knobs that candidate lists are made with, for which a backend is searched again; each has its own of them.
 MADE_WITH = frozenset({"lexical_form", "lexical_index", "name_weight"})
@@ -82,6 +82,15 @@ class Search:
         self._all_returned = self._wanted <= state.shown.keys()
         self._spaces = {lst.space_number for lst in state.pool.lists}
         kinds = [(lst.kind, lst.space_number) for lst in state.pool.lists]
+        # Where one list by words scores the lines, the best line of a result is the same in any order.
+        scoring = [lst for lst in state.pool.lists if state.pool.signals.get(lst.id)]
+        self._best_line_stays = (
+            self._stage == "snippet"
+            and self._all_returned
+            and state.knobs.snippet != "packed"
+            and len(scoring) == 1
+            and KINDS[scoring[0].kind].by_words
+        )
         self._lone_lists = len(kinds) == len(set(kinds))
         self._pools = pools
         self._stop = stop
@@ -105,6 +114,8 @@ class Search:
         found: list[Change] = []
         more = (name for name in ("candidate_limit", "list_rows") if getattr(self._knobs, name))
         names = [name for name in (*_LEVERS, *more) if not self._knobs.missing_need(name)]
+        if self._best_line_stays:
+            names = [name for name in self._names() if name in names]
         levers = [(name, value) for name in names for value in self._far(name)]
         firsts = list(self._entrances()) if self._stage == "candidates" else levers
         for (name, value), (other, far) in product(firsts, levers):
@@ -147,6 +158,8 @@ class Search:
         if self._stage == "snippet" and self._knobs.snippet == "head" and self._line and self._all_returned:
             first = until - 1
         read = frozenset[str]().union(*(READS[name] for name in stages[first:until]))
+        if self._best_line_stays:
+            read = READS["snippet"] | {"mode"}
         if not first:
             read = read - MADE_WITH | self._made_with
         return (n for n in KNOBS if n in read and n != _MIRRORED and not self._is_idle(n))
@@ -323,33 +336,3 @@ def _is_scored(pool: Pool, knobs: Knobs) -> bool:
 def _ways(name: str) -> Sequence[int]:
     """The directions in which a number is tried: a higher minimum score is no way to get a passage."""
     return (-1,) if name == "min_score" else (-1, 1)
-
-
-def undated(search: Search, chunk: Candidate | None, trace: Trace) -> Iterator[TextChange]:
-    """That the passage should be in a note without a date, where that is tried and helps."""
-    if chunk is not None and chunk.date is not None and trace.knobs.decay and search.helps_undated():
-        text = "Move it to MEMORY.md or to a note without a date in its name: decay alone keeps it out."
-        yield TextChange("undated", text)
-
-
-def text_changes(
-    search: Search, chunk: Candidate | None, trace: Trace, stage: str, lists: Sequence[ListFact]
-) -> Iterator[TextChange]:
-    """Changes of the note that would help, as far as they can be tried; and the words that it lacks."""
-    yield from undated(search, chunk, trace)
-    missing = tuple(dict.fromkeys(word for fact in lists for word in fact.missing))
-    if missing and stage != "snippet":
-        text = f"The passage does not contain {' or '.join(f'“{word}”' for word in missing)}"
-        ranks = [fact.rank for fact in lists if fact.lexical and fact.rank is not None]
-        if not ranks:
-            yield TextChange("word", f"{text}: a keyword search cannot match that.")
-        elif max(ranks) > 1:
-            them = "them" if len(missing) > 1 else "that word"
-            text += f"; with {them} it would rank higher among the keyword matches."
-            yield TextChange("word", text)
-    if stage == "snippet" and trace.knobs.snippet != "packed":
-        text = (
-            f"A snippet is {trace.knobs.snippet_chars:,} characters of a chunk: put what is cut off into a "
-            "note of its own, or make chunks smaller (chunking.tokens)."
-        )
-        yield TextChange("split", text)

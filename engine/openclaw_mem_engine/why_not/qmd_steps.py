@@ -10,7 +10,8 @@ from openclaw_mem_engine.qmd.lexical import Term
 from openclaw_mem_engine.ranking.pool import Candidate
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.why_not import TextChange
-from openclaw_mem_engine.why_not.changes import Search, undated
+from openclaw_mem_engine.why_not.changes import Search
+from openclaw_mem_engine.why_not.text_changes import undated
 from openclaw_mem_engine.why_not.walk import ListFact
 
 #: Knobs that the lists are made with.

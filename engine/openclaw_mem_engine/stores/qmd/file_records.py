@@ -42,15 +42,19 @@ class Refused(NamedTuple):
     checked_ns: int
 
 
-def known_files(read: Callable[[str, Bound], list[Bound]], collection: str) -> dict[str, Known]:
-    """What the index has of a collection, by path; ``read`` runs a query."""
+def known_files(
+    read: Callable[[str, Bound], list[Bound]], collection: str, path: str | None = None
+) -> dict[str, Known]:
+    """What the index has of a collection, or of one path of it, by path; ``read`` runs a query."""
+    one = ("", "") if path is None else ("AND f.path = ?2", "AND d.path = ?2")
     file = "f.hash, f.size, f.mtime_ns, f.inode, f.checked_ns, f.refusal"
     sql = f"""SELECT f.path, '', '', 0, {file} FROM openclaw_mem_files f
-        WHERE f.collection = ?1 AND f.refusal <> ''
+        WHERE f.collection = ?1 AND f.refusal <> '' {one[0]}
         UNION ALL SELECT d.path, d.hash, d.title, d.active, {file}
         FROM documents d LEFT JOIN openclaw_mem_files f ON f.collection = d.collection AND f.path = d.path
-        WHERE d.collection = ?1"""
-    return {path: Known(*rest) for path, *rest in read(sql, (collection,))}
+        WHERE d.collection = ?1 {one[1]}"""
+    bound = (collection,) if path is None else (collection, path)
+    return {found: Known(*rest) for found, *rest in read(sql, bound)}
 
 
 def looks_unchanged(file: FoundFile, known: Known | None) -> bool:

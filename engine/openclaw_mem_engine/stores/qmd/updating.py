@@ -198,6 +198,10 @@ class Updating(Collections):
         """What the index has of each file of a collection, by path."""
         return known_files(self._db.read, collection)
 
+    def known_file(self, collection: str, path: str) -> Known | None:
+        """The same of one path."""
+        return known_files(self._db.read, collection, path).get(path)
+
     def forget_files(self) -> None:
         """The next update reads every file, whatever its time and size say."""
         with self._db.transaction() as connection:

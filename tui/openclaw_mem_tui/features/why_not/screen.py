@@ -184,7 +184,7 @@ class WhyNotActions:
 
     def action_why_not(self) -> None:
         """For the selected row; without one, for a line that is picked."""
-        if (passage := self._selected()) is None or not self._is_answered():
+        if (passage := self._selected()) is None or not self._screen.search.service.is_open:
             self.action_why_not_any()
         else:
             self._open(passage)
@@ -192,19 +192,8 @@ class WhyNotActions:
     def action_why_not_any(self) -> None:
         if not self._screen.search.view.query.strip():
             self._screen.search.say("search for something first: why not is about a query")
-        elif self._is_answered():
+        elif self._screen.search.service.is_open:
             self._screen.run_in(partial(pick, self._screen, self._open), "pick")
-
-    def _is_answered(self) -> bool:
-        """Whether what answers can say why not; says what can where it does not."""
-        service = self._screen.search.service
-        if not service.is_open or service.says_why_not:
-            return service.is_open
-        other = "o switches to builtin, which does"
-        if service.backend == "builtin":  # a simulated qmd answers for it
-            other = "2, then u, ends the fault"
-        self._screen.search.say(f"qmd does not say why not: {other}")
-        return False
 
     def action_expect(self) -> None:
         search = self._screen.search

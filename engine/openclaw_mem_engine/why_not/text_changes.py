@@ -1,0 +1,41 @@
+"""Changes of a note that would bring a passage into the answer, and the words that it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from openclaw_mem_engine.ranking.pool import Candidate
+from openclaw_mem_engine.ranking.trace import Trace
+from openclaw_mem_engine.why_not import TextChange
+from openclaw_mem_engine.why_not.changes import Search
+from openclaw_mem_engine.why_not.walk import ListFact
+
+
+def undated(search: Search, chunk: Candidate | None, trace: Trace) -> Iterator[TextChange]:
+    """That the passage should be in a note without a date, where that is tried and helps."""
+    if chunk is not None and chunk.date is not None and trace.knobs.decay and search.helps_undated():
+        text = "Move it to MEMORY.md or to a note without a date in its name: decay alone keeps it out."
+        yield TextChange("undated", text)
+
+
+def text_changes(
+    search: Search, chunk: Candidate | None, trace: Trace, stage: str, lists: Sequence[ListFact]
+) -> Iterator[TextChange]:
+    """Changes of the note that would help, as far as they can be tried; and the words that it lacks."""
+    yield from undated(search, chunk, trace)
+    missing = tuple(dict.fromkeys(word for fact in lists for word in fact.missing))
+    if missing and stage != "snippet":
+        text = f"The passage does not contain {' or '.join(f'“{word}”' for word in missing)}"
+        ranks = [fact.rank for fact in lists if fact.lexical and fact.rank is not None]
+        if not ranks:
+            yield TextChange("word", f"{text}: a keyword search cannot match that.")
+        elif max(ranks) > 1:
+            them = "them" if len(missing) > 1 else "that word"
+            text += f"; with {them} it would rank higher among the keyword matches."
+            yield TextChange("word", text)
+    if stage == "snippet" and trace.knobs.snippet != "packed":
+        text = (
+            f"A snippet is {trace.knobs.snippet_chars:,} characters of a chunk: put what is cut off into a "
+            "note of its own, or make chunks smaller (chunking.tokens)."
+        )
+        yield TextChange("split", text)
