@@ -25,6 +25,7 @@ from openclaw_mem_engine.ranking.pool import CandidateList
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.qmd import QmdBackend
+from openclaw_mem_engine.sidecar.paths import shown_path
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 from openclaw_mem_engine.why_not import RETURNED, STEPS, WhyNot
 from support.knob_values import few_values
@@ -53,6 +54,7 @@ def generated(notes: int = 215) -> dict[str, str]:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     made = qmd_settings(tmp_path_factory.mktemp("large"), generated())
     with Memory.open(made, resident=True, clock=lambda: NOW) as memory:
+        backend_of(memory).store.add_collection(Collection("twice", made.workspace, "memory/notes/n0*.md"))
         memory.sync()
         yield memory
 
@@ -64,6 +66,15 @@ def backend_of(memory: Memory) -> QmdBackend:
     backend = memory._backend
     assert isinstance(backend, QmdBackend)
     return backend
+
+
+def holding(memory: Memory, asked: WhyNot, line: int | None) -> set[str]:
+    """The documents that count: those of all collections that hold the line, or the one that is asked for."""
+    store, workspace = backend_of(memory).store, memory.settings.workspace
+    if line is None:
+        return {asked.passage.chunk_id or ""}
+    found = [(one, entry.path) for one in store.collections() for entry in store.ls(one.name)]
+    return {f"{c.name}/{path}" for c, path in found if shown_path(c, path, workspace) == asked.passage.path}
 
 
 def exact_rank(memory: Memory, found: CandidateList, document: str) -> int | None:
@@ -115,7 +126,7 @@ def true_stage(asked: WhyNot, line: int | None, trace: Trace, memory: Memory, li
     assert row is not None
     if not row.returned:
         return str(row.outcome.stage)
-    return RETURNED if shows(memory, trace, {document}, line) else "snippet"
+    return RETURNED if shows(memory, trace, holding(memory, asked, line), line) else "snippet"
 
 
 def drawn(memory: Memory, seed: int) -> tuple[str, str, int | None, Knobs]:
@@ -157,7 +168,7 @@ def others_tried(memory: Memory, found: WhyNot, line: int | None, knobs: Knobs, 
     for name in draw.sample([n for n in KNOBS if n not in ("text_weight", "vector_space", "rerank")], 4):
         for value in draw.sample(few_values(knobs, name), 1):
             trace = memory.search(found.query, knobs.set({name: value})).trace
-            if shows(memory, trace, {found.passage.chunk_id or ""}, line):
+            if shows(memory, trace, holding(memory, found, line), line):
                 assert singles and name in named, (name, value)
 
 
@@ -185,16 +196,17 @@ def check(memory: Memory, seed: int) -> WhyNot:
                 assert not facts[0]["rank"] and all(f"“{word}”" in change.text.lower() for word in named)
     sizes = [size(knobs, change.set) for change in found.changes]
     assert sizes == sorted(sizes)
-    before = locations(answer.trace.returned, {document})
+    documents = holding(memory, found, line)
+    before = locations(answer.trace.returned, documents)
     for change in found.changes:
         trace = memory.search(query, knobs.set(change.set)).trace
-        assert shows(memory, trace, {document}, line), change
-        after = locations(trace.returned, {document})
-        assert change.rank in [n for n, r in enumerate(trace.results, 1) if document in r.chunk_ids]
+        assert shows(memory, trace, documents, line), change
+        after = locations(trace.returned, documents)
+        assert change.rank in [n for n, r in enumerate(trace.results, 1) if documents & {*r.chunk_ids}]
         assert change.lost == tuple(text for key, text in before.items() if key not in after)
         assert change.gained == tuple(text for key, text in after.items() if key not in before)
         for less in smaller(knobs, change.set):
-            assert not shows(memory, memory.search(query, knobs.set(less)).trace, {document}, line), less
+            assert not shows(memory, memory.search(query, knobs.set(less)).trace, documents, line), less
     if found.stage != RETURNED:
         others_tried(memory, found, line, knobs, seed)
     return found
@@ -292,6 +304,21 @@ def test_a_path_that_is_no_memory_is_refused(small: Memory, path: str) -> None:
 def test_wrong_questions(small: Memory, query: str, path: str, line: int) -> None:
     with pytest.raises(UsageError):
         small.why_not(query, path, line)
+
+
+def test_in_an_index_that_the_program_made(tmp_path: Path) -> None:
+    made = qmd_settings(tmp_path)
+    with Memory.open(made) as memory:
+        memory.sync()
+    with closing(sqlite3.connect(made.index_path)) as theirs:
+        for table in ("files", "collections", "vectors", "embeddings"):
+            theirs.execute(f"DROP TABLE openclaw_mem_{table}")
+        theirs.execute("PRAGMA application_id = 0")
+    with Memory.open(made) as memory:
+        assert backend_of(memory).store.read_only
+        assert memory.why_not("router", "memory/2026-02-20.md", 3).stage == RETURNED
+        write_notes(made.workspace, {"memory/2026-02-20.md": "A switch.\n"})
+        assert memory.why_not("router", "memory/2026-02-20.md", 1).stage == "indexed"
 
 
 def test_a_search_that_the_scope_denies_returns_nothing(tmp_path: Path) -> None:

@@ -199,8 +199,12 @@ class Updating(Collections):
         return known_files(self._db.read, collection)
 
     def known_file(self, collection: str, path: str) -> Known | None:
-        """The same of one path."""
-        return known_files(self._db.read, collection, path).get(path)
+        """The same of one path. An index that QMD made does not say what its files were."""
+        if self._has_details:
+            return known_files(self._db.read, collection, path).get(path)
+        sql = "SELECT hash, title, active FROM documents WHERE collection = ? AND path = ?"
+        found = self._db.read(sql, (collection, path))
+        return Known(*found[0], None, None, None, None, None, None) if found else None
 
     def forget_files(self) -> None:
         """The next update reads every file, whatever its time and size say."""
