@@ -190,10 +190,10 @@ def check(memory: Memory, seed: int) -> WhyNot:
     if facts and facts[0]["list"] == "bm25" and "\n" not in query:
         parts = held_parts(memory, document, query, mended=knobs.lexical_index == "stemmed")
         assert {key: {word.lower() for word in facts[0].get(key, ())} for key in parts} == parts
-        for change in found.text_changes:
-            if change.kind == "word":
+        for advice in found.text_changes:
+            if advice.kind == "word":
                 named = parts["excluded"] or parts["missing"]
-                assert not facts[0]["rank"] and all(f"“{word}”" in change.text.lower() for word in named)
+                assert not facts[0]["rank"] and all(f"“{word}”" in advice.text.lower() for word in named)
     sizes = [size(knobs, change.set) for change in found.changes]
     assert sizes == sorted(sizes)
     documents = holding(memory, found, line)

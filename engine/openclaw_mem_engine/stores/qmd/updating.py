@@ -203,8 +203,9 @@ class Updating(Collections):
         if self._has_details:
             return known_files(self._db.read, collection, path).get(path)
         sql = "SELECT hash, title, active FROM documents WHERE collection = ? AND path = ?"
-        found = self._db.read(sql, (collection, path))
-        return Known(*found[0], None, None, None, None, None, None) if found else None
+        for hash_, title, active in self._db.read(sql, (collection, path)):
+            return Known(hash_, title, active, None, None, None, None, None, None)
+        return None
 
     def forget_files(self) -> None:
         """The next update reads every file, whatever its time and size say."""
