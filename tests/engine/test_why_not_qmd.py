@@ -346,6 +346,9 @@ def test_what_a_document_lacks_and_what_the_query_excludes(small: Memory) -> Non
     held = small.why_not("router -magpie", "memory/2026-02-20.md", None, knobs)
     assert "no match, it holds “magpie”, which the query excludes" in held.steps[-2].text
     assert {"mode": "hybrid"} in [dict(change.set) for change in held.changes]
+    both = small.why_not("router", "memory/2026-02-20.md", None, small.knobs.set({"bonus_first": 0}))
+    fused = next(step.text for step in both.steps if step.name == "fusion")
+    assert fused == "score 0.06452 = bm25 0.03226 + vec 0.03226, rank 2 of 6"  # 2 / (60 + 2) each
     named = small.why_not("garden", "memory/garden.md", None, knobs)
     assert "it holds “garden”" in named.steps[5].text
     by_path = small.why_not("dir", "memory/garden.md", None, knobs)

@@ -181,7 +181,13 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
     """A stage that the chunk passed, in words."""
     if name == "fusion":
         scored = sum(1 for other in trace.rows if name in other.ranks)
-        return f"score {row.scores[name]:.4g}, rank {row.ranks[name]} of {scored}"
+        shares = ""
+        if trace.knobs.fusion != "weighted":  # of the lists that hold it
+            labels = {lst.term: lst.label for lst in trace.lists}
+            held = (o for o in row.operands if o.stage == name and o.inputs)
+            shares = " + ".join(f"{labels[o.label]} {o.product:.4g}" for o in held)
+        made_of = f" = {shares}" if shares else ""
+        return f"score {row.scores[name]:.4g}{made_of}, rank {row.ranks[name]} of {scored}"
     ranks = f"rank {_rank_before(name, row, trace)} → {row.ranks.get(name)}"
     if name == "bonus":
         bonus = next(o for o in row.operands if o.stage == name)
