@@ -77,6 +77,10 @@ _KNOBS = st.builds(
 @example(
     {"MEMORY.md": "---\ntitle: pump\n---\n# Head\n\nthe pump\n\nother"}, DOCUMENTED.set({"snippet": "packed"})
 )
+@example(  # two pieces of one line with a gap between them
+    {"MEMORY.md": "word word pump " + "word " * 60 + "pump" + "\n- the pump hums"},
+    DOCUMENTED.set({"snippet": "packed", "snippet_chars": 120, "max_results": 2}),
+)
 def test_every_line_comes_from_the_note_at_its_number_and_the_budget_holds(
     notes: dict[str, str], knobs: Knobs
 ) -> None:

@@ -110,7 +110,7 @@ class _File:
 
     def _between(self, before: Key | None, after: Key | None) -> int:
         """The units of what stands between two neighbours that are shown."""
-        if before is None or after is None or after[0] - before[0] <= 1:
+        if before is None or after is None or after[0] - before[0] == 1:
             return 0
         blank = self._blank_between(before[0], after[0])
         return sum(utf16_length(text) + 1 for text in ((GAP,) if blank is None else blank))
