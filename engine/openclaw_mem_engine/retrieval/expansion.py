@@ -86,6 +86,10 @@ class AnswerCache(Protocol):
     def cache_put(self, key: str, result: str | None) -> None: ...
 
 
+#: Who makes variants without a model.
+BY_WORDS = "the query's words"
+
+
 @dataclass(frozen=True, slots=True)
 class Expanded:
     """Variants of a query, who made them, and what to say about it."""
@@ -125,7 +129,7 @@ def expand(
     if failed:
         text = f"No model expands the query, so {what}: {failed.rstrip('.')}."
     note = Note("expanded-without-model", text, "warning" if failed else "info")
-    return Expanded(found, "the query's words", (note,))
+    return Expanded(found, BY_WORDS, (note,))
 
 
 def _read(cached: str | None) -> Sequence[SubQuery] | None:

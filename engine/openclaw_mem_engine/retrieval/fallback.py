@@ -13,7 +13,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import QMD_DOCUMENTED, QMD_PROCESS, profile
 from openclaw_mem_engine.retrieval import PRUNE_WAIT_S, BackendContext, Complete, IndexStatus
 from openclaw_mem_engine.retrieval.freshness import note_staleness
-from openclaw_mem_engine.retrieval.scoped import decision_of
+from openclaw_mem_engine.retrieval.scoped import scope_decision
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class FallbackBackend:
 
         query = checked(query, path)
         # A search that the scope denies is not made.
-        pool = self.retrieve(query, knobs, cancel) if decision_of(self.settings).allowed else None
+        pool = self.retrieve(query, knobs, cancel) if scope_decision(self.settings).allowed else None
         if pool is None or pool.fallback is None:
             stop = LinkedToken(cancel)
             return ExternalLookup(self.primary, pool, query, path, line, stop, complete).why_not(knobs)

@@ -17,7 +17,7 @@ from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
 from openclaw_mem_engine.retrieval.fallback import ranking_knobs
-from openclaw_mem_engine.retrieval.scoped import decision_of
+from openclaw_mem_engine.retrieval.scoped import scope_decision
 from openclaw_mem_engine.why_not import RETURNED, Change, Passage, Step, TextChange, WhyNot
 from openclaw_mem_engine.why_not.changes import MADE_WITH, Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
@@ -94,7 +94,7 @@ class Lookup(ABC, Generic[F, C]):
             return chunks
         settings = self._answering.settings
         if settings.openclaw.backend == "qmd":  # also while the built-in index answers
-            decision = decision_of(settings)
+            decision = scope_decision(settings)
             if not decision.allowed:
                 return self._stop_at("session", f"the scope denies the search: {decision.reason}")
             self._pass("session", f"the search is allowed: {decision.reason}")
