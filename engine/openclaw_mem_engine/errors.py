@@ -39,6 +39,10 @@ class WorkspaceError(OpenClawMemError):
     exit_code = 5
 
 
+class NoteChanged(WorkspaceError):
+    """A note is no longer what it was when its change was proposed: nothing was written."""
+
+
 class IndexUnavailable(OpenClawMemError):
     """The index cannot be opened, is damaged, or its disk is full; the old content is untouched. ``repair``
     is what makes derived rows anew when only those are damaged: a sentence with the command."""

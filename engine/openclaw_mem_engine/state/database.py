@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import apsw
 
 from openclaw_mem_engine.model import Note, utf8
+from openclaw_mem_engine.state import private_folder
 
 #: How long one process waits for another, milliseconds.
 BUSY_TIMEOUT_MS = 5_000
@@ -200,6 +201,10 @@ class StateDatabase:
 
     def _connected(self, path: Path) -> apsw.Connection:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        if self._read_only and connection.readonly("main"):
+            # Reading would make companions with its mode, which stay.
+            connection.close()
+            raise PermissionError(EACCES, "it may not be written to")
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.pragma("synchronous", "normal")
         connection.pragma("query_only", self._read_only)
@@ -311,7 +316,7 @@ def finite(value: float | None) -> float | None:
 def _make(path: Path) -> Identity | None:
     """Make an empty file, unless there is one: SQLite would let other users read it for an instant. Its -wal
     and -shm get the same mode."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(path.parent)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     return _identity_of(path)

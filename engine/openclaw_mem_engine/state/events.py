@@ -25,9 +25,19 @@ if TYPE_CHECKING:
 
     from openclaw_mem_engine.model import Note
 
-#: ``watch`` is what a watcher tells of itself: begun, ended, polling instead.
+#: ``watch``: a watcher began, ended, or polls instead; ``edit``: a note was written, with its number.
 EventKind: TypeAlias = Literal[
-    "sync", "rebuild", "fallback", "recovered", "search-failed", "denied", "doctor", "watch"
+    "sync",
+    "rebuild",
+    "fallback",
+    "recovered",
+    "search-failed",
+    "denied",
+    "doctor",
+    "watch",
+    "flush",
+    "snapshot",
+    "edit",
 ]
 KINDS: tuple[EventKind, ...] = get_args(EventKind)
 
@@ -95,11 +105,14 @@ class Event:
 
 class EventLog:
     """The file ``path``; without a path events stay in memory. Safe to call from several threads, and several
-    processes may use one file. ``clock`` gives epoch seconds. No method raises because of the file."""
+    processes may use one file. ``clock`` gives epoch seconds; with ``read_only`` nothing can be added. No
+    method raises because of the file."""
 
-    def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, path: Path | None, clock: Callable[[], float] = time.time, *, read_only: bool = False
+    ) -> None:
         self._kept = path is not None
-        self._file = StateDatabase(path, SCHEMA, clock, tidy=self._tidy)
+        self._file = StateDatabase(path, SCHEMA, clock, tidy=self._tidy, read_only=read_only)
 
     @property
     def note(self) -> Note | None:

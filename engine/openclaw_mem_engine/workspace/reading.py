@@ -30,6 +30,10 @@ from openclaw_mem_engine.workspace.rules import (
     resolve_extras,
 )
 
+#: How UTF-16 text begins, and the reason shown for it.
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+LOOKS_LIKE_UTF16 = "not UTF-8 at byte 0 (it looks like UTF-16); save it as UTF-8"
+
 
 class NoteText(NamedTuple):
     """The text of a note, a byte order mark included, and what its file was when the reading began.
@@ -67,8 +71,8 @@ def read_note(path: str, root: str | None = None, max_bytes: int = MAX_NOTE_BYTE
     base, tail = (root, tail) if root and tail else os.path.split(path)
     read = read_bytes(base or ".", tail, max_bytes, path)
     data = read.data
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise NoteRefused("not-utf8", path, "not UTF-8 at byte 0 (it looks like UTF-16); save it as UTF-8")
+    if data.startswith(UTF16_MARKS):
+        raise NoteRefused("not-utf8", path, LOOKS_LIKE_UTF16)
     nuls = data.count(b"\0")
     if nuls * 10 > len(data):
         found_at = data.index(b"\0")
@@ -109,7 +113,7 @@ def get_excerpt(
     workspace = open_workspace(root)
     if "\0" in asked:
         raise NoteRefused("outside", path, "holds a NUL character, which no path can")
-    allowed = _locate(workspace, asked, resolve_extras(workspace, extra_paths))
+    allowed = locate_note(workspace, asked, resolve_extras(workspace, extra_paths))
     try:
         data = read_bytes(allowed.base, allowed.tail, max_bytes, asked).data
     except NoteRefused as refusal:
@@ -150,7 +154,7 @@ def parse_location(text: str) -> Location:
     return Location(match["path"], start, max(start, int(end)) if end else start)
 
 
-class _AllowedPath(NamedTuple):
+class AllowedPath(NamedTuple):
     """An allowed path: ``path`` is reported, ``tail`` below the real folder ``base`` is opened. ``folders``
     are those on the way to it below the folder that a rule names."""
 
@@ -160,7 +164,7 @@ class _AllowedPath(NamedTuple):
     folders: list[str]
 
 
-def _locate(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> _AllowedPath:
+def locate_note(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> AllowedPath:
     """Decide from the text alone whether a path may be read; the disk is looked at when it is opened."""
     # A relative path may come from a listing (relative to the real folder) or from the user's own view of it.
     spellings = [absolute_path(base, asked) for base in (workspace.real, workspace.given)]
@@ -181,20 +185,20 @@ def _locate(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -> _A
 
 def _allowed(
     workspace: Workspace, spellings: Sequence[str], extras: Sequence[ExtraPath]
-) -> Iterator[_AllowedPath]:
+) -> Iterator[AllowedPath]:
     """What each rule that allows a path makes of it."""
     for absolute in spellings:
         inner = workspace.inside(absolute) or ""
         parts = inner.split(os.sep)
         if inner in ROOT_FILES or (parts[0] == MEMORY_FOLDER and len(parts) > 1):
-            yield _AllowedPath("/".join(parts), workspace.real, inner, parts[1:-1])
+            yield AllowedPath("/".join(parts), workspace.real, inner, parts[1:-1])
         for extra in extras:
             for spelled in (extra.lexical, extra.absolute):
                 rest = below(spelled, absolute)
                 if rest is not None and not extra.refusal and extra.takes(rest):
                     tail = os.path.join(extra.tail, rest) if rest else extra.tail
                     path = workspace.relative(os.path.join(extra.base, tail))
-                    yield _AllowedPath(path, extra.base, tail, rest.split(os.sep)[:-1])
+                    yield AllowedPath(path, extra.base, tail, rest.split(os.sep)[:-1])
 
 
 #: Under this likeness (0 to 100) a suggestion would be noise.
@@ -229,6 +233,8 @@ def _folded(path: str) -> str:
 
 #: The most that is handed over of one file, in UTF-16 units (the agent's default).
 BOOTSTRAP_LIMIT = 20_000
+#: Lines that a MEMORY.md should not exceed, as its documents advise.
+BUDGET_LINES = 200
 #: Of a longer file the beginning and the end are handed over: these parts of the limit, in percent.
 _HEAD, _TAIL = 70, 20
 

@@ -13,11 +13,13 @@ from openclaw_mem_engine.workspace.listing import SUFFIX_CASE, Listing, Walk
 from openclaw_mem_engine.workspace.opening import LINK, printable
 from openclaw_mem_engine.workspace.rules import MAX_TRANSCRIPT_BYTES, TRANSCRIPT_FOLDER, TRANSCRIPT_SUFFIX
 
-_ARCHIVES = (".jsonl.reset.", ".jsonl.deleted.")
+_RESET = ".jsonl.reset."
+_ARCHIVES = (_RESET, ".jsonl.deleted.")
 
 
-def list_transcripts(folder: Path, max_bytes: int = MAX_TRANSCRIPT_BYTES) -> Listing:
-    """The transcripts right in ``folder``, with the paths ``sessions/<name>.jsonl``.
+def list_transcripts(folder: Path, max_bytes: int = MAX_TRANSCRIPT_BYTES, *, ended: bool = False) -> Listing:
+    """The transcripts right in ``folder``, with the paths ``sessions/<name>.jsonl``; with ``ended`` also
+    those of sessions that were reset.
 
     Never raises: a folder that is missing, is a link or may not be read gives no files and says why. Archives
     of ended sessions (``.jsonl.reset.*``, ``.jsonl.deleted.*``) are counted, other files are not ours.
@@ -40,13 +42,13 @@ def list_transcripts(folder: Path, max_bytes: int = MAX_TRANSCRIPT_BYTES) -> Lis
         return walk.listing()
     for name in names:
         path = f"{TRANSCRIPT_FOLDER}/{name}"
-        if name.endswith(TRANSCRIPT_SUFFIX):
+        if name.endswith(TRANSCRIPT_SUFFIX) or (ended and _RESET in name):
             walk.take(path, os.path.join(folder, name))
         elif name.lower().endswith(TRANSCRIPT_SUFFIX):
             walk.skip(path, SUFFIX_CASE.format(TRANSCRIPT_SUFFIX))
     for mark in _ARCHIVES:
-        if ended := sum(mark in name for name in names):
-            reason = f"{ended:,} archived; the transcripts of ended sessions are not indexed"
+        if number := sum(mark in name for name in names):
+            reason = f"{number:,} archived; the transcripts of ended sessions are not indexed"
             walk.skip(f"{TRANSCRIPT_FOLDER}/*{mark}*", reason, by_rule=True)
     walk.close_group()
     return walk.listing()

@@ -90,12 +90,12 @@ def read_transcript(
 
     Raises ``NoteRefused`` with kind link (it or its folder), not-regular, too-large, unreadable or missing.
     """
-    with _opened(absolute) as (descriptor, before):
+    with opened_transcript(absolute) as (descriptor, before):
         if before.st_size > MAX_TRANSCRIPT_BYTES:
             raise NoteRefused("too-large", absolute, too_large(before.st_size, MAX_TRANSCRIPT_BYTES))
         end = before.st_size if until is None else min(until, before.st_size)
         talk = _Talk(max_bytes)
-        reached = talk.take(_lines(descriptor, 0, end))
+        reached = talk.take(lines_between(descriptor, 0, end))
         after = os.fstat(descriptor)
     # More at the end changes nothing of what was read; another time alone means that something else did.
     unchanged = (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
@@ -121,8 +121,8 @@ def growth_of(file: MemoryFile, start: int, enough: Growth) -> Growth:
     """Whole lines of a listed transcript after its first ``start`` bytes. Counting stops when there are
     ``enough`` bytes or lines. Raises ``NoteRefused`` as ``read_transcript`` does."""
     grown = Growth(0, 0)
-    with _opened(file.absolute) as (descriptor, _):
-        for line in _lines(descriptor, start, file.size):
+    with opened_transcript(file.absolute) as (descriptor, _):
+        for line in lines_between(descriptor, start, file.size):
             if line.ended or _is_whole(line.data):
                 grown = Growth(line.end - start, line.number)
             if grown.bytes >= enough.bytes or grown.lines >= enough.lines:
@@ -137,7 +137,7 @@ def ends_a_line(file: MemoryFile, size: int) -> bool:
     ``NoteRefused`` as ``read_transcript`` does."""
     if not size:
         return True
-    with _opened(file.absolute) as (descriptor, _):
+    with opened_transcript(file.absolute) as (descriptor, _):
         os.lseek(descriptor, size - 1, os.SEEK_SET)
         # Or right behind: a last line without its end was taken when it was JSON.
         last = os.read(descriptor, 3)
@@ -145,7 +145,7 @@ def ends_a_line(file: MemoryFile, size: int) -> bool:
 
 
 @contextmanager
-def _opened(absolute: str) -> Iterator[tuple[int, os.stat_result]]:
+def opened_transcript(absolute: str) -> Iterator[tuple[int, os.stat_result]]:
     """A descriptor for the body, and the status of the file. Neither the file nor its folder may be a link,
     not even one planted since the listing. Raises NoteRefused, also for an OSError of the body."""
     folder, name = os.path.split(absolute)
@@ -159,7 +159,7 @@ def _opened(absolute: str) -> Iterator[tuple[int, os.stat_result]]:
         os.close(descriptor)
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
     """A line without its end: ``data`` is None when it is too long to be kept, ``end`` the offset behind it;
     ``ended`` is False for a last one without ``\\n``."""
 
@@ -169,7 +169,7 @@ class _Line(NamedTuple):
     ended: bool
 
 
-def _lines(descriptor: int, start: int, end: int) -> Iterator[_Line]:
+def lines_between(descriptor: int, start: int, end: int) -> Iterator[Line]:
     """The lines between two offsets, in blocks; fewer when the file is shorter by now. Raises OSError."""
     os.lseek(descriptor, start, os.SEEK_SET)
     position, number, held = start, 0, 0
@@ -186,11 +186,11 @@ def _lines(descriptor: int, start: int, end: int) -> Iterator[_Line]:
             if index < len(pieces) - 1:
                 position += 1
                 number += 1
-                yield _Line(number, b"".join(parts) if held <= MAX_LINE_BYTES else None, position, ended=True)
+                yield Line(number, b"".join(parts) if held <= MAX_LINE_BYTES else None, position, ended=True)
                 parts.clear()
                 held = 0
     if held:
-        yield _Line(number + 1, b"".join(parts) if held <= MAX_LINE_BYTES else None, position, ended=False)
+        yield Line(number + 1, b"".join(parts) if held <= MAX_LINE_BYTES else None, position, ended=False)
 
 
 class _Talk:
@@ -204,7 +204,7 @@ class _Talk:
         self.cut = False
         self._left = max_bytes
 
-    def take(self, lines: Iterator[_Line]) -> int:
+    def take(self, lines: Iterator[Line]) -> int:
         """Take the lines in order until there is too much; the offset that was reached."""
         reached = 0
         for line in lines:

@@ -1,0 +1,1 @@
+"""Changes of notes: proposed as a diff, written atomically, undone. The only code that writes Markdown."""

@@ -1,0 +1,317 @@
+"""Writing notes: under one lock for each workspace, atomically, with the text before it kept.
+
+An edit is a folder ``<data folder>/edits/<workspace>/<number>`` with ``before`` (the exact bytes; absent when
+there was no file) and ``edit.json``. It is made as ``<number>.draft``, called ``<number>.pending`` when the
+new text is in a temporary file beside the note, and ``<number>`` when that file has replaced the note. The
+next edit finishes one that a kill has ended: a draft did not happen, and a pending edit happened when its
+temporary file is gone. What others write into the note after the kill does not matter for that.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import NoteChanged, UsageError
+from openclaw_mem_engine.notes.edit import NoteEdit, appended
+from openclaw_mem_engine.state.disk import held, refused, sync_folder, write_file
+from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
+from openclaw_mem_engine.workspace.opening import NoteRefused, read_bytes
+from openclaw_mem_engine.workspace.reading import LOOKS_LIKE_UTF16, UTF16_MARKS, AllowedPath, locate_note
+from openclaw_mem_engine.workspace.rules import ROOT_FILES, open_workspace, resolve_extras
+
+#: Edits whose text before them is kept; older ones can no longer be undone.
+KEEP_EDITS = 500
+
+_LIST = "`openclaw-mem undo --list` names those that are kept."
+_DRAFT, _PENDING = ".draft", ".pending"
+_TEMPORARY = ".openclaw-mem.tmp"
+#: The temporary file of an edit that removes a note, until the note is moved over it: no text of a note.
+_REMOVES = b"\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An edit that was made. ``id`` counts from 1 in each workspace, ``at`` is epoch seconds; ``undoes`` is
+    the edit that it took back (0: none), ``undone`` whether it was taken back itself."""
+
+    id: int
+    at: float
+    path: str
+    reason: str
+    added: int
+    removed: int
+    undoes: int = 0
+    undone: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class NoteEditor:
+    """The notes of one workspace. Safe between threads and processes. Methods raise NoteRefused for a path
+    that cannot be a note, NoteChanged, and WorkspaceError when the disk refuses."""
+
+    def __init__(
+        self, settings: Settings, clock: Callable[[], float] = time.time, log: EventLog | None = None
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._log = log or EventLog(settings.data_dir / EVENTS_FILE, clock)
+        key = hashlib.sha256(os.fsencode(os.path.realpath(settings.workspace))).hexdigest()[:16]
+        self._folder = settings.data_dir / "edits" / key
+
+    def read(self, path: str) -> str | None:
+        """The exact text of a note; None when there is none."""
+        allowed = self._allowed(path)
+        try:
+            data = read_bytes(allowed.base, allowed.tail, self._settings.max_file_bytes, allowed.path).data
+        except NoteRefused as refusal:
+            if refusal.kind != "missing":
+                raise
+            return None
+        if data.startswith(UTF16_MARKS):
+            raise NoteRefused("not-utf8", allowed.path, LOOKS_LIKE_UTF16)
+        return data.decode("utf-8", "surrogateescape")
+
+    def propose(self, path: str, after: str | None, reason: str) -> NoteEdit:
+        """The edit from what is on disk now to ``after``."""
+        return NoteEdit(self._allowed(path).path, self.read(path), after, reason)
+
+    def propose_append(self, path: str, text: str, reason: str) -> NoteEdit:
+        """The edit that adds ``text`` as the last lines of a note, or as a new note."""
+        before = self.read(path)
+        return NoteEdit(self._allowed(path).path, before, appended(before, text), reason)
+
+    def write(self, edit: NoteEdit) -> Written:
+        """Make an edit that was proposed. Raises NoteChanged when the note is no longer ``edit.before``; then
+        nothing is written."""
+        with self._locked():
+            return self._write(edit)
+
+    def append(self, path: str, text: str, reason: str) -> Written:
+        """Add lines to whatever the note holds at that moment: nothing is ever overwritten."""
+        with self._locked():
+            return self._write(self.propose_append(path, text, reason))
+
+    def undo(self, number: int | None = None) -> Written:
+        """Take back an edit (default: the last that was not taken back). Raises UsageError when there is none
+        or it cannot be taken back any more, NoteChanged when the note was changed since."""
+        with self._locked():
+            return self._write(self._undoing(number), undoes=self._edit(number).id)
+
+    def propose_undo(self, number: int | None = None) -> NoteEdit:
+        """The edit that ``undo`` would make; raises as that does."""
+        with self._locked():
+            return self._undoing(number)
+
+    def history(self, limit: int = 20) -> list[Written]:
+        """The latest edits, newest first."""
+        found = [record for record in map(self._record, self._numbers()) if record is not None]
+        undone: set[int] = set()
+        for record in reversed(found):  # an undo that was undone itself takes nothing back
+            if record.id not in undone:
+                undone.add(record.undoes)
+        return [replace(record, undone=record.id in undone) for record in reversed(found[-limit:])]
+
+    def settle(self) -> None:
+        """Finish what a killed process has left, so that the history is complete."""
+        if self._interrupted():
+            with self._locked():
+                pass
+
+    def before(self, number: int) -> str | None:
+        """The text of the note before an edit; None when there was no note. Raises UsageError."""
+        folder = self._folder / f"{number:06d}"
+        if not folder.is_dir():
+            raise UsageError(f"There is no edit {number}. {_LIST}")
+        text, meta = None, {}
+        with suppress(OSError):
+            text = (folder / "before").read_bytes().decode("utf-8", "surrogateescape")
+        with suppress(OSError, ValueError):
+            meta = self._meta(number)
+        if _digest(text) != meta.get("before"):
+            raise UsageError(f"The text that was kept for edit {number} is damaged or lost. {_LIST}")
+        return text
+
+    # -- under the lock -----------------------------------------------------------------------------------
+
+    def _edit(self, number: int | None) -> Written:
+        kept = self.history(KEEP_EDITS)
+        if number is None:
+            found = next((edit for edit in kept if not edit.undone and not edit.undoes), None)
+        else:
+            found = next((edit for edit in kept if edit.id == number), None)
+        if found is None:
+            what = "no edit that can be undone" if number is None else f"no edit {number}"
+            raise UsageError(f"There is {what} in this workspace. {_LIST}")
+        if found.undone:
+            raise UsageError(f"Edit {found.id} was undone already.")
+        return found
+
+    def _undoing(self, number: int | None) -> NoteEdit:
+        edit = self._edit(number)
+        now, digest = self.read(edit.path), self._meta(edit.id)["after"]
+        if _digest(now) != digest:
+            raise NoteChanged(
+                f"{edit.path} was changed since edit {edit.id}: undoing it would lose that. "
+                f"`openclaw-mem undo {edit.id} --show` prints what it held before."
+            )
+        return NoteEdit(edit.path, now, self.before(edit.id), f"undo of {edit.id}: {edit.reason}"[:200])
+
+    def _write(self, edit: NoteEdit, undoes: int = 0) -> Written:
+        if edit.is_empty:
+            raise UsageError(f"{edit.path} would stay as it is: there is nothing to write.")
+        allowed = self._allowed(edit.path)
+        if self.read(edit.path) != edit.before:
+            raise NoteChanged(f"{edit.path} was changed meanwhile: nothing was written. Repeat the edit.")
+        numbers = self._numbers()
+        done = Written(
+            max(numbers, default=0) + 1,
+            self._clock(),
+            allowed.path,
+            edit.reason,
+            edit.added,
+            edit.removed,
+            undoes,
+        )
+        target, draft = Path(allowed.base, allowed.tail), self._folder / f"{done.id:06d}{_DRAFT}"
+        temporary = target.with_name(f".{target.name}.{done.id}{_TEMPORARY}")
+        pending = draft.with_suffix(_PENDING)
+        try:
+            self._keep(draft, done, edit, temporary)
+            self._make_folder(target.parent, edit.path)
+            data = _REMOVES if edit.after is None else _bytes(edit.after)
+            write_file(temporary, data, _mode_of(target, edit.path))
+            sync_folder(target.parent)
+            draft.rename(pending)
+            sync_folder(self._folder)
+            self._replace(target, temporary, edit)
+            pending.rename(draft.with_suffix(""))
+        except OSError as error:
+            raise refused(allowed.path, error) from error
+        finally:
+            self._finish_interrupted()
+        for old in numbers[: max(0, len(numbers) + 1 - KEEP_EDITS)]:
+            shutil.rmtree(self._folder / f"{old:06d}", ignore_errors=True)
+        self._log.add(
+            "edit",
+            f"{edit.reason}: {edit.summary()}",
+            agent=self._settings.agent,
+            workspace=str(self._settings.workspace),
+            counts={"added": done.added, "removed": done.removed, "edit": done.id},
+        )
+        return done
+
+    def _keep(self, folder: Path, done: Written, edit: NoteEdit, temporary: Path) -> None:
+        folder.mkdir(mode=0o700)
+        if edit.before is not None:
+            write_file(folder / "before", _bytes(edit.before), 0o600)
+        meta = done.to_dict() | {"before": _digest(edit.before), "after": _digest(edit.after)}
+        meta["temporary"] = str(temporary)
+        write_file(folder / "edit.json", json.dumps(meta).encode("ascii"), 0o600)
+        sync_folder(folder)
+
+    def _replace(self, target: Path, temporary: Path, edit: NoteEdit) -> None:
+        # Looked at again just before: another program writes without our lock.
+        if self.read(edit.path) != edit.before:
+            raise NoteChanged(f"{edit.path} was changed meanwhile: nothing was written. Repeat the edit.")
+        if edit.after is None:
+            target.replace(temporary)
+            temporary.unlink()
+        else:
+            temporary.replace(target)
+        sync_folder(target.parent)
+
+    def _make_folder(self, folder: Path, shown: str) -> None:
+        """Make the folder of a new note, and refuse one that is reached through a link."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if folder.resolve() != folder:
+            raise NoteRefused("link", shown, "leads through a link; links are not followed")
+
+    def _allowed(self, path: str) -> AllowedPath:
+        workspace = open_workspace(self._settings.workspace)
+        allowed = locate_note(workspace, path, resolve_extras(workspace, self._settings.extra_paths))
+        if allowed.tail in ROOT_FILES:  # both spellings are one file on a disk that ignores case
+            there = {entry.name for entry in Path(workspace.real).iterdir()}
+            name = next((name for name in (allowed.tail, *ROOT_FILES) if name in there), ROOT_FILES[0])
+            return allowed._replace(path=name, tail=name)
+        return allowed
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with held(self._folder, f"notes of {self._settings.workspace}"):
+            self._finish_interrupted()
+            yield
+
+    def _interrupted(self) -> list[Path]:
+        return [folder for folder in self._folder.glob("*.*") if folder.suffix in (_DRAFT, _PENDING)]
+
+    def _finish_interrupted(self) -> None:
+        """Keep an edit that happened and was not finished, and remove what is left of one that did not."""
+        for folder in self._interrupted():
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                meta = json.loads((folder / "edit.json").read_bytes())
+                temporary = Path(meta["temporary"])
+                if folder.suffix == _PENDING and _has_happened(temporary, removes=not meta["after"]):
+                    temporary.unlink(missing_ok=True)
+                    folder.rename(folder.with_suffix(""))
+                    continue
+                if folder.suffix == _PENDING:  # before the file goes whose absence would say that it happened
+                    folder = folder.rename(folder.with_suffix(_DRAFT))
+                temporary.unlink(missing_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    # -- records ------------------------------------------------------------------------------------------
+
+    def _numbers(self) -> list[int]:
+        with suppress(FileNotFoundError):
+            return sorted(int(entry.name) for entry in self._folder.iterdir() if entry.name.isdecimal())
+        return []
+
+    def _record(self, number: int) -> Written | None:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            meta = self._meta(number)
+            return Written(**{name: meta[name] for name in Written.__slots__ if name != "undone"})
+        return None
+
+    def _meta(self, number: int) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self._folder / f"{number:06d}" / "edit.json").read_bytes())
+        return found
+
+
+def _has_happened(temporary: Path, *, removes: bool) -> bool:
+    """Whether a note was replaced by this file, or was moved over it, to be removed."""
+    return not temporary.exists() or (removes and temporary.read_bytes() != _REMOVES)
+
+
+def _mode_of(target: Path, shown: str) -> int | None:
+    """The mode of the present file; None without one."""
+    try:
+        status = target.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if status.st_nlink > 1:
+        raise NoteRefused("not-regular", shown, "has several names (hard links), which a new file would part")
+    if not status.st_mode & stat.S_IWUSR:
+        raise PermissionError(errno.EACCES, "it is read-only")
+    return stat.S_IMODE(status.st_mode)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _digest(text: str | None) -> str:
+    return "" if text is None else hashlib.sha256(_bytes(text)).hexdigest()

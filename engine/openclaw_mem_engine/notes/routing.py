@@ -1,0 +1,232 @@
+"""Where a thing to remember goes, and the edit that writes it there.
+
+Facts, preferences and decisions go into MEMORY.md, events into the log of the day. The kind is read from the
+words, by the first rule of ``RULES`` that fits; the rule is always named, because words can mislead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.notes.edit import NoteEdit, appended
+from openclaw_mem_engine.notes.editor import NoteEditor
+from openclaw_mem_engine.redact import credential_warning
+from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES
+
+Kind = Literal["preference", "decision", "event", "fact"]
+Target = Literal["memory", "daily"]
+
+#: Verbs of what happened.
+_PAST = (
+    r"met|called|asked|shipped|deployed|fixed|finished|started|released|merged|broke|failed|crashed|"
+    r"arrived|visited|sent|received|paid|bought|ordered|moved|restarted|installed|upgraded|tested|tried|"
+    r"found|lost|happened|went|came|said|had|took|got|made|talked|spoke|discussed|booked|signed|cancel+ed|"
+    r"learned|wrote|saw|heard|replaced|repaired|removed|deleted|migrated|updated|renewed|joined|hired|"
+    r"planted|changed|added|reported|cleaned|closed|opened|returned|picked|gave|ran|postponed|"
+    r"drove|flew|handed|left (?:for|the)"
+)
+#: Kind, what the words show, and the words in English, German and French; the first that is found decides.
+#: Days come before preferences ("wants to meet tomorrow"), habits before times ("every day at 9:30").
+_WORDS: tuple[tuple[Kind, str, str], ...] = (
+    (
+        "decision",
+        "says what was decided",
+        r"decided|decision|agreed (?:on|to|that|with)|we(?: will|'ll) (?:use|go|keep)|let's use|going with|"
+        r"switching to|from now on|chose|settled on|"
+        r"entschieden|beschlossen|entscheidung|ab jetzt|ab sofort|décidé|décision|désormais",
+    ),
+    (
+        "event",
+        "names a day",
+        r"(?<!.)(?:19|20)\d\d-\d\d-\d\d|"
+        r"today|yesterday|tonight|tomorrow|this (?:morning|afternoon|evening|week)|last (?:night|week)|"
+        r"just now|heute|gestern|(?<!jeden )morgen|aujourd'hui|hier(?=,| soir)|demain|ce (?:matin|soir)",
+    ),
+    (
+        "preference",
+        "names a preference",
+        # Not what always or never was: "never met", "always used".
+        rf"(?:always|never)(?! (?:{_PAST}|\w+[^\We]ed)\b)|"
+        r"prefers?|preferred|favou?rites?|likes?|loves?|hates?|dislikes?|wants?|i'd rather|"
+        r"(?:do(?:es)?|did) not (?:like|want)|don't|doesn't|can't stand|please|"
+        r"bevorzug\w*|lieber|mag|immer|nie|niemals|bitte|préf[éè]r\w*|j'aime|aime|déteste|toujours|jamais",
+    ),
+    (
+        "fact",
+        "says what is usual",
+        r"every|each|daily|weekly|monthly|yearly|\w+days|opens?|closes?|runs?|starts?|begins?|"
+        r"jede[nrsm]?|täglich|\w+tags|chaque|tous les",
+    ),
+    ("fact", "names a year", r"(?:since|in|until|from|seit|depuis|en) (?:19|20)\d\d"),
+    ("event", "names a time", r"\d{1,2}\s?[ap]m|\d{1,2}:\d\d"),
+    (
+        "event",
+        "says what happened",
+        # Among the first five words; not what something is: "is called", "the lost key".
+        r"^\W*(?:\w+\W+){0,4}?(?<!\bis )(?<!\bare )(?<!\bthe )(?<!\ba )(?<!\band )(?<!\bto )"
+        rf"(?<!\bnever )(?<!\balways )\b({_PAST})\b",
+    ),
+)
+RULES = tuple(
+    (kind, why, re.compile(words if words.startswith("^") else rf"\b({words})\b", re.IGNORECASE))
+    for kind, why, words in _WORDS
+)
+_OTHERWISE: tuple[Kind, str] = ("fact", "fits no rule")
+_HEADING = re.compile(r"^(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t\r]*$")
+_WORD = re.compile(r"\w{3,}")
+#: A section gets an item when they share more than this: about one word that few sections have.
+_SHARED = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a text goes: ``path`` of the note, ``section`` its heading ("" for the end of the note). ``kind``
+    was read from the words, ``why`` is the rule as the end of a sentence, or says that the user chose."""
+
+    kind: Kind
+    target: Target
+    path: str
+    section: str
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """The route in words."""
+        section = f", section “{self.section}”" if self.section else ""
+        return f"{self.kind} (the text {self.why}): {self.path}{section}"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What ``remember`` would write. ``known`` is the line (from 1) of the note that says the same already, 0
+    without one; then there is nothing to write. ``warning`` is a sentence about a text that looks like a
+    credential, else ""."""
+
+    route: Route
+    edit: NoteEdit
+    known: int = 0
+    warning: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        route = self.route
+        return {
+            "kind": route.kind,
+            "target": route.target,
+            "path": route.path,
+            "section": route.section,
+            "why": route.why,
+            "knownLine": self.known or None,
+            "warning": self.warning or None,
+            "diff": self.edit.diff(),
+        }
+
+
+def kind_of(text: str) -> tuple[Kind, str]:
+    """The kind of a text and the rule that says so, as the end of a sentence about the text. The first 1,000
+    characters count."""
+    text = text[:1000].replace("’", "'")
+    for kind, why, words in RULES:
+        if found := words.search(text):
+            return kind, f"{why}: “{found[1]}”"
+    return _OTHERWISE
+
+
+def remember(
+    editor: NoteEditor, text: str, now: datetime, target: Target | None = None, path: str | None = None
+) -> Proposal:
+    """The edit that keeps ``text`` (one or more lines, written as one list item); ``now`` is local time.
+    ``target`` or ``path`` replace what the words say. Raises UsageError for a text without a
+    letter or digit, and as ``NoteEditor.read``."""
+    words = " ".join(text.split())
+    if not any(map(str.isalnum, words)):
+        raise UsageError("There is nothing to remember: give it a text with a letter or a digit.")
+    kind, why = kind_of(words)
+    if target is not None or path is not None:
+        why = f"{why}; the target was chosen by hand"
+    target = target or ("daily" if kind == "event" else "memory")
+    if target == "daily" and path is None:
+        path = f"{MEMORY_FOLDER}/{now:%Y-%m-%d}.md"
+        before = editor.read(path)
+        item = f"- {now:%H:%M} {words}"
+        start = before if before and before.strip() else f"# {now:%Y-%m-%d}\n\n"
+        after, section = appended(start, item), ""
+    else:
+        path = path or ROOT_FILES[0]
+        before = editor.read(path)
+        after, section = _into_section(before or "# Memory\n\n", f"- {words}", kind)
+    edit = editor.propose(path, after, "remember")
+    route = Route(kind, target, edit.path, section, why)
+    known = _line_of(words, before)
+    if known:
+        return Proposal(route, NoteEdit(edit.path, before, before, "remember"), known)
+    return Proposal(route, edit, warning=credential_warning(words))
+
+
+def insert_fact(text: str, words: str) -> tuple[str, str]:
+    """A MEMORY.md with one more list item in the section that fits best, and the heading of that section."""
+    return _into_section(text, f"- {words}", kind_of(words)[0])
+
+
+def _line_of(words: str, before: str | None) -> int:
+    """The line that holds just these words already."""
+    wanted = _plain(words)
+    lines = (before or "").split("\n")
+    return next((number for number, line in enumerate(lines, 1) if _plain(line) == wanted), 0)
+
+
+def _plain(line: str) -> str:
+    """A line without list mark, time, emphasis, case and end."""
+    bare = re.sub(r"^\s*(?:[-*+]|\d+[.)])?\s*(?:\d\d:\d\d\s+)?", "", line)
+    return re.sub(r"[*_`.\s]+", " ", bare).strip().casefold()
+
+
+def _into_section(text: str, item: str, kind: Kind) -> tuple[str, str]:
+    """The text with ``item`` as the last line of the section that fits best, and its heading: the one named
+    after the kind, else the one which shares the most words with the item, where a word counts less the more
+    sections have it, and three times in a heading; else the end of the text. A section ends at the next
+    heading; the only heading of the first level is the title of the note."""
+    lines = text.split("\n")
+    heads = _headings(lines)
+    titles = [number for number, level, _ in heads if level == 1]
+    ends = [number for number, _, _ in heads[1:]] + [len(lines)]
+    inside = [_words(lines[head[0] : end]) for head, end in zip(heads, ends, strict=False)]
+    spread = Counter(word for section in inside for word in section)
+    words = _words([item])
+    best, most = None, _SHARED
+    for (number, _, title), end, section in zip(heads, ends, inside, strict=False):
+        named = _words([title])
+        score = sum((3 if word in named else 1) / spread[word] for word in words & section)
+        score += 100 * any(word.startswith(kind) for word in named)
+        if score > most and titles != [number]:
+            best, most = (number, end, title), score
+    if best is None:
+        return appended(text, item), ""
+    number, end, title = best
+    last = max(at for at in range(number, end) if lines[at].strip())
+    ending = "\r" if lines[number].endswith("\r") else ""
+    blank = [ending] if last == number else []
+    if last == len(lines) - 1:  # the note ends without an end of line
+        return appended(text, item), title
+    return "\n".join([*lines[: last + 1], *blank, item + ending, *lines[last + 1 :]]), title
+
+
+def _words(lines: Iterable[str]) -> set[str]:
+    return {word.casefold() for line in lines for word in _WORD.findall(line)}
+
+
+def _headings(lines: list[str]) -> list[tuple[int, int, str]]:
+    """Line (from 0), level and text of every heading outside of fenced code."""
+    found, fence = [], ""
+    for number, line in enumerate(lines):
+        mark = line.lstrip()[:3]
+        if mark in ("```", "~~~") and fence in ("", mark):
+            fence = "" if fence else mark
+        elif not fence and (heading := _HEADING.match(line)):
+            found.append((number, len(heading[1]), heading[2]))
+    return found

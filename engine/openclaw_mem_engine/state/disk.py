@@ -1,0 +1,68 @@
+"""Writing files so that they survive a kill and a full disk, one process at a time."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from openclaw_mem_engine.errors import WorkspaceError
+from openclaw_mem_engine.state import private_folder
+
+#: How long one process waits for another that writes, seconds.
+LOCK_WAIT_S = 10.0
+
+
+@contextmanager
+def held(folder: Path, what: str) -> Iterator[None]:
+    """Hold the lock of a private folder, which is made where it is missing; ``what`` is written under it.
+    Raises WorkspaceError when another process holds it for ``LOCK_WAIT_S``, or the disk refuses."""
+    from filelock import FileLock, Timeout
+
+    try:
+        private_folder(folder)
+        lock = FileLock(folder / "lock", mode=0o600, timeout=LOCK_WAIT_S)
+        lock.acquire()
+    except Timeout:
+        raise WorkspaceError(
+            f"Another process has been writing {what} for {LOCK_WAIT_S:.0f} s. "
+            "Nothing was written; try again when it is done."
+        ) from None
+    except OSError as error:
+        raise refused(str(folder), error) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def write_file(path: Path, data: bytes, mode: int | None) -> None:
+    """Make a file that did not exist, and wait until it is on disk. Without ``mode`` it gets that of any new
+    file of this user. Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, 0o666 if mode is None else 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        if mode is not None:
+            path.chmod(mode)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on disk, where the system can do that."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def refused(shown: str, error: OSError) -> WorkspaceError:
+    """What the disk refused, and what to do; what was there before is still there."""
+    why = os.strerror(error.errno) if error.errno else str(error)
+    full = "Free some space." if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Check its permissions."
+    return WorkspaceError(f"{shown} cannot be written ({why}). It is as it was. {full}")

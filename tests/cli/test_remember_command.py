@@ -1,0 +1,85 @@
+"""``remember`` and ``undo`` as commands: shown first, written after a yes, taken back."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from openclaw_mem_engine.cli.main import run
+
+
+@pytest.fixture
+def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("OPENCLAW_MEM_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("OPENCLAW_MEM_WORKSPACE", str(tmp_path / "ws"))
+    (tmp_path / "ws").mkdir()
+    note = tmp_path / "ws" / "MEMORY.md"
+    note.write_text("# Memory\n\n## Network\n- VLAN 10 home\n")
+    return note
+
+
+def test_written_after_a_yes_and_taken_back(note: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = note.read_text()
+    assert run(["remember", "--dry-run", "VLAN 20 is for guests"]) == 0
+    shown = capsys.readouterr().out
+    assert "MEMORY.md, section “Network”" in shown and "+- VLAN 20 is for guests" in shown
+    assert note.read_text() == before
+    assert run(["remember", "VLAN 20 is for guests"]) == 2  # nothing to ask on, and no --yes
+    assert note.read_text() == before
+    capsys.readouterr()
+    assert run(["remember", "--yes", "--json", "VLAN 20 is for guests"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["written"]["added"] == 1 and note.read_text() == before + "- VLAN 20 is for guests\n"
+    assert run(["remember", "--yes", "VLAN 20 is for guests"]) == 0
+    assert "says that already" in capsys.readouterr().out
+    assert run(["undo", "--list"]) == 0
+    assert "remember" in capsys.readouterr().out
+    assert run(["undo", "--yes"]) == 0
+    assert note.read_text() == before
+    assert run(["undo", "--yes"]) == 2
+    assert "no edit that can be undone" in capsys.readouterr().err
+    assert run(["undo", "1", "--show"]) == 0
+
+
+def test_what_looks_like_a_credential_is_said(note: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = "the key of the NAS is sk-abcdefgh1234567890"
+    for words in (["remember", "--dry-run", key], ["memories", "store", key]):
+        assert run(words) == 0
+        shown = capsys.readouterr()
+        assert (shown.out + shown.err).count(
+            "The text looks like a credential: every search may show it."
+        ) == 1
+    assert run(["remember", "--dry-run", "the key of the NAS is in drawer 4"]) == 0
+    assert "credential" not in capsys.readouterr().out
+
+
+def test_one_key_sends_a_text_to_the_other_note(
+    note: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is no answer is asked again; the end of the input is a no."""
+    monkeypatch.setattr("openclaw_mem_engine.cli.remember.is_terminal", lambda _stream: True)
+    before = note.read_text()
+    for keys, written in (("d\n?\nn\n", False), ("d\n", False), ("m\nd\n\n", True)):
+        monkeypatch.setattr("sys.stdin", io.StringIO(keys))
+        assert run(["remember", "VLAN 20 is for guests"]) == 0
+        shown = capsys.readouterr()
+        assert (
+            "the target was chosen by hand): memory/" in shown.out and "[d] into the daily log" in shown.err
+        )
+        assert ("written: memory/" in shown.out) == written
+    (daily,) = (note.parent / "memory").iterdir()
+    assert daily.read_text().endswith(" VLAN 20 is for guests\n") and note.read_text() == before
+
+
+def test_text_of_notes_acts_on_nothing(note: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["remember", "--yes", "key is \x1b[31mred\u202e"]) == 0
+    assert "\x1b[31m" not in capsys.readouterr().out.replace("\x1b[1m", "")
+
+
+def test_a_missing_workspace_is_said(note: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--workspace", str(tmp_path / "none"), "remember", "--yes", "x"]) == 5
+    assert "does not exist" in capsys.readouterr().err and not (tmp_path / "none").exists()

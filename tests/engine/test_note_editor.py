@@ -1,0 +1,249 @@
+"""Writing notes: exact bytes, one lock, an undo for everything, and nothing lost to a kill."""
+
+from __future__ import annotations
+
+import difflib
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from openclaw_mem_engine.config.load import load_settings
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import NoteChanged, PathRefused, UsageError, WorkspaceError
+from openclaw_mem_engine.notes.edit import NoteEdit, appended
+from openclaw_mem_engine.notes.editor import KEEP_EDITS, NoteEditor
+from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
+
+DAY = "memory/2026-02-14.md"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "ws" / "memory").mkdir(parents=True)
+    found = load_settings(
+        workspace=tmp_path / "ws",
+        environ={"OPENCLAW_MEM_HOME": str(tmp_path / "data")},
+        home=tmp_path,
+        cwd=tmp_path,
+    )
+    return replace(found, data_dir=tmp_path / "data")
+
+
+def _note(settings: Settings, path: str) -> Path:
+    return settings.workspace / path
+
+
+def test_text_is_exact_to_the_byte(settings: Settings) -> None:
+    data = "\ufeff# Köln\r\nline\r\n".encode() + b"\xff bad\n"
+    _note(settings, DAY).write_bytes(data)
+    editor = NoteEditor(settings)
+    text = editor.read(DAY)
+    assert text is not None
+    editor.write(editor.propose(DAY, f"{text}more\r\n", "test"))
+    assert _note(settings, DAY).read_bytes() == data + b"more\r\n"
+    editor.undo()
+    assert _note(settings, DAY).read_bytes() == data
+
+
+def test_mode_is_kept_and_ours_are_private(settings: Settings) -> None:
+    _note(settings, DAY).write_text("a\n")
+    _note(settings, DAY).chmod(0o640)
+    NoteEditor(settings).append(DAY, "b", "test")
+    assert _note(settings, DAY).stat().st_mode & 0o777 == 0o640
+    for file in (settings.data_dir / "edits").rglob("*"):
+        assert file.stat().st_mode & 0o077 == 0, file
+
+
+def test_append_keeps_line_endings_and_makes_the_note(settings: Settings) -> None:
+    editor = NoteEditor(settings)
+    assert editor.append(DAY, "first", "test").added == 1
+    _note(settings, DAY).write_bytes(b"one\r\ntwo")
+    editor.append(DAY, "three\nfour\n", "test")
+    assert _note(settings, DAY).read_bytes() == b"one\r\ntwo\r\nthree\r\nfour\r\n"
+
+
+def test_a_note_that_changed_is_left_as_it_is(settings: Settings) -> None:
+    editor = NoteEditor(settings)
+    _note(settings, DAY).write_text("a\n")
+    edit = editor.propose(DAY, "b\n", "test")
+    _note(settings, DAY).write_text("changed elsewhere\n")
+    with pytest.raises(NoteChanged):
+        editor.write(edit)
+    assert _note(settings, DAY).read_text() == "changed elsewhere\n"
+    assert editor.history() == []
+
+
+def test_undo_refuses_after_a_later_change_and_takes_back_a_new_note(settings: Settings) -> None:
+    editor = NoteEditor(settings)
+    first = editor.append(DAY, "a", "test")
+    _note(settings, DAY).write_text("a\nmine\n")
+    with pytest.raises(NoteChanged):
+        editor.undo()
+    _note(settings, DAY).write_text("a\n")
+    back = editor.undo()
+    assert back.undoes == first.id and not _note(settings, DAY).exists()
+    assert [edit.undone for edit in editor.history()] == [False, True]
+    with pytest.raises(UsageError):
+        editor.undo()
+    editor.undo(back.id)  # an undo can be undone
+    assert [edit.undone for edit in editor.history()] == [False, True, False]
+    assert _note(settings, DAY).read_text() == "a\n"
+
+
+@pytest.mark.parametrize("lost", ["before", "edit.json"])
+def test_a_lost_text_is_said_and_the_note_stays(settings: Settings, lost: str) -> None:
+    _note(settings, DAY).write_text("a\n")
+    editor = NoteEditor(settings)
+    editor.append(DAY, "b", "test")
+    (kept,) = (settings.data_dir / "edits").rglob(lost)
+    kept.unlink()
+    with pytest.raises(UsageError, match=r"damaged or lost|no edit that can be undone"):
+        editor.undo()
+    with pytest.raises(UsageError, match="damaged or lost"):
+        editor.before(1)
+    assert _note(settings, DAY).read_text() == "a\nb\n"
+
+
+@pytest.mark.parametrize("ending", ["-le", "-be"])
+def test_a_note_in_utf_16_is_refused(settings: Settings, ending: str) -> None:
+    _note(settings, DAY).write_bytes("\ufeff# Köln\n".encode(f"utf-16{ending}"))
+    with pytest.raises(PathRefused, match=r"it looks like UTF-16\); save it as UTF-8"):
+        NoteEditor(settings).append(DAY, "b", "test")
+
+
+@pytest.mark.parametrize("path", ["../x.md", "/etc/x.md", "notes.md", "memory/x.txt", "memory/.git/x.md"])
+def test_only_memory_is_written(settings: Settings, path: str) -> None:
+    with pytest.raises(PathRefused):
+        NoteEditor(settings).append(path, "x", "test")
+
+
+def test_links_are_refused(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (settings.workspace / "memory" / "away").symlink_to(tmp_path / "out")
+    _note(settings, "memory/link.md").symlink_to(tmp_path / "out" / "x.md")
+    original = _note(settings, "memory/two.md")
+    original.write_text("a\n")
+    _note(settings, "memory/names.md").hardlink_to(original)
+    for path in ("memory/away/x.md", "memory/link.md", "memory/two.md"):
+        with pytest.raises(PathRefused):
+            NoteEditor(settings).append(path, "x", "test")
+    assert list((tmp_path / "out").iterdir()) == [] and original.read_text() == "a\n"
+
+
+def test_a_read_only_folder_is_said_and_nothing_is_left(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    _note(settings, DAY).write_text("a\n")
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(WorkspaceError, match="Permission denied"):
+        NoteEditor(settings).append(DAY, "b", "test")
+    assert [entry.name for entry in _note(settings, DAY).parent.iterdir()] == ["2026-02-14.md"]
+    assert NoteEditor(settings).history() == []
+
+
+def test_two_at_once_lose_nothing(settings: Settings) -> None:
+    def write(name: str) -> None:
+        for number in range(10):
+            NoteEditor(settings).append(DAY, f"{name}{number}", "test")
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lines = _note(settings, DAY).read_text().split()
+    assert sorted(lines) == sorted(f"{name}{number}" for name in "ab" for number in range(10))
+
+
+def test_edits_are_events_and_old_ones_go(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openclaw_mem_engine.notes.editor.KEEP_EDITS", 3)
+    assert KEEP_EDITS > 3
+    editor = NoteEditor(settings, clock=lambda: 1000.0)
+    for number in range(5):
+        editor.append(DAY, f"line {number}", "test")
+    assert [edit.id for edit in editor.history()] == [5, 4, 3]
+    log = EventLog(settings.data_dir / EVENTS_FILE)
+    assert [event.text for event in log.read(2, ["edit"])] == [f"test: {DAY} +1 line"] * 2
+
+
+def test_diff_names_a_missing_end_of_line() -> None:
+    edit = NoteEdit("memory/x.md", "a\nb", "a\nc\n", "test")
+    lines = ["--- a/memory/x.md", "+++ b/memory/x.md", "@@ -1,2 +1,2 @@", " a", "-b"]
+    assert edit.diff().splitlines() == [*lines, "\\ No newline at end of file", "+c"]
+    assert (edit.added, edit.removed) == (1, 1)
+    assert NoteEdit("x", None, "a\n", "t").diff().startswith("--- /dev/null\n+++ b/x\n")
+    assert appended(None, "\nx\n\n") == "x\n"
+
+
+def test_the_changes_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compute = Mock(wraps=difflib.unified_diff)
+    monkeypatch.setattr(difflib, "unified_diff", compute)
+    edit = NoteEdit("x", "a\nb\n", "a\nc\nd\n", "t")
+    assert (edit.added, edit.removed, edit.summary()) == (2, 1, "x +2 -1 line") and "+d" in edit.diff()
+    assert compute.call_count == 1
+
+
+#: Dies at the n-th operation on files, as an audit hook sees them; ends by itself when there are fewer.
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from openclaw_mem_engine.config.load import load_settings
+from openclaw_mem_engine.notes.editor import NoteEditor
+import filelock
+root, step = Path(sys.argv[1]), int(sys.argv[2])
+environ = {"OPENCLAW_MEM_HOME": str(root / "data")}
+settings = load_settings(workspace=root / "ws", environ=environ, home=root, cwd=root)
+editor, seen = NoteEditor(settings), 0
+def hook(event, _arguments):
+    global seen
+    if event == "open" or event.startswith("os."):
+        seen += 1
+        if seen == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(hook)
+editor.append(sys.argv[3], "new line", "test")
+"""
+
+
+@pytest.mark.parametrize("before", ["old text\n", None])
+def test_a_kill_at_every_step_leaves_the_old_or_the_new_text(tmp_path: Path, before: str | None) -> None:
+    """Every step of every edit is killed once; the next edit works, and the history is true."""
+    after = appended(before, "new line")
+    seen: set[str | None] = set()
+    for step in range(1, 200):
+        root = tmp_path / str(step)
+        (root / "ws" / "memory").mkdir(parents=True)
+        note = root / "ws" / DAY
+        if before is not None:
+            note.write_text(before)
+        ended = subprocess.run([sys.executable, "-c", _KILLED, str(root), str(step), DAY], check=False)
+        text = note.read_text() if note.exists() else None
+        assert text in (before, after)
+        seen.add(text)
+        settings = load_settings(
+            workspace=root / "ws", environ={"OPENCLAW_MEM_HOME": str(root / "data")}, home=root, cwd=root
+        )
+        if text is not None:
+            note.write_text(f"{text}of another program\n")
+        editor = NoteEditor(settings)
+        editor.append("MEMORY.md", "next", "test")
+        made = [edit.path for edit in editor.history()]
+        assert made == (["MEMORY.md", DAY] if text == after else ["MEMORY.md"])
+        if text == after:
+            assert editor.before(1) == before and note.read_text() == f"{after}of another program\n"
+        assert [entry.name for entry in note.parent.iterdir()] == ([] if text is None else [note.name])
+        if ended.returncode == 0:
+            break
+        assert ended.returncode == -signal.SIGKILL
+    else:
+        pytest.fail("an edit has fewer steps than this")
+    assert seen == {before, after} and step > 5
