@@ -8,16 +8,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from openclaw_mem_engine.config.lifecycle import OPENCLAW_KEYS
 from openclaw_mem_engine.config.secret import printable
 from openclaw_mem_engine.model import Note
 
+#: Those of ``agents.defaults`` that ``config.read_lifecycle`` reads.
+_LIFECYCLE = tuple(dict.fromkeys(key.split(".")[2] for key in OPENCLAW_KEYS if key.startswith("agents.*.")))
 #: Sections that are looked through, by dotted path, with the keys that are read in each.
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "": ("agents", "memory", "memorySearch", "models", "plugins"),
         "memory": ("backend", "citations", "qmd", "search"),
         "agents": ("defaults", "list", "entries"),
-        "agents.defaults": ("memorySearch", "workspace"),
+        "agents.defaults": ("memorySearch", "workspace", *_LIFECYCLE),
         "agent": (),
     }
 )
@@ -54,7 +57,7 @@ def ignored_keys(
         for name, value in node.items():
             key = prefix + printable(name)
             moved = path in ("agent", "agents") and name in SECTIONS["agents.defaults"]
-            if name in _NOT_USED:
+            if name in _NOT_USED and name not in read:
                 yield from (IgnoredKey(leaf, known=True) for leaf in _leaves(key, value))
             elif name not in (*read, "$include") and not (key in SECTIONS and isinstance(value, dict)):
                 one = nearest(name, read, 0.8)

@@ -17,11 +17,21 @@ from typing import TypeVar
 from openclaw_mem_engine.config.connection import ProviderResolver, checked_url
 from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, absolute, merged
+from openclaw_mem_engine.config.lifecycle import (
+    BootstrapSettings,
+    FlushSettings,
+    SandboxSettings,
+    SnapshotSettings,
+)
 from openclaw_mem_engine.config.models import ExpansionSettings, RerankSettings
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
+from openclaw_mem_engine.config.plugin import CORE, STORE, PluginSettings
+from openclaw_mem_engine.config.plugin import NONE as NO_PLUGIN
 from openclaw_mem_engine.config.qmd import QmdSettings
+from openclaw_mem_engine.config.read_lifecycle import compaction_settings
 from openclaw_mem_engine.config.read_qmd import qmd_settings
 from openclaw_mem_engine.config.rules import is_uri
+from openclaw_mem_engine.config.secret import shown
 from openclaw_mem_engine.config.settings import (
     DEFAULT_ORIGIN,
     CacheSettings,
@@ -39,6 +49,7 @@ from openclaw_mem_engine.config.sources import (
     environment_layer,
     find_openclaw,
     flag_layer,
+    is_there,
     own_config_file,
     own_layer,
     user_folders,
@@ -48,7 +59,7 @@ from openclaw_mem_engine.errors import ConfigError, UsageError
 DEFAULT_AGENT = "main"
 #: The user's editor when no setting names one; shared with other programs, so last.
 EDITOR_VARIABLES = ("VISUAL", "EDITOR")
-_Group = TypeVar("_Group", RerankSettings, ExpansionSettings)
+_Group = TypeVar("_Group", RerankSettings, ExpansionSettings, FlushSettings)
 _AGENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -104,13 +115,13 @@ def load_settings(
                 f"The data folder {data_dir} ({chosen.origins['data_dir'].where}) lies in {what} {foreign}. "
                 f"Name a folder outside of it in OPENCLAW_MEM_HOME."
             )
-    if not (enabled := chosen.value("enabled")):
+    if not (enabled := _has_memory(chosen)):
         text = (
             f"{chosen.origins['enabled'].where} switches memory search off for the agent: its tools refuse."
         )
         chosen.note("memory-off", f"{text} Commands work all the same.")
     local = local_model(chosen, (state_dir, folder))
-    facts, qmd = _facts(openclaw, agent_id, store, chosen, cwd), qmd_settings(chosen)
+    facts, qmd = _facts(openclaw, agent_id, store, chosen, cwd, folder), qmd_settings(chosen)
     return Settings(
         workspace=folder,
         agent=agent_id,
@@ -133,10 +144,29 @@ def load_settings(
         query=_query(chosen),
         rerank=_model(chosen, RerankSettings, "rerank"),
         expansion=_model(chosen, ExpansionSettings, "expansion"),
+        plugin=chosen.group(PluginSettings, "plugin"),
         qmd=qmd,
+        user_timezone=chosen.text("user_timezone"),
+        compaction=compaction_settings(chosen),
+        flush=_model(chosen, FlushSettings, "flush"),
+        sandbox=chosen.group(SandboxSettings, "sandbox"),
+        snapshot=chosen.group(SnapshotSettings, "snapshot"),
+        bootstrap=chosen.group(BootstrapSettings, "bootstrap"),
         origins=MappingProxyType(chosen.origins),
         warnings=tuple(chosen.notes),
     )
+
+
+def _has_memory(chosen: Chosen) -> bool:
+    """Whether memory search is on for the agent; a slot without a plug-in switches it off."""
+    enabled, slot = bool(chosen.value("enabled")), chosen.value("plugin.slot")
+    origin = chosen.origins["plugin.slot"]
+    if slot == NO_PLUGIN:
+        chosen.origins["enabled"] = origin
+    elif slot not in (CORE, STORE):
+        text = f"{origin.where} is {shown(slot)}, which is not known here: notes are searched."
+        chosen.note("plugin-unknown", text)
+    return enabled and slot != NO_PLUGIN
 
 
 def with_backend(settings: Settings, backend: str, *, in_process: bool = False) -> Settings:
@@ -219,18 +249,21 @@ def _workspace(chosen: Chosen, openclaw: OpenClawConfig, agent_id: str, cwd: Pat
 
 
 def _facts(
-    openclaw: OpenClawConfig, agent_id: str, store: Entry | None, chosen: Chosen, cwd: Path
+    openclaw: OpenClawConfig, agent_id: str, store: Entry | None, chosen: Chosen, cwd: Path, workspace: Path
 ) -> OpenClawFacts:
     location = openclaw.location
     path = location.state_dir / "memory" / f"{agent_id}.sqlite"
     if store is not None:
         text = chosen.filled(store).strip().replace("{agentId}", agent_id)
         path = absolute(text, cwd, location.home) if text else path
+    # A workspace beside the folder of its agents (the demo, a copy of ~/.openclaw) has its own sessions.
+    sessions = Path("agents", agent_id, "sessions")
+    beside = workspace.parent / sessions
     return OpenClawFacts(
         config_file=location.config_file,
         state_dir=location.state_dir,
         store_path=path,
-        sessions_dir=location.state_dir / "agents" / agent_id / "sessions",
+        sessions_dir=beside if is_there(beside) else location.state_dir / sessions,
         backend=openclaw.backend,
         ignored=tuple(openclaw.ignored),
         agents=tuple(agent.id.lower() for agent in openclaw.agents if _AGENT_ID.fullmatch(agent.id)),

@@ -6,12 +6,15 @@ command runs; what the schema accepts is still clamped. Unknown keys of newer re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from openclaw_mem_engine.config import plugin
 from openclaw_mem_engine.config.ignored import IgnoredKey, ignored_keys, nearest, notes_of
 from openclaw_mem_engine.config.layers import Entry, Layer, missing_variable, secret_from
+from openclaw_mem_engine.config.read_lifecycle import lifecycle_layer
 from openclaw_mem_engine.config.read_qmd import qmd_layer
 from openclaw_mem_engine.config.rules import Rule
 from openclaw_mem_engine.config.secret import Secret, printable, shown
@@ -133,12 +136,30 @@ class OpenClawConfig:
         if citations is not None:
             checked = SETTINGS["citations"].rule.check(citations, self.where("memory.citations"))
             layer["citations"] = Entry(checked, self._origin("memory.citations"))
-        if self._object("plugins.slots").get("memory") == "none":
-            layer["enabled"] = Entry(False, self._origin("plugins.slots.memory"))
+        layer |= self._plugin_layer()
         layer |= qmd_layer(self._object("memory.qmd"), self.where, self._warn, self.ignored)
+        layer |= self._lifecycle(agent_id)
         self.ignored += ignored_keys(self._root, [(agent.where, agent.settings) for agent in self.agents])
         self.notes += notes_of(self.location.config_file, self.ignored)
         return layer, found.get("store.path")
+
+    def _plugin_layer(self) -> Layer:
+        """The memory plug-in and its configuration. Raises ConfigError for a value of the wrong type or out
+        of range, as the plug-in itself refuses it."""
+        layer: Layer = {}
+        if slot := self._text(self._object("plugins.slots"), "memory", "plugins.slots"):
+            layer["plugin.slot"] = Entry(slot, self._origin("plugins.slots.memory"))
+        entry = "plugins.entries.memory-lancedb.config"
+        for name, value in _plain_object(self._object("plugins.entries"), "memory-lancedb", "config").items():
+            dotted = f"{entry}.{printable(name)}"
+            if (ours := plugin.KEYS.get(name)) is None:
+                hint = plugin.ELSEWHERE.get(name, "")
+                self.ignored.append(IgnoredKey(dotted, hint, known=bool(hint)))
+                continue
+            rule = SETTINGS[f"plugin.{ours}"].rule
+            value = math.floor(value) if rule.kind == "int" and isinstance(value, float) else value
+            layer[f"plugin.{ours}"] = Entry(rule.check(value, self.where(dotted)), self._origin(dotted))
+        return layer
 
     @property
     def backend(self) -> str:
@@ -154,10 +175,7 @@ class OpenClawConfig:
     def auth_order(self, provider_id: str) -> tuple[str, ...]:
         """The ids of auth profiles that are to be used for a provider, in order. Not ours to check: what is
         no list of ids counts as absent."""
-        node: Any = self._root
-        for name in ("auth", "order", provider_id):
-            node = node.get(name) if isinstance(node, dict) else None
-        return texts_in(node)
+        return texts_in(_plain_object(self._root, "auth", "order").get(provider_id))
 
     def secret(self, value: object, where: str) -> Secret | None:
         """A configured key: a text, maybe with ``${NAME}``, or a reference to an environment variable."""
@@ -173,6 +191,12 @@ class OpenClawConfig:
             )
         text = self.environ.get(name, "")
         return Secret(text) if text else Secret.missing(missing_variable(where, printable(name)))
+
+    def _lifecycle(self, agent_id: str) -> Layer:
+        nodes = {"agents.defaults": self._object("agents.defaults"), "": self._root}
+        if agent := self.agent(agent_id):
+            nodes[agent.where] = agent.settings
+        return lifecycle_layer(nodes, self.where, self._warn, self.ignored)
 
     def _memory_search(self, agent_id: str) -> dict[str, Entry]:
         """Values by key of MEMORY_SEARCH with the location of each; an agent's own ones win."""
@@ -256,6 +280,13 @@ class OpenClawConfig:
 
     def _warn(self, code: str, text: str) -> None:
         self.notes.append(Note(code, text, "warning"))
+
+
+def _plain_object(node: Any, *names: str) -> Mapping[str, Any]:
+    """The object below ``node`` by these names; empty for anything else."""
+    for name in names:
+        node = node.get(name) if isinstance(node, dict) else None
+    return node if isinstance(node, dict) else {}
 
 
 def _items(value: object) -> tuple[Any, ...]:

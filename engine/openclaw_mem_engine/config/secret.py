@@ -14,8 +14,8 @@ SHOWN_CHARS = 60
 _KEY_SHAPE = re.compile(
     r"(sk-|ghp_|gho_|github_pat_|xox[abprs]-|xapp-|gsk_|AIza|pplx-|npm_|pa-|Bearer\s)\S{6,}|[A-Za-z0-9_\-+/=]{32,}"
 )
-_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
-_URL_QUERY = re.compile(r"\?\S*")
+_USERINFO = re.compile(r"(?<=://)[^/?#\s]+@")
+_URL_REST = re.compile(r"([?#])\S*")
 
 
 class Secret:
@@ -88,8 +88,8 @@ def shown(value: object, *, secret: bool = False) -> str:
 
 
 def without_credentials(url: str) -> str:
-    """A URL without ``user:password@`` and without the value of its query string, which often holds a key."""
-    return _URL_QUERY.sub("?…", _USERINFO.sub("…@", url)) if "://" in url else url
+    """A URL without ``user:password@`` and without its query string and fragment, which often hold a key."""
+    return _URL_REST.sub(r"\1…", _USERINFO.sub("…@", url)) if "://" in url else url
 
 
 def printable(text: str) -> str:

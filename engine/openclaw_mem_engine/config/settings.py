@@ -14,7 +14,15 @@ from typing import Any, Literal
 
 from openclaw_mem_engine.config.ignored import IgnoredKey
 from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
+from openclaw_mem_engine.config.lifecycle import (
+    BootstrapSettings,
+    CompactionSettings,
+    FlushSettings,
+    SandboxSettings,
+    SnapshotSettings,
+)
 from openclaw_mem_engine.config.models import ExpansionSettings, RerankSettings
+from openclaw_mem_engine.config.plugin import PluginSettings
 from openclaw_mem_engine.config.qmd import QmdSettings
 from openclaw_mem_engine.config.rules import Rule, Setting, declared, setting
 from openclaw_mem_engine.config.secret import Secret
@@ -273,6 +281,9 @@ class Settings:
     )
     editor: str | None = setting(_TEXT, "the editor of notes", variable="OPENCLAW_MEM_EDITOR")
     theme: str | None = setting(_TEXT, "the theme of the workbench", variable="OPENCLAW_MEM_THEME")
+    user_timezone: str | None = setting(
+        _TEXT, "the time zone of the daily log, as Europe/Paris (default: this machine's)"
+    )
     provider: ProviderSettings = ProviderSettings()
     chunking: ChunkingSettings = ChunkingSettings()
     cache: CacheSettings = CacheSettings()
@@ -281,6 +292,12 @@ class Settings:
     rerank: RerankSettings = RerankSettings()
     expansion: ExpansionSettings = ExpansionSettings()
     qmd: QmdSettings = QmdSettings()
+    plugin: PluginSettings = PluginSettings()
+    compaction: CompactionSettings = CompactionSettings()
+    flush: FlushSettings = FlushSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    snapshot: SnapshotSettings = SnapshotSettings()
+    bootstrap: BootstrapSettings = BootstrapSettings()
     origins: Mapping[str, Origin] = field(default_factory=_nothing)
     warnings: tuple[Note, ...] = ()
 

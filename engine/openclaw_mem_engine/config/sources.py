@@ -25,6 +25,8 @@ CONFIG_FILES = ("openclaw.json", "clawdbot.json", "moldbot.json", "moltbot.json"
 APP_NAME = "openclaw-mem"
 #: No configuration is this large; a device file or a database named by mistake is.
 MAX_CONFIG_BYTES = 1024 * 1024
+#: Objects and lists within each other in a JSON5 file.
+_MAX_DEPTH = 200
 
 
 class UserFolders(NamedTuple):
@@ -144,14 +146,9 @@ def read_json5(path: Path) -> Mapping[str, Any]:
             # OpenClaw writes plain JSON, which the standard library reads some hundred times faster.
             root = json.loads(text)
         except ValueError:
-            import json5
-
-            root = json5.loads(text)
+            root = _parsed_json5(text, path)
     except RecursionError:
         raise ConfigError(f"{path} is not valid JSON5: it is nested too deeply.") from None
-    except ValueError as error:
-        # Not chained: parser errors may carry the document, keys included.
-        raise ConfigError(f"{path} is not valid JSON5: {_position(str(error))}.") from None
     if not isinstance(root, dict):
         raise ConfigError(f"{path} is not a configuration: it must hold one object, in braces.")
     return root
@@ -219,12 +216,31 @@ def _advice(key: str) -> str:
     return f"Did you mean {near}?" if near else "`openclaw-mem config` lists the known keys."
 
 
-def _position(message: str) -> str:
-    """Where a file is broken, from the parser's message: ``<string>:3 Unexpected "@" at column 6``."""
+def _parsed_json5(text: str, path: Path) -> Any:
+    """Linear in the length of the text. Raises ConfigError, with the position of what is wrong."""
+    import json
     import re
 
-    match = re.fullmatch(r"<string>:(\d+) (.*?) at column (\d+)", message, re.DOTALL)
-    if match is None:
-        return "the file is empty" if "Empty" in message else "it cannot be parsed (line 1, column 1)"
-    line, what, column = match.groups()
-    return f"line {line}, column {column}: {what[0].lower()}{what[1:]}"
+    import pyjson5
+
+    try:
+        return pyjson5.decode(text, maxdepth=_MAX_DEPTH)
+    except pyjson5.Json5NestingTooDeep:
+        raise RecursionError from None
+    except pyjson5.Json5DecoderException as error:
+        message, found = str(error.args[0]), error.args[-1]
+        is_late = isinstance(error, pyjson5.Json5ExtraData)  # its position counts from 0, all others' from 1
+    # Not chained: the parser's errors carry the document, keys included.
+    near = re.search(r" near (\d+)", message)
+    at = max(0, min(int(near[1]) - (not is_late) if near else 0, len(text) - 1))
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    what = "it cannot be parsed"
+    if "No JSON data" in message:
+        raise ConfigError(f"{path} is not valid JSON5: the file is empty.")
+    if "NumericLiteral" in message:
+        what = "this is no number, or too large"
+    elif "Unclosed" in message:
+        what = "this is never closed"
+    elif isinstance(found, str):
+        what = f"unexpected {json.dumps(found)}"
+    raise ConfigError(f"{path} is not valid JSON5: line {line}, column {column}: {what}.")

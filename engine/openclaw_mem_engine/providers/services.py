@@ -7,6 +7,7 @@ imported.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
@@ -18,10 +19,11 @@ from openclaw_mem_engine.providers.resolve import endpoint_of, model_folder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from openclaw_mem_engine.config.lifecycle import FlushSettings
     from openclaw_mem_engine.config.models import ExpansionSettings, RerankSettings
     from openclaw_mem_engine.providers.base import Chat, Meter, Reranker
 
-Use = Literal["rerank", "expansion"]
+Use = Literal["rerank", "expansion", "flush"]
 
 #: QMD's grammar of an expansion: one or more lines of a kind and a text.
 EXPANSION_GRAMMAR = r"""
@@ -34,8 +36,9 @@ content ::= [^\n]+
 
 @dataclass(frozen=True, slots=True)
 class ServiceState:
-    """One of the two. ``host`` is where queries, and for rerank passages of notes, are sent ("": nowhere);
-    ``missing`` says why it cannot be used as it is configured ("": nothing is known to be missing)."""
+    """One of them. ``host`` is where queries, for rerank passages of notes, and for flush a conversation are
+    sent ("": nowhere); ``missing`` says why it cannot be used as it is configured ("": nothing is known to be
+    missing)."""
 
     use: Use
     provider: str
@@ -50,15 +53,21 @@ class ServiceState:
 
 
 class Services:
-    """Makes what ``settings.rerank`` and ``settings.expansion`` ask for; ``chat`` is for expansion;
-    ``meter`` gets the usage of every answered request. Raises ConfigError for an address or key that cannot
-    be used."""
+    """Makes what ``settings.rerank`` and ``settings.expansion`` ask for (``chat`` is for expansion), and at
+    first use ``flush_chat``, which no search needs. ``meter`` gets the usage of every answered request.
+    Raises ConfigError for an address or key that cannot be used."""
 
     def __init__(self, settings: Settings, meter: Meter | None = None) -> None:
         self._settings = settings
         self._meter = meter
         self.reranker = self._reranker(settings.rerank)
         self.chat = self._chat(settings.expansion)
+
+    @cached_property
+    def flush_chat(self) -> Chat | None:
+        """The model of ``settings.flush``; None when none is configured."""
+        group = self._settings.flush
+        return self._openai("flush", group.model, group.timeout_s) if group.provider == "openai" else None
 
     @property
     def rerank_batch(self) -> int:
@@ -69,7 +78,7 @@ class Services:
     def states(self) -> tuple[ServiceState, ...]:
         """Those that are configured."""
         made: tuple[tuple[Use, Reranker | Chat | None], ...]
-        made = (("rerank", self.reranker), ("expansion", self.chat))
+        made = (("rerank", self.reranker), ("expansion", self.chat), ("flush", self.flush_chat))
         return tuple(self._state(use, service) for use, service in made if service is not None)
 
     def _state(self, use: Use, service: Reranker | Chat) -> ServiceState:
@@ -82,7 +91,7 @@ class Services:
         return ServiceState(use, provider, printable(service.model), service.host, where, missing)
 
     def close(self) -> None:
-        for service in (self.reranker, self.chat):
+        for service in (self.reranker, self.chat, self.__dict__.get("flush_chat")):
             if service is not None:
                 service.close()
 
@@ -145,7 +154,7 @@ class Services:
         """Address, key and headers. Those of the embeddings of OpenAI are used for their own address alone: a
         key is never sent to a host that it was not configured for."""
         settings = self._settings
-        group: RerankSettings | ExpansionSettings = getattr(settings, use)
+        group: RerankSettings | ExpansionSettings | FlushSettings = getattr(settings, use)
         origin = settings.origins.get(f"{use}.api_key")
         own = Endpoint(group.base_url, group.api_key, key_origin=origin)
         if group.provider != "openai":

@@ -1,0 +1,107 @@
+"""``openclaw-mem flush``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from openclaw_mem_engine.cli.opening import say_warnings, settings_of
+from openclaw_mem_engine.cli.terminal import aligned, indented, marked, one_line, say, show, stoppable, strong
+from openclaw_mem_engine.cli.text_format import count, destination
+from openclaw_mem_engine.sanitize import visible
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.lifecycle.flush import FlushPlan, FlushResult
+    from openclaw_mem_engine.providers.base import Chat
+
+
+def run(arguments: Namespace) -> int:
+    """Decide, ask, append; with ``--dry-run`` only the first. A skip is no error, a failed turn is one."""
+    from openclaw_mem_engine.errors import ConfigError, ProviderError
+    from openclaw_mem_engine.lifecycle.flush import Flusher
+    from openclaw_mem_engine.lifecycle.sessions import find_session
+    from openclaw_mem_engine.providers.factory import RECORDS_FILE
+    from openclaw_mem_engine.providers.records import ProviderRecords
+    from openclaw_mem_engine.providers.services import Services
+
+    settings = settings_of(arguments)
+    say_warnings(settings)
+    session = find_session(settings, arguments.session)
+    flusher = Flusher(settings)
+    plan = flusher.plan(session, force=arguments.force)
+    if plan.time.note:
+        say(plan.time.note)
+    records = ProviderRecords(settings.data_dir / RECORDS_FILE)
+    with closing(records), closing(Services(settings, records.add_usage)) as services, stoppable() as token:
+        chat = services.flush_chat
+        if arguments.dry_run:
+            show(_plan_dict(plan, chat), _plan_lines(plan, chat), as_json=arguments.json)
+            return 0
+        if plan.decision.run and chat is not None and chat.host:
+            say(f"The conversation (about {count(plan.tokens, 'token')}) goes to {one_line(chat.host)}.")
+        result = flusher.run(plan, chat, token)
+    show(_result_dict(plan, result), _result_lines(result), as_json=arguments.json)
+    if result.code == "no-model":  # it is due, and cannot be done as things are configured
+        return ConfigError.exit_code
+    return ProviderError.exit_code if result.outcome == "failed" else 0
+
+
+def _plan_dict(plan: FlushPlan, chat: Chat | None) -> dict[str, Any]:
+    return {
+        "session": {"key": plan.session.key, "id": plan.session.id},
+        "decision": plan.decision.to_dict(),
+        "path": plan.path,
+        "model": chat.model if chat is not None else None,
+        "host": chat.host if chat is not None else None,
+        "messages": [{"role": message.role, "content": message.text} for message in plan.messages],
+    }
+
+
+def _plan_lines(plan: FlushPlan, chat: Chat | None) -> Iterator[str]:
+    decision, said = plan.decision, len(plan.messages) - 2
+    yield strong("Dry run: nothing is sent, nothing is written.")
+    yield from aligned(
+        [
+            ("session", f"{plan.session.label}  {plan.session.id}"),
+            ("threshold", f"{decision.threshold.formula} (window - reserve - soft threshold)"),
+            ("tokens", "unknown" if decision.tokens is None else f"{decision.tokens:,}"),
+            ("decision", f"{'flush' if decision.run else 'skip'}: {one_line(decision.reason)}"),
+            ("model", f"{one_line(chat.model)}, {destination(chat.id, chat.host)}" if chat else _NO_MODEL),
+            (
+                "appended to",
+                f"{plan.path}: the answer of the model, which has no tools here, as the last lines",
+            ),
+        ]
+    )
+    yield strong("system prompt")
+    yield from indented(visible(plan.system_prompt).split("\n"))
+    yield f"then {count(said, 'message')} of the conversation, about {count(plan.tokens, 'token')} in all"
+    yield strong("prompt")
+    yield from indented(visible(plan.prompt).split("\n"))
+
+
+_NO_MODEL = "none: set flush.provider to openai and flush.model"
+
+
+def _result_dict(plan: FlushPlan, result: FlushResult) -> dict[str, Any]:
+    return {
+        "session": {"key": plan.session.key, "id": plan.session.id},
+        "decision": plan.decision.to_dict(),
+        "outcome": result.outcome,
+        "reason": result.reason,
+        "path": plan.path,
+        "answer": result.answer,
+        "diff": result.edit.diff() if result.edit is not None else "",
+        "edit": result.written.to_dict() if result.written is not None else None,
+    }
+
+
+def _result_lines(result: FlushResult) -> Iterator[str]:
+    word = {"wrote": "", "no-reply": "", "skipped": "skipped: ", "failed": marked("failed") + ": "}
+    yield word[result.outcome] + one_line(result.reason)
+    if result.outcome == "no-reply":
+        yield from indented(visible(result.answer.strip()).split("\n"))
+    if result.edit is not None:
+        yield from visible(result.edit.diff()).rstrip("\n").split("\n")

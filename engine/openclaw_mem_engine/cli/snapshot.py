@@ -1,0 +1,73 @@
+"""``openclaw-mem snapshot``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.cli.opening import say_warnings, settings_of
+from openclaw_mem_engine.cli.terminal import one_line, out, print_json, say, stoppable, strong
+from openclaw_mem_engine.cli.text_format import count
+from openclaw_mem_engine.sanitize import visible
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.lifecycle.snapshot import Snapshot
+    from openclaw_mem_engine.notes.editor import Written
+
+
+def run(arguments: Namespace) -> int:
+    """Write the note, or with ``--dry-run`` show it; then no model is asked for its name."""
+    from openclaw_mem_engine.lifecycle.sessions import find_session
+    from openclaw_mem_engine.lifecycle.snapshot import Snapshots, naming
+    from openclaw_mem_engine.providers.factory import RECORDS_FILE
+    from openclaw_mem_engine.providers.records import ProviderRecords
+    from openclaw_mem_engine.providers.services import Services
+
+    settings = settings_of(arguments)
+    say_warnings(settings)
+    session = find_session(settings, arguments.session)
+    snapshots = Snapshots(settings)
+    written: Written | None = None
+    if arguments.dry_run:
+        snapshot = snapshots.plan(session)
+    else:
+        records = ProviderRecords(settings.data_dir / RECORDS_FILE)
+        with closing(records), closing(Services(naming(settings), records.add_usage)) as services:
+            chat = services.flush_chat
+            if chat is not None and chat.host:
+                say(f"The beginning of these messages goes to {one_line(chat.host)}, for a name.")
+            with stoppable() as token:
+                snapshot = snapshots.plan(session, chat, token)
+        written = snapshots.write(snapshot)
+    asks = arguments.dry_run and settings.flush.provider != "none"
+    named_by = "the time; the model is not asked in a dry run" if asks else snapshot.named_by
+    if arguments.json:
+        print_json(_dict(snapshot, written, named_by))
+    else:
+        for line in _lines(snapshot, written, named_by):
+            out(line)
+    return 0
+
+
+def _dict(snapshot: Snapshot, written: Written | None, named_by: str) -> dict[str, object]:
+    return {
+        "session": {"key": snapshot.session.key, "id": snapshot.session.id},
+        "path": written.path if written is not None else snapshot.edit.path,
+        "namedBy": named_by,
+        "messages": len(snapshot.messages),
+        "notKept": snapshot.skipped,
+        "content": snapshot.edit.after,
+        "edit": written.to_dict() if written is not None else None,
+    }
+
+
+def _lines(snapshot: Snapshot, written: Written | None, named_by: str) -> Iterator[str]:
+    if written is None:
+        yield strong("Dry run: nothing is sent, nothing is written.")
+    path = written.path if written is not None else snapshot.edit.path
+    kept = f"{count(len(snapshot.messages), 'message')} kept, {snapshot.skipped:,} not"
+    verb = "wrote" if written is not None else "would write"
+    yield f"{verb} {path} ({kept}; named by {one_line(named_by)})"
+    yield from visible(snapshot.edit.diff()).rstrip("\n").split("\n")
