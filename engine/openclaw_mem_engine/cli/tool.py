@@ -1,0 +1,72 @@
+"""``openclaw-mem tool``: one call of one of the agent's memory tools."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.search import brought_up_to_date
+from openclaw_mem_engine.cli.terminal import print_json, say, stoppable
+from openclaw_mem_engine.config.plugin import STORE
+from openclaw_mem_engine.errors import UsageError
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.config.settings import Settings
+
+
+def run(arguments: Namespace) -> int:
+    """Check the name, call, print."""
+    from openclaw_mem_engine.plugin.agent_tools import STORE_TOOLS, check_tool
+    from openclaw_mem_engine.tools import memory_get, memory_search
+
+    settings = settings_of(arguments)
+    say_warnings(settings)
+    tool = check_tool(settings, arguments.name)
+    given = _parameters(arguments.parameters, tool.parameters)
+    if tool.slot == STORE:
+        from openclaw_mem_engine.plugin.memories import Memories
+
+        with Memories(settings) as memories:
+            answer = STORE_TOOLS[arguments.name](memories, given)
+            for note in memories.notes:
+                say(note)
+        print_json(answer, exact=True)
+        return 0
+    with open_memory(settings) as memory, stoppable() as token:
+        if arguments.name == "memory_search":
+            if settings.enabled:  # else the tool refuses, and nothing is indexed for it
+                brought_up_to_date(memory, arguments, token)
+            answer = memory_search(memory, given, arguments.session_key)
+            _remember(settings, given, answer)
+        else:
+            answer = memory_get(memory, given)
+    print_json(answer, exact=True)
+    return 0
+
+
+def _remember(settings: Settings, given: dict[str, Any], answer: dict[str, Any]) -> None:
+    """Keep what was searched and returned for `openclaw-mem curate`: no transcript has this call."""
+    from openclaw_mem_engine.state.curation import CurationState
+
+    returned = [(hit["path"], hit["startLine"], hit["endLine"]) for hit in answer.get("results", ())]
+    if returned:
+        state = CurationState(settings.data_dir, settings.agent, settings.workspace, time.time)
+        state.add_search(str(given["query"]), returned)
+        state.close()
+
+
+def _parameters(text: str, form: str) -> dict[str, Any]:
+    """The object that the agent would send. Raises UsageError."""
+    try:
+        found = json.loads(sys.stdin.buffer.read() if text == "-" else text)
+    except RecursionError:
+        raise UsageError(f"The parameters are nested too deeply. They look like {form}.") from None
+    except ValueError as error:
+        raise UsageError(f"The parameters are no JSON ({error}). They look like {form}.") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"The parameters are {type(found).__name__}, not an object. They look like {form}.")
+    return found
