@@ -1,0 +1,201 @@
+"""The timeline screen with real keys over the demo and over sessions of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import lab_world as world
+from lab_world import LARGE, SMALL, lab, press, settled
+from textual.pilot import Pilot
+
+from openclaw_mem_engine.api import Memory
+from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
+from openclaw_mem_tui.features.timeline.screen import TimelineScreen
+from openclaw_mem_tui.widgets.dialogs import HelpScreen
+from openclaw_mem_tui.widgets.line_view import Pane
+from support.flushes import Talk, save_index
+from support.memories import settings_for
+
+
+@asynccontextmanager
+async def opened(
+    app: Workbench, size: tuple[int, int] = LARGE
+) -> AsyncIterator[tuple[Pilot[int], TimelineScreen]]:
+    """The application with its timeline in front."""
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape", "4")
+        screen = app.screen
+        assert isinstance(screen, TimelineScreen)
+        yield pilot, screen
+        assert [worker.error for worker in app.workers if worker.error] == []
+
+
+def shown(screen: TimelineScreen, name: str) -> str:
+    """What a pane says, however its lines are cut."""
+    return " ".join(screen.query_one(name).text.split())  # type: ignore[attr-defined]
+
+
+def shown_lines(screen: TimelineScreen, name: str) -> list[str]:
+    return screen.query_one(name, Pane).text.splitlines()
+
+
+def demo(root: Path) -> Workbench:
+    return world.workbench(root, initial_query="heron")
+
+
+def of_talks(root: Path, talks: Sequence[Talk]) -> Workbench:
+    """A workbench over these sessions and one note."""
+    workspace = root / "ws"
+    workspace.mkdir()
+    (workspace / "MEMORY.md").write_text("# Facts\n\nThe router is in the cellar.\n")
+    settings = settings_for(workspace, root / "home")
+    folder = settings.openclaw.sessions_dir
+    for talk in talks:
+        talk.save(folder)
+    save_index(folder, **{f"agent__main__s{n}": {"sessionId": talk.id} for n, talk in enumerate(talks)})
+    return Workbench(lambda faults: Memory.open(settings, faults=faults))
+
+
+# -- the demo -----------------------------------------------------------------------------------------------
+
+
+async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> None:
+    async with opened(demo(tmp_path)) as (pilot, screen):
+        assert "6 sessions" in shown(screen, "#facts") and "✗ 1 missed flush" in shown(screen, "#facts")
+        texts = screen.events.text
+        for part in (
+            "● flush      main     wrote memory/",
+            "○ no reply   network  NO_REPLY",
+            "! skipped    morning… due at",
+            "✗ MISSED",
+        ):
+            assert part in texts
+        assert "◆ snapshot" in texts and "? search     main     Japanese ticket font size" in texts
+        await press(pilot, "f", "m")
+        assert len(screen.events.drawn) == 2 and screen.events.border_subtitle == "missed (f)"
+        await press(pilot, "j")
+        detail = shown(screen, "#moment")
+        assert "from 148,212 to 192,406 tokens within one turn" in detail
+        assert "soft line 176,000" in str(screen.query_one("#chart").border_subtitle)
+        await press(pilot, "s")  # its session alone
+        assert screen.presenter.state.chosen is not None and "✗1" in screen.sessions.text
+        await press(pilot, "f", "w", "G")
+        await press(pilot, "e")  # no editor in a test: said, not raised
+        detail = shown(screen, "#moment")
+        assert "from the call of the tool write" in detail
+        assert "+## Order of work" in detail
+        await press(pilot, "s")
+        assert screen.presenter.state.chosen is None
+        await press(pilot, "enter")
+        assert isinstance(pilot.app.screen, ChunksScreen)
+        await press(pilot, "escape")
+        assert pilot.app.screen is screen
+
+
+async def test_a_search_of_the_agent_is_run_again_in_the_lab(tmp_path: Path) -> None:
+    async with opened(demo(tmp_path)) as (pilot, screen):
+        await press(pilot, "slash", *"spool", "enter")
+        assert "0d4be1f7" not in shown(screen, "#moment")
+        assert "1 memory/runbooks/spool-error-codes.md:49" in shown(screen, "#moment")
+        await press(pilot, "enter")
+        assert pilot.app.screen is lab(pilot.app)  # type: ignore[arg-type]
+        assert lab(pilot.app).search.view.query == "ERR_SPOOL_0x4F"  # type: ignore[arg-type]
+
+
+async def test_lists_zoom_and_help(tmp_path: Path) -> None:
+    async with opened(demo(tmp_path)) as (pilot, screen):
+        await press(pilot, "tab", "j")
+        assert screen.sessions.has_focus and "agent:main:main" in shown(screen, "#moment")
+        assert shown(screen, "#chart").count("█") > 10 and "03-25 07:40" in shown(screen, "#chart")
+        await press(pilot, "enter")
+        assert screen.events.has_focus and len(screen.events.drawn) == 5
+        await press(pilot, "z")
+        assert shown(screen, "#chart").count("00:00") == 2
+        await press(pilot, "z", "shift+tab")
+        assert screen.presenter.state.zoom == "hour" and screen.days.has_focus
+        assert "2026-03-30 memory/2026-03-30.md" in screen.days.text
+        assert "calls of tools in transcripts" in shown(screen, "#moment")
+        await press(pilot, "question_mark")
+        assert isinstance(pilot.app.screen, HelpScreen)
+        await press(pilot, "escape", "escape")
+        assert pilot.app.screen is lab(pilot.app)  # type: ignore[arg-type]
+
+
+async def test_every_size_shows_the_list_with_the_focus(tmp_path: Path) -> None:
+    async with opened(demo(tmp_path), SMALL) as (pilot, screen):
+        for size in (SMALL, (60, 20), (60, 16), (40, 12), (200, 50)):
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            for table in (screen.events, screen.sessions, screen.days):
+                assert table.has_focus and table.size.height >= 2, (size, table.id)
+                assert table.size.width <= size[0]
+                await press(pilot, "j", "tab")
+            assert screen.events.has_focus
+
+
+async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
+    async with opened(demo(tmp_path)) as (pilot, screen):
+        for _ in range(2):
+            marks = next(row for row in shown_lines(screen, "#chart") if "▼" in row)
+            assert (marks.count("●▼"), marks.count("●"), marks.count("▼")) == (2, 2, 2)
+            await press(pilot, "j")  # to the flush, a moment before its compaction
+        assert screen.sessions.text.splitlines()[0].split() == ["all", "sessions", "peak"]
+
+
+# -- other sessions -----------------------------------------------------------------------------------------
+
+
+async def test_without_sessions_a_sentence_says_so(tmp_path: Path) -> None:
+    async with opened(of_talks(tmp_path, [])) as (pilot, screen):
+        assert "0 sessions" in shown(screen, "#facts")
+        await press(pilot, "f", "m")
+        assert "No event here is one of: missed." in shown(screen, "#moment")
+        await press(pilot, "enter", "e", "s", "z", "tab", "enter", "r")
+        assert screen.presenter.state.trouble == ""
+
+
+async def test_it_opens_on_the_last_event_with_a_curve(tmp_path: Path) -> None:
+    talks = [Talk().answer("a", 177_000).compaction()]
+    async with opened(of_talks(tmp_path, talks), (60, 20)) as (pilot, screen):
+        state = screen.presenter.state
+        assert [moment.kind for moment in state.moments] == ["sync", "compaction"]
+        assert screen.events.cursor == 1
+        for size, rows in (((60, 20), 4), (SMALL, 5)):
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            chart = screen.query_one("#chart")
+            assert chart.display and len(shown_lines(screen, "#chart")) >= rows
+            assert "█" in shown(screen, "#chart") and screen.query_one("#moment").size.height >= 3
+        await press(pilot, "k", "r")  # a second reading leaves the cursor where it is
+        assert screen.events.cursor == 0
+
+
+async def test_hostile_text_and_unknown_counts(tmp_path: Path) -> None:
+    talk = (
+        Talk().answer("x" * 4000).call("write", path="memory/a.md", content="[bold]\x1b[31m\u202e日本\n- b\n")
+    )
+    talk.call("memory_search", json.dumps({"results": [{"path": "[red]\x1b.md"}]}), query="[i]q\x1b[2J")
+    async with opened(of_talks(tmp_path, [talk])) as (pilot, screen):
+        assert "~" in screen.sessions.text
+        await press(pilot, "slash", *"search", "enter")
+        assert "[i]q^[[2J" in screen.events.text and "[red]^[.md" in shown(screen, "#moment")
+        await press(pilot, "slash", *"write", "enter")
+        detail = shown(screen, "#moment")
+        assert "+[bold]^[[31m<U+202E>日本" in detail and "\x1b" not in detail
+        await press(pilot, "tab", "j")
+        assert "estimated from the length of the transcript" in shown(screen, "#moment")
+
+
+async def test_what_is_appended_is_shown_after_r(tmp_path: Path) -> None:
+    talk = Talk().answer("a", 177_000)
+    async with opened(of_talks(tmp_path, [talk])) as (pilot, screen):
+        assert "0 missed flushes" in shown(screen, "#facts")
+        folder = screen.search.service.settings.openclaw.sessions_dir
+        talk.compaction().save(folder)
+        await press(pilot, "r")
+        assert "✗ MISSED" in screen.events.text and "1 missed flush" in shown(screen, "#facts")

@@ -1,0 +1,1 @@
+"""The timeline screen: when memory was written and read."""

@@ -1,0 +1,139 @@
+"""Everything about the selected event, session or file of the timeline, as lines."""
+
+from __future__ import annotations
+
+import time
+
+from openclaw_mem_engine.api import FileDay, Moment, Session, Write
+from openclaw_mem_tui.features.timeline.presenter import TimelineState
+from openclaw_mem_tui.features.timeline.render import mark_of
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
+
+_SOURCES = {
+    "git": "commits",
+    "pre-image": "the texts kept before our own edits",
+    "file": "the note of a session",
+    "tool call": "calls of tools in transcripts",
+}
+
+
+def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> list[Line]:
+    """Everything about one event: what a search returned, what a write changed."""
+    if moment is None:
+        return _nothing(state, cells)
+    details = Details(cells)
+    say = details.say
+    mark, words, role = mark_of(moment)
+    say("event", (f"{mark} {words}", f"strong {role}"), f" at {fmt.clock(moment.at, state.at, True)}")
+    session = state.session_of(moment) if moment.session else None
+    if moment.kind == "search":
+        say("query", (fmt.inert(moment.query), "strong"), ("  enter searches it again in the lab", "dim"))
+    say("what", (fmt.message(moment.text), "bad" if moment.is_missed else ""))
+    if moment.why:
+        say("why", fmt.message(moment.why))
+    if moment.tokens is not None:
+        after = f", {moment.tokens_after:,} after it" if moment.tokens_after is not None else ""
+        limit = f" (soft line {session.soft_line:,})" if session is not None and session.soft_line > 0 else ""
+        say("tokens", f"{moment.tokens:,}{after}", (limit, "dim"))
+    if moment.session:
+        name = session.name if session is not None else moment.session
+        where = f", line {moment.line:,} of its transcript" if moment.line else ""
+        say("session", fmt.inert(name), (fmt.inert(where), "dim"))
+    for number, result in enumerate(moment.results, 1):
+        score = (f"  {fmt.score(result.score)}" if result.score is not None else "", "dim")
+        say("returned" if number == 1 else "", f"{number} {fmt.inert(result.location)}", score)
+    for write in moment.writes:
+        if write == state.shown:
+            details.lines += _change(state, cells, named=len(moment.writes) > 1)
+        else:
+            say("file", fmt.inert(write.text))
+    return details.lines
+
+
+def _change(state: TimelineState, cells: int, *, named: bool) -> list[Line]:
+    """The difference that is shown, every line cut to the width; ``named``: below the file that it is of."""
+    write, change = state.shown, state.change
+    if write is None:
+        return []
+    details = Details(cells)
+    if named:
+        details.say("file", (fmt.inert(write.text), "strong"))
+    if change is None:
+        return [*details.lines, line((f"{' ' * 10}is being read …", "dim"))]
+    details.say("source", (fmt.inert(change.source), "dim"))
+    lines = details.lines
+    for text in fmt.inert_lines(change.text.rstrip("\n")) if change.text else ():
+        role = {"+": "good", "-": "bad", "@": "accent"}.get(text[:1], "dim")
+        lines.append(line((fmt.crop(text, cells - 1), role)))
+    return lines
+
+
+def session_detail(state: TimelineState, session: Session | None, cells: int) -> list[Line]:
+    """Everything about one session; without one, how the rows are to be read."""
+    if session is None:
+        if state.whole is None or not state.whole.sessions:
+            return _nothing(state, cells)
+        text = "Everything that happened, in any session and outside of them: enter shows it."
+        return wrapped(line((text, "dim")), cells - 1)
+    details = Details(cells)
+    say = details.say
+    title = f"  {fmt.inert(session.title)}" if session.title else ""
+    say("session", (fmt.inert(session.key or session.id), "strong"), (title, "dim"))
+    say("file", fmt.inert(session.path), (f"  {session.model}" if session.model else "", "dim"))
+    say("time", f"{fmt.clock(session.start, state.at)} to {fmt.clock(session.end, state.at)}")
+    about = "about " if session.curve.estimated else ""
+    say("tokens", f"{about}{session.curve.peak:,} at most, of {session.window:,}")
+    if session.curve.estimated:
+        say("", ("estimated from the length of the transcript: no answer says how many it used", "warn"))
+    due = (
+        f"{session.soft_line:,}: a flush is due there"
+        if session.soft_line > 0
+        else "none: no flush is ever due"
+    )
+    say("soft line", due)
+    missed = f"{session.missed:,} before a compaction" if session.missed else "none"
+    say("missed", (missed, "bad" if session.missed else "good"))
+    if session.broken:
+        say("broken", (f"{fmt.count(session.broken, 'line')} of the transcript cannot be read", "warn"))
+    say("events", f"{len(session.moments):,}", ("; enter shows them alone", "dim"))
+    return details.lines
+
+
+def day_detail(state: TimelineState, row: FileDay | None, cells: int) -> list[Line]:
+    """What one file got on one day."""
+    if row is None:
+        return _nothing(state, cells)
+    details = Details(cells)
+    details.say("file", (fmt.inert(row.path), "strong"), f" on {row.day}")
+    details.say("writes", f"{row.writes:,}", (f", known from: {_SOURCES[row.origin]}", "dim"))
+    removed = f", {row.removed:,} removed" if row.removed else ""
+    details.say("lines", f"{row.added:,} written{removed}" if row.added or row.removed else "not said")
+    label = "events"
+    for moment in state.chosen.moments[::-1] if state.chosen else state.whole.moments if state.whole else ():
+        if row.path in (w.path for w in moment.writes) and row.day == time.strftime(
+            "%Y-%m-%d", time.localtime(moment.at)
+        ):
+            mark, words, role = mark_of(moment)
+            clock = time.strftime("%H:%M", time.localtime(moment.at))
+            details.say(label, f"{clock} ", (f"{mark} {words} ", role), fmt.inert(moment.text))
+            label = ""
+    return details.lines
+
+
+def _nothing(state: TimelineState, cells: int) -> list[Line]:
+    """Why there is no row."""
+    whole = state.whole
+    if whole is None:
+        return []
+    if not whole.sessions and not whole.moments:
+        text = "Nothing has happened yet: there is no transcript of a session, and the event log is empty."
+    elif state.group != "all":
+        text = f"No event here is one of: {state.group}. f shows others."
+    else:
+        text = "Nothing of memory happened here: no flush, no compaction, no write, no search."
+    return wrapped(line((text, "dim")), cells - 1)
+
+
+def first_write(moment: Moment | None) -> Write | None:
+    return moment.writes[0] if moment is not None and moment.writes else None

@@ -1,0 +1,154 @@
+"""The presenter of the timeline screen: reads the timeline, and keeps what of it is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from openclaw_mem_engine.api import (
+    CancelToken,
+    Difference,
+    FileDay,
+    Moment,
+    OpenClawMemError,
+    Session,
+    Settings,
+    Timeline,
+    TimelineReader,
+    Write,
+    by_file_and_day,
+    difference,
+)
+from openclaw_mem_tui.presenter import Presenter
+from openclaw_mem_tui.service import Service
+
+Zoom = Literal["session", "day", "hour"]
+Group = Literal["all", "flushes", "missed", "writes", "searches", "index"]
+_OF_INDEX = frozenset({"sync", "rebuild", "fallback", "recovered", "search-failed", "denied"})
+#: Which events each filter shows.
+GROUPS: dict[Group, Callable[[Moment], bool]] = {
+    "all": lambda _: True,
+    "flushes": lambda moment: moment.kind in ("flush", "compaction", "snapshot"),
+    "missed": lambda moment: moment.is_missed or moment.state in ("skipped", "failed"),
+    "writes": lambda moment: bool(moment.writes),
+    "searches": lambda moment: moment.kind in ("search", "search-failed"),
+    "index": lambda moment: moment.kind in _OF_INDEX,
+}
+ZOOMS: tuple[Zoom, ...] = ("session", "day", "hour")
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineState:
+    """``sessions`` are rows, None stands for all. ``moments`` and ``days`` are those of the session
+    ``chosen`` (None: all) and the kinds of ``group``, newest first. ``shown`` is the write whose difference
+    is ``change``. ``at`` is when it was read, ``missed`` counts the missed flushes of all sessions."""
+
+    whole: Timeline | None = None
+    sessions: tuple[Session | None, ...] = (None,)
+    missed: int = 0
+    chosen: Session | None = None
+    group: Group = "all"
+    zoom: Zoom = "session"
+    moments: tuple[Moment, ...] = ()
+    days: tuple[FileDay, ...] = ()
+    shown: Write | None = None
+    change: Difference | None = None
+    reading: bool = False
+    at: float = 0.0
+    said: str = ""
+    trouble: str = ""
+
+    def session_of(self, moment: Moment | None) -> Session | None:
+        """The session that a moment happened in, else the chosen one."""
+        number = moment.session if moment is not None else ""
+        sessions = self.whole.sessions if self.whole is not None and number else ()
+        return next((session for session in sessions if session.id == number), self.chosen)
+
+
+class TimelinePresenter(Presenter[TimelineState]):
+    """Errors become ``trouble``."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(service, TimelineState())
+        self._reader: TimelineReader | None = None
+
+    async def read(self) -> None:
+        """Read what is new. The first time it may take seconds."""
+        if not self.service.is_open:
+            return
+        self.update(reading=True)
+        try:
+            whole = await self.service.read_transcripts(self._read)
+        except OpenClawMemError as error:
+            self.update(trouble=str(error))
+        else:
+            before = self.state.chosen
+            chosen = next((found for found in whole.sessions if before and found.id == before.id), None)
+            sessions = (None, *whole.sessions)
+            now = self.service.clock()
+            self._choose(
+                whole=whole, sessions=sessions, missed=whole.missed, chosen=chosen, at=now, trouble=""
+            )
+        finally:
+            self.update(reading=False)
+
+    def _read(self, settings: Settings, stop: CancelToken) -> Timeline:
+        self._reader = self._reader or TimelineReader(settings)
+        return self._reader.read(stop)
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+
+    async def read_change(self, moment: Moment, write: Write, delay: float) -> None:
+        """Read the difference that a write made, after a quiet moment."""
+        if write == self.state.shown and self.state.change is not None:
+            return
+        self.update(shown=write, change=None)
+        await asyncio.sleep(delay)
+        session = self.state.session_of(moment)
+        try:
+            change = await self.service.read_transcripts(
+                lambda settings, _: difference(settings, write, moment, session)
+            )
+        except OpenClawMemError as error:
+            change = Difference("", str(error))
+        if self.state.shown == write:
+            self.update(change=change)
+
+    def choose(self, session: Session | None) -> None:
+        """Show only what happened in this session; None: everything."""
+        self._choose(chosen=session, said="")
+
+    def show_group(self, group: Group) -> None:
+        self._choose(group=group, said="")
+
+    def turn_zoom(self) -> None:
+        zoom = ZOOMS[(ZOOMS.index(self.state.zoom) + 1) % len(ZOOMS)]
+        self.update(zoom=zoom, said="")
+
+    def _choose(self, **changes: object) -> None:
+        state = replace(self.state, **changes)  # type: ignore[arg-type]
+        found = (
+            state.chosen.moments[::-1]
+            if state.chosen
+            else state.whole.moments
+            if state.whole is not None
+            else ()
+        )
+        moments = tuple(filter(GROUPS[state.group], found))
+        self.update(**changes, moments=moments, days=tuple(by_file_and_day(found)))
+
+
+def window(state: TimelineState, moment: Moment | None, session: Session | None) -> tuple[float, float]:
+    """What the chart spans, in epoch seconds: the session, or the local day or hour of the moment."""
+    at = moment.at if moment is not None else session.end if session is not None else state.at
+    if state.zoom == "session" and session is not None:
+        return session.start, max(session.end, session.start + 60)
+    there = time.localtime(at)
+    hour = there.tm_hour if state.zoom == "hour" else 0
+    start = time.mktime((there.tm_year, there.tm_mon, there.tm_mday, hour, 0, 0, 0, 0, -1))
+    return start, start + (3600 if state.zoom == "hour" else 86_400)

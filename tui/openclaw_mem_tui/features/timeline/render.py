@@ -1,0 +1,225 @@
+"""The timeline as lines: the chart of a session, and one row each for sessions, events and files by day."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+
+from openclaw_mem_engine.api import FileDay, Moment, Session, sparkline
+from openclaw_mem_tui.features.timeline.presenter import TimelineState, window
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line, Span, line, spread, wrapped
+
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+#: Mark, words and role by kind, or by kind and state; never distinguished by colour alone.
+_MARKS: dict[str, tuple[str, str, str]] = {
+    "flush": ("●", "flush", "good"),
+    "flush no-reply": ("○", "no reply", "dim"),
+    "flush nothing": ("○", "flush", "warn"),
+    "flush failed": ("✗", "flush", "bad"),
+    "flush skipped": ("!", "skipped", "warn"),
+    "compaction": ("▼", "compaction", "dim"),
+    "compaction missed": ("✗", "MISSED", "bad"),
+    "snapshot": ("◆", "snapshot", "accent"),
+    "write": ("+", "write", "accent"),
+    "write failed": ("✗", "write", "bad"),
+    "edit": ("+", "edit", "accent"),
+    "search": ("?", "search", "vector"),
+    "search failed": ("✗", "search", "bad"),
+    "sync": ("·", "sync", "dim"),
+    "rebuild": ("■", "rebuild", "accent"),
+    "fallback": ("!", "fallback", "warn"),
+    "recovered": ("·", "recovered", "good"),
+    "search-failed": ("✗", "failed", "bad"),
+    "denied": ("!", "denied", "warn"),
+}
+#: The weight of events that share a column of the chart, the weightiest last.
+_RANK = ("dim", "accent", "vector", "good", "warn", "bad")
+_KIND, _PEAK = 11, 6
+#: Cells of the name of a session in the list of events.
+_NAME = 8
+_CHART_ROWS = 5
+
+
+def mark_of(moment: Moment) -> tuple[str, str, str]:
+    """Mark, words and role of an event."""
+    return _MARKS.get(f"{moment.kind} {moment.state}") or _MARKS[moment.kind]
+
+
+def thousands(tokens: int) -> str:
+    """``176k``, ``950``"""
+    return f"{tokens / 1000:.0f}k" if tokens >= 1000 else str(tokens)
+
+
+# -- the top ----------------------------------------------------------------------------------------------
+
+
+def facts(state: TimelineState, cells: int) -> list[Line]:
+    """How much there is, and what of it is shown."""
+    whole = state.whole
+    if whole is None:
+        return [line(("Transcripts and the event log are being read.", "dim")), ()]
+    missed = fmt.count(state.missed, "missed flush", "missed flushes")
+    first = line(
+        f" {fmt.count(len(whole.sessions), 'session')} · {fmt.count(len(whole.moments), 'event')} · ",
+        (f"✗ {missed}", "bad strong") if state.missed else (f"● {missed}", "good"),
+        (" (compacted without a flush before it)" if state.missed and cells >= 90 else "", "dim"),
+    )
+    chosen = fmt.inert(state.chosen.name) if state.chosen is not None else "all sessions"
+    second = f" events: {state.group} (f) · {chosen} (s) · curve: {state.zoom} (z)"
+    lines = [first, line((fmt.crop(second, cells), "dim"))]
+    for note in whole.notes[:2]:
+        lines += wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)[:2]
+    return lines
+
+
+def status(state: TimelineState, cells: int) -> Line:
+    """What runs, what was said last, what went wrong."""
+    if state.trouble:
+        return line((fmt.crop(f" ✗ {fmt.message(state.trouble)}", cells), "bad"))
+    said = state.said or ("reading transcripts …" if state.reading else "")
+    return line((fmt.crop(f" {said}", cells), "dim"))
+
+
+# -- the chart --------------------------------------------------------------------------------------------
+
+
+def chart(
+    state: TimelineState, moment: Moment | None, session: Session | None, rows: int, cells: int
+) -> list[Line]:
+    """The token curve against the soft line, the events below it, and the ends of the axis."""
+    start, end = window(state, moment, session)
+    gutter = 6 if cells >= 40 else 0
+    width = max(1, cells - gutter - 1)
+    made: list[Line] = []
+    if session is not None and session.curve.times:
+        made = _bars(session, start, end, rows, width, gutter)
+    else:
+        text = "No answer is in this session." if session is not None else "This belongs to no session."
+        made = [line((f"{' ' * gutter}{fmt.crop(text, width)}", "dim")), *[()] * (rows - 1)]
+    shown = session.moments if session is not None else state.moments
+    made.append((Span(" " * gutter), *_marks(shown, moment, start, end, width)))
+    form = "%m-%d %H:%M" if width < 50 else "%Y-%m-%d %H:%M"
+    ends = [time.strftime(form, time.localtime(at)) for at in (start, end)]
+    made.append(spread([Span(f"{' ' * gutter}{ends[0]}", "faint")], [Span(f"{ends[1]} ", "faint")], cells))
+    return made
+
+
+def _bars(session: Session, start: float, end: float, rows: int, width: int, gutter: int) -> list[Line]:
+    """Bars of an eighth of a row each, up to the window of the session; the soft line where no bar is."""
+    counts = session.curve.columns(start, end, width)
+    limit = session.soft_line
+    top = max(session.window, session.curve.peak, 1)
+    levels = [0 if count is None else max(1, round(count / top * rows * 8)) for count in counts]
+    at_line = rows - 1 - min(rows - 1, int(limit / top * rows)) if 0 < limit <= top else -1
+    made = []
+    for row in range(rows):
+        base = (rows - 1 - row) * 8
+        label = thousands(limit) if row == at_line else thousands(top) if row == 0 and at_line else ""
+        spans = [
+            Span(fmt.right(label, gutter - 1) + " " if gutter else "", "warn" if row == at_line else "faint")
+        ]
+        for count, level in zip(counts, levels, strict=True):
+            eighths = max(0, min(8, level - base))
+            over = count is not None and 0 < limit <= count
+            if eighths:
+                char, role = _EIGHTHS[eighths], "warn" if over else "vector"
+            else:
+                char, role = ("┄", "warn") if row == at_line else (" ", "")
+            if spans[-1].role == role and len(spans) > 1:
+                spans[-1] = Span(spans[-1].text + char, role)
+            else:
+                spans.append(Span(char, role))
+        made.append(tuple(spans))
+    return made
+
+
+def _marks(
+    moments: Sequence[Moment], selected: Moment | None, start: float, end: float, width: int
+) -> list[Span]:
+    """The marks of the events at their times; that of the selected one is underlined. Of several in a column
+    a compaction is drawn, below the fall of the curve, else the weightiest; one of the others beside it."""
+
+    def weight(moment: Moment) -> tuple[bool, bool, int]:
+        return moment.kind == "compaction", moment is selected, _RANK.index(mark_of(moment)[2])
+
+    drawn: dict[int, Moment] = {}
+    within = (moment for moment in moments if start <= moment.at <= end)
+    for moment in sorted(within, key=weight, reverse=True):
+        column = min(width - 1, int((moment.at - start) / (end - start) * width))
+        if (other := drawn.get(column)) is not None:
+            column += 1 if moment.at > other.at else -1
+        if 0 <= column < width:
+            drawn.setdefault(column, moment)
+    spans, at = [], 0
+    for column, moment in sorted(drawn.items()):
+        mark, _, role = mark_of(moment)
+        spans += [Span(" " * (column - at)), Span(mark, f"{role} match" if moment is selected else role)]
+        at = column + 1
+    return spans
+
+
+# -- rows -------------------------------------------------------------------------------------------------
+
+
+def session_row(session: Session | None, cells: int, selected: bool) -> Line:
+    """Name, curve against the soft line, peak, missed flushes; the first row is for all of them, and says
+    what the number is."""
+    head = ("▌ " if selected else "  ", "accent")
+    name = max(8, min(22, cells // 3))
+    bars = max(0, min(40, cells - name - 2 - _PEAK - 6))
+    if session is None:
+        return line(
+            head, (fmt.left("all sessions", name + 1 + bars), "dim"), (fmt.right("peak", _PEAK), "faint")
+        )
+    limit = session.soft_line if session.soft_line > 0 else session.window
+    curve = session.curve
+    shape = sparkline(curve.columns(session.start, session.end, bars), limit) if bars >= 4 else ""
+    peak = f"{'~' if curve.estimated else ''}{thousands(curve.peak)}" if curve.times else "·"
+    return line(
+        head,
+        fmt.left(fmt.inert(session.name), name),
+        " ",
+        *_shape(fmt.left(shape, bars)),
+        (fmt.right(peak, _PEAK), "dim"),
+        (f" ✗{session.missed}" if session.missed else "", "bad"),
+    )
+
+
+def _shape(bars: str) -> list[Span]:
+    """A sparkline whose full bars, past the soft line, have another colour."""
+    return [Span(run, "warn" if run[0] == "█" else "dim") for run in re.findall("█+|[^█]+", bars)]
+
+
+def moment_row(moment: Moment, cells: int, selected: bool, names: Mapping[str, str]) -> Line:
+    """Time, kind, whose, and what happened. ``names`` are those of the sessions by id; the year is in the
+    details."""
+    mark, words, role = mark_of(moment)
+    when = time.strftime("%m-%d %H:%M", time.localtime(moment.at))
+    name = names.get(moment.session, "").rpartition(":")[2] if cells >= 56 and len(names) > 1 else ""
+    whose = f"{fmt.left(fmt.crop(fmt.inert(name), _NAME), _NAME)} " if name else ""
+    return line(
+        ("▌ " if selected else "  ", "accent"),
+        (f"{when} ", "dim"),
+        (f"{mark} ", role),
+        (fmt.left(words, _KIND), "bad strong" if moment.is_missed else ""),
+        (whose, "vector"),
+        (
+            fmt.crop(fmt.inert(moment.summary), max(0, cells - 5 - len(when) - _KIND - len(whose))),
+            "" if selected else "dim",
+        ),
+    )
+
+
+def day_row(row: FileDay, cells: int, selected: bool) -> Line:
+    """Day, file, and lines added and removed."""
+    removed = f" −{row.removed:,}" if row.removed else ""
+    change = f"+{row.added:,}{removed}" if row.added or row.removed else fmt.count(row.writes, "write")
+    path = max(4, cells - 14 - len(change) - 2)
+    return line(
+        ("▌ " if selected else "  ", "accent"),
+        (f"{row.day} ", "dim"),
+        fmt.left(fmt.crop_left(fmt.inert(row.path), path), path),
+        (f" {change}", "good"),
+    )
