@@ -1,0 +1,175 @@
+"""Curation of one memory: candidates that were not rejected, their effect, and writing them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
+from datetime import date
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.curation.candidates import candidates_of
+from openclaw_mem_engine.curation.dry_run import DryRun, Effect, Probe
+from openclaw_mem_engine.curation.material import Material, NoteCandidate, Recall, material_of
+from openclaw_mem_engine.demo import load_queries
+from openclaw_mem_engine.demo.workspace import MANIFEST, shift_days_for
+from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
+from openclaw_mem_engine.notes.editor import NoteEditor, Written
+from openclaw_mem_engine.state.curation import CurationState
+from openclaw_mem_engine.timeline.merge import TimelineReader
+from openclaw_mem_engine.workspace.listing import list_memory
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.memory import Memory
+    from openclaw_mem_engine.notes.edit import NoteEdit
+
+#: Queries of the agent that a change is measured with, the newest.
+MOST_PROBES = 20
+#: Passages of a judged query count from this grade on (1 to 3): it helps.
+FEWEST_GRADE = 2
+
+
+class Curator:
+    """The curation of the notes of ``settings``. ``recalls`` gives the agent's searches, ``probes`` judged
+    queries. Close it. Use one thread at a time."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        recalls: Callable[[], Iterable[Recall]] = tuple,
+        probes: Sequence[Probe] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.settings = settings
+        self.editor = NoteEditor(settings, clock)
+        self.state = CurationState(settings.data_dir, settings.agent, settings.workspace, clock)
+        self._recalls = recalls
+        self._judged = tuple(probes)
+        self._dry_run: DryRun | None = None
+
+    @classmethod
+    def of(cls, settings: Settings, clock: Callable[[], float] = time.time) -> Curator:
+        """With the searches and judged queries that are known of this memory."""
+        curator = cls(settings, probes=judged_probes(settings), clock=clock)
+        curator._recalls = lambda: (*transcript_recalls(settings), *map(_recall, curator.state.searches()))
+        return curator
+
+    def close(self) -> None:
+        self._end_dry_run()
+        self.state.close()
+
+    def _end_dry_run(self) -> None:
+        if self._dry_run is not None:
+            self._dry_run.close()
+            self._dry_run = None
+
+    def material(self, memory: Memory | None = None) -> Material:
+        """The notes as they are on disk; with ``memory`` also what no search shows. Raises WorkspaceError."""
+        self._end_dry_run()
+        settings = self.settings
+        listing = list_memory(
+            settings.workspace, settings.extra_paths, settings.max_file_bytes, settings.exclude
+        )
+        texts, unread = {}, []
+        for file in listing.files:
+            try:
+                texts[file.path] = self.editor.read(file.path) or ""
+            except OpenClawMemError as error:
+                unread.append(f"{file.path} was not looked at: {error}")
+        hidden = {path: found.share for path, found in memory.unshown().items()} if memory else {}
+        limit = settings.bootstrap.max_chars
+        modified = {file.path: file.mtime_ns / 1e9 for file in listing.files}
+        return material_of(texts, self._recalls(), hidden, limit, unread, modified)
+
+    def candidates(self, material: Material, *, rejected: bool = False) -> list[NoteCandidate]:
+        """The candidates that were not rejected, or those that were."""
+        gone = self.state.rejected()
+        return candidates_of(material, lambda found: (found.id in gone) == rejected)
+
+    def effect(
+        self,
+        memory: Memory,
+        edits: Sequence[NoteEdit],
+        material: Material,
+        cancel: CancelToken | None = None,
+    ) -> Effect:
+        """What the edits do to judged queries, to the agent's latest queries, and to expected passages. The
+        copy is kept for further edits of this ``material``. Raises UsageError where it cannot be measured,
+        Cancelled."""
+        if self.settings.openclaw.backend != "builtin":
+            raise UsageError("The effect is measured with the built-in backend alone.")
+        if memory.hosts and not self.settings.index_path.is_file():
+            hosts = ", ".join(memory.hosts)
+            raise UsageError(f"The effect needs the index: `openclaw-mem index` makes it, with {hosts}.")
+        if self._dry_run is None:
+            probes, pins = self.probes(material), memory.expected.read()
+            self._dry_run = DryRun(self.settings, memory.knobs, probes, pins)
+        try:
+            return self._dry_run.effect(edits, cancel)
+        except Cancelled:  # the copy is as it was
+            raise
+        except BaseException:
+            self._end_dry_run()
+            raise
+
+    def probes(self, material: Material) -> tuple[Probe, ...]:
+        """The queries that a change is measured with."""
+        latest = dict.fromkeys(recall.query for recall in reversed(material.recalls))
+        known = {probe.query for probe in self._judged}
+        asked = [Probe(query) for query in latest if query.strip() and query not in known]
+        return (*self._judged, *asked[:MOST_PROBES])
+
+    def apply(self, edits: Sequence[NoteEdit]) -> list[Written]:
+        """Write the edits of a candidate, all or none. Raises UsageError for a candidate without edits, and
+        as ``NoteEditor.write``."""
+        if not edits:
+            raise UsageError("This candidate is advice: there is nothing to write.")
+        done: list[Written] = []
+        try:
+            for edit in edits:
+                done.append(self.editor.write(edit))
+        except OpenClawMemError:
+            self.undo(done)
+            raise
+        return done
+
+    def undo(self, done: Sequence[Written]) -> None:
+        """Take back what ``apply`` wrote, the last first. Raises NoteChanged when a note changed since."""
+        for written in reversed(done):
+            self.editor.undo(written.id)
+
+
+def judged_probes(settings: Settings) -> tuple[Probe, ...]:
+    """The judged queries of the demo when its workspace is the one of ``settings``."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        manifest = json.loads((settings.workspace.parent / MANIFEST).read_text(encoding="utf-8"))
+        queries = load_queries(shift_days_for(date.fromisoformat(manifest["today"])))
+        return tuple(
+            Probe(query.query, tuple(grade.quote for grade in query.grades if grade.grade >= FEWEST_GRADE))
+            for query in queries.judged
+        )
+    return ()
+
+
+def transcript_recalls(settings: Settings) -> list[Recall]:
+    """The agent's own calls of memory_search, with what they returned, from OpenClaw's transcripts."""
+    with closing(TimelineReader(settings)) as reader:
+        sessions, _ = reader.sessions()
+    return [
+        Recall(
+            moment.at,
+            moment.query,
+            tuple((r.path, r.start_line, r.end_line or r.start_line) for r in moment.results if r.start_line),
+        )
+        for session in sessions
+        for moment in session.moments
+        if moment.kind == "search" and moment.results
+    ]
+
+
+def _recall(row: tuple[float, str, tuple[tuple[str, int, int], ...]]) -> Recall:
+    return Recall(*row)

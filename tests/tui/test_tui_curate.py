@@ -1,0 +1,254 @@
+"""The curate screen and the dialog that remembers, with real keys over the demo and over own notes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import lab_world as world
+import pytest
+from lab_world import LARGE, SMALL, lab, press, settled
+from textual.pilot import Pilot
+from textual.screen import Screen
+
+from openclaw_mem_engine.api import Memory
+from openclaw_mem_engine.curation.dry_run import Effect
+from openclaw_mem_engine.notes.editor import NoteEditor
+from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.curate.remember import RememberScreen
+from openclaw_mem_tui.features.curate.screen import CurateScreen
+from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen
+from openclaw_mem_tui.widgets.line_view import Pane
+from support.memories import settings_for, write_notes
+
+MEMORY = "# Facts\n\n- the spare key hangs behind the blue door\n- IDE: Windsurf\n"
+TWICE = MEMORY + "- The spare key hangs behind the blue door.\n"
+
+
+@asynccontextmanager
+async def opened(
+    app: Workbench, size: tuple[int, int] = LARGE
+) -> AsyncIterator[tuple[Pilot[int], CurateScreen]]:
+    """The application with its curate screen in front."""
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape", "5")
+        screen = app.screen
+        assert isinstance(screen, CurateScreen)
+        yield pilot, screen
+        assert [worker.error for worker in app.workers if worker.error] == []
+
+
+def shown(screen: Screen[Any], name: str | type[Pane]) -> str:
+    """What a pane says, however its lines are cut."""
+    return " ".join(screen.query_one(name).text.split())  # type: ignore[attr-defined]
+
+
+def demo(root: Path, *, own_notes: bool = False) -> Workbench:
+    return world.workbench(root, own_notes=own_notes, initial_query="heron")
+
+
+def of_notes(root: Path, notes: Mapping[str, str]) -> Workbench:
+    settings = settings_for(
+        write_notes(root / "ws", dict(notes)), root / "home", OPENCLAW_MEM_PROVIDER="none"
+    )
+    return Workbench(lambda faults: Memory.open(settings, faults=faults), clock=lambda: 1_774_008_000.0)
+
+
+async def measured(pilot: Pilot[int], screen: CurateScreen) -> Effect:
+    """The effect of the selected candidate, when it is there."""
+    candidate = screen.candidates.selected
+    assert candidate is not None
+    await world.until(pilot, lambda: candidate.edits in screen.presenter.state.effects)
+    await settled(pilot)
+    found = screen.presenter.state.effects[candidate.edits]
+    assert isinstance(found, Effect)
+    return found
+
+
+# -- the demo -----------------------------------------------------------------------------------------------
+
+
+async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path: Path) -> None:
+    async with opened(demo(tmp_path, own_notes=True)) as (pilot, screen):
+        facts = shown(screen, "#facts")
+        assert "203 of 200 lines" in facts and "3 candidates · 87 notes · 2 searches of the agent" in facts
+        assert [row.kind for row in screen.presenter.state.found] == ["outdated", "duplicate", "over-budget"]
+        detail = shown(screen, "#proposal")
+        assert "Kiosk software: 3.2 on all three." in detail
+        assert "+- Kiosk software: 3.3 on all three (since 2026-03-31)." in detail
+        effect = await measured(pilot, screen)
+        assert effect.judged > 20 and "no query is answered differently (24 asked)" in shown(
+            screen, "#proposal"
+        )
+        note = tmp_path / "demo/workspace/MEMORY.md"
+        before = note.read_bytes()
+        await press(pilot, "j", "a", "escape")
+        assert note.read_bytes() == before  # asked, and not written
+        await press(pilot, "a")
+        assert isinstance(pilot.app.screen, ConfirmScreen)
+        await press(pilot, "enter")
+        assert note.read_text("utf-8").count("Boardhaus") == 1
+        assert "2 candidates" in shown(screen, "#facts") and "202 of 200" in shown(screen, "#facts")
+        await press(pilot, "j", "a", "enter")  # two notes at once
+        assert (note.parent / "memory/songs-for-the-workshop-radio.md").exists()
+        assert "115 of 200 lines" in shown(screen, "#facts")
+        await press(pilot, "z", "enter", "z", "enter")
+        assert note.read_bytes() == before
+        assert not (note.parent / "memory/songs-for-the-workshop-radio.md").exists()
+        await press(pilot, "z")
+        assert "nothing to undo" in shown(screen, "#status")
+
+
+async def test_files_with_the_budget_drawn_and_the_chunks_of_one(tmp_path: Path) -> None:
+    async with opened(demo(tmp_path)) as (pilot, screen):
+        await press(pilot, "tab")
+        assert screen.files.has_focus and "MEMORY.md" in screen.files.text.splitlines()[0]
+        detail = shown(screen, "#proposal")
+        assert "evergreen" in detail and "── 200 lines: what follows is over the budget ──" in detail
+        await press(pilot, "j")
+        assert "a daily log of 2025-11-17" in shown(screen, "#proposal")
+        await press(pilot, "enter")
+        assert isinstance(pilot.app.screen, ChunksScreen)
+        await press(pilot, "escape", "question_mark")
+        assert isinstance(pilot.app.screen, HelpScreen)
+        await press(pilot, "escape", "shift+tab", "question_mark")
+        said = shown(pilot.app.screen, Pane)
+        assert said.count("What should be in MEMORY.md") == 1 and "Nothing is written before a yes" in said
+        await press(pilot, "escape", "escape")
+        assert pilot.app.screen is lab(pilot.app)
+
+
+@pytest.mark.parametrize("size", [SMALL, (60, 20), (60, 16), (40, 12), (200, 50)])
+async def test_every_size_shows_the_list_with_the_focus(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE}), size) as (pilot, screen):
+        for table in screen.lists:
+            assert table.has_focus and table.size.height >= 2, (size, table.id)
+            for y in range(table.size.height):
+                assert table.render_line(y).cell_length <= size[0]
+            await press(pilot, "tab")
+
+
+async def test_a_key_costs_little(tmp_path: Path) -> None:
+    logs = {
+        f"memory/2026-03-{day:02}.md": f"- entry {day} of a log of some words\n" * 20 for day in range(1, 20)
+    }
+    async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE, **logs})) as (pilot, screen):
+        await measured(pilot, screen)
+        await press(pilot, "tab")
+        costs = []
+        for key in "jjjjjkkkkk":
+            before = time.process_time()
+            await press(pilot, key)
+            costs.append(time.process_time() - before)
+        assert sorted(costs)[5] < 0.05
+
+
+# -- other notes --------------------------------------------------------------------------------------------
+
+
+async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> None:
+    async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
+        assert len(screen.presenter.state.found) == 1
+        await press(pilot, "x")
+        assert "nothing is proposed for these notes" in shown(screen, "#proposal")
+        await press(pilot, "a", "e", "m", "x", "enter")  # no row: said, nothing raised
+        await press(pilot, "f", "x")
+        assert (
+            screen.candidates.border_subtitle == "rejected (f)" and "repeats line 3" in screen.candidates.text
+        )
+        await press(pilot, "a", "f", "s")
+        assert "of the kind secret" in shown(screen, "#proposal")
+        await press(pilot, "f", "a")
+        assert len(screen.presenter.state.found) == 1
+
+
+async def test_a_note_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
+    async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
+        note = tmp_path / "ws/MEMORY.md"
+        await press(pilot, "a")
+        note.write_text(TWICE + "- more\n")
+        await press(pilot, "enter")
+        assert "was changed meanwhile" in shown(screen, "#status")
+        assert note.read_text() == TWICE + "- more\n"
+
+
+async def test_the_proposal_is_edited_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def edited(_app: object, _settings: object, path: str, _line: int) -> tuple[str, bool]:
+        file = Path(path)
+        assert file.parent.stat().st_mode & 0o777 == 0o700
+        file.write_text(file.read_text() + "- by hand\n")
+        return "back from ed", True
+
+    monkeypatch.setattr("openclaw_mem_tui.features.curate.screen.edit", edited)
+    async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
+        await press(pilot, "e")
+        assert "+- by hand" in shown(screen, "#proposal") and "a writes it" in shown(screen, "#status")
+        await press(pilot, "a", "enter")
+        assert (tmp_path / "ws/MEMORY.md").read_text() == MEMORY + "- by hand\n"
+
+
+async def test_hostile_text_credentials_and_a_cut_memory(tmp_path: Path) -> None:
+    memory = f"- [bold]\x1b[31mtoken: sk-abcdef1234567890abcdef\u202e\n{'- x日本 [i]y' * 20}\n" * 100
+    async with opened(of_notes(tmp_path, {"MEMORY.md": memory})) as (pilot, screen):
+        assert "cut after line" in shown(screen, "#facts")
+        detail = shown(screen, "#proposal")
+        assert "[bold]^[[31m" in detail and "1234567890" not in detail + screen.candidates.text
+        await press(pilot, "tab")
+        detail = shown(screen, "#proposal")
+        assert "an agent is not given what follows" in detail and "1234567890" not in detail
+
+
+async def test_without_a_memory_file_or_notes(tmp_path: Path) -> None:
+    async with opened(of_notes(tmp_path, {"memory/a.md": "one\n"})) as (pilot, screen):
+        assert "There is no MEMORY.md yet" in shown(screen, "#facts")
+        await press(pilot, "tab", "enter", "escape", "r")
+        assert screen.presenter.state.trouble == ""
+
+
+# -- remember -----------------------------------------------------------------------------------------------
+
+
+async def test_remember_routes_shows_and_writes(tmp_path: Path) -> None:
+    async with opened(of_notes(tmp_path, {"MEMORY.md": MEMORY})) as (pilot, screen):
+        await press(pilot, "M")
+        dialog = pilot.app.screen
+        assert isinstance(dialog, RememberScreen)
+        await press(pilot, "enter", *"NAS is heron")
+        text = dialog.query_one("#remembered").text  # type: ignore[attr-defined]
+        assert "fact (the text fits no rule)" in text and "+- NAS is heron" in text
+        assert (tmp_path / "ws/MEMORY.md").read_text() == MEMORY
+        await press(pilot, "tab")
+        text = " ".join(dialog.query_one("#remembered").text.split())  # type: ignore[attr-defined]
+        assert "chosen by hand" in text and "+++ b/memory/2026-03-20.md" in text
+        await press(pilot, "tab", "enter")
+        assert pilot.app.screen is screen and "NAS is heron" in (tmp_path / "ws/MEMORY.md").read_text()
+        assert "z on the curate screen" in shown(screen, "#status")
+        await press(pilot, "M", *"nas is heron", "enter")
+        assert "says that already" in pilot.app.screen.query_one("#remembered").text  # type: ignore[attr-defined]
+        await press(pilot, "escape", "z", "enter")
+        assert (tmp_path / "ws/MEMORY.md").read_text() == MEMORY
+        await press(pilot, "M", *"key sk-abcdefgh1234567890")
+        text = " ".join(pilot.app.screen.query_one("#remembered").text.split())  # type: ignore[attr-defined]
+        assert "The text looks like a credential: every search may show it." in text
+
+
+async def test_remember_from_the_lab_and_the_refusal_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = of_notes(tmp_path, {"MEMORY.md": MEMORY})
+    async with app.run_test(size=(60, 20)) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape", "M", *"tea is green")
+        (tmp_path / "ws/MEMORY.md").write_text("# other\n")
+        await press(pilot, "enter")
+        assert "was changed meanwhile" in pilot.app.screen.query_one("#remembered").text  # type: ignore[attr-defined]
+        await press(pilot, *"!", "enter")
+        assert pilot.app.screen is lab(app) and "tea is green!" in (tmp_path / "ws/MEMORY.md").read_text()
+    assert [one.reason for one in NoteEditor(settings_for(tmp_path / "ws", tmp_path / "home")).history()] == [
+        "remember"
+    ]

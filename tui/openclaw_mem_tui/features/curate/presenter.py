@@ -1,0 +1,204 @@
+"""The presenter of the curate screen: candidates, their effect, and writing them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from openclaw_mem_engine.api import Cancelled, OpenClawMemError
+from openclaw_mem_tui.presenter import Presenter
+from openclaw_mem_tui.service import Service
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import (
+        Curator,
+        Effect,
+        FileUse,
+        Material,
+        Memory,
+        NoteCandidate,
+        NoteEdit,
+        Written,
+    )
+
+T = TypeVar("T")
+
+#: The filter that shows what was rejected.
+REJECTED = "rejected"
+#: What a change is measured by: the texts before and after.
+Edits = tuple["NoteEdit", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CurateState:
+    """``found`` are the candidates of ``group`` ("": all that were not rejected). ``effects`` are by edits,
+    a text says why there is none; ``measuring`` is what is measured now. ``hosts`` are asked for vectors by a
+    measurement: with some it waits for a key. ``at`` is when it was read."""
+
+    material: Material | None = None
+    found: tuple[NoteCandidate, ...] = ()
+    files: tuple[FileUse, ...] = ()
+    group: str = ""
+    effects: Mapping[Edits, Effect | str] = field(default_factory=dict)
+    measuring: Edits = ()
+    hosts: tuple[str, ...] = ()
+    reading: bool = False
+    at: float = 0.0
+    said: str = ""
+    trouble: str = ""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of candidates that there are."""
+        return tuple(dict.fromkeys(candidate.kind for candidate in self.found))
+
+
+class CuratePresenter(Presenter[CurateState]):
+    """Errors become ``trouble``. The curator is used in its own thread alone."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(service, CurateState())
+        self._curator: Curator | None = None
+        #: Proposals that were edited, by candidate.
+        self._edited: dict[str, Edits] = {}
+        #: What was written here, the last one at the end; each candidate is undone as a whole.
+        self._written: list[list[Written]] = []
+        #: Why the notes could not be read; the next reading ends that.
+        self._unread = ""
+
+    def _opened(self, memory: Memory) -> Curator:
+        from openclaw_mem_engine.api import Curator
+
+        if self._curator is None:
+            self._curator = Curator.of(memory.settings, self.service.clock)
+            self.service.at_close.append(self._curator.close)
+        return self._curator
+
+    async def read(self) -> None:
+        """Read the notes and find the candidates of the filter. Effects are of the notes as they were."""
+        if not self.service.is_open:
+            return
+        group = self.state.group
+        self.update(reading=True)
+
+        def work(memory: Memory, _token: object) -> tuple[Material, list[NoteCandidate], tuple[str, ...]]:
+            curator = self._opened(memory)
+            material = curator.material(memory)
+            return material, curator.candidates(material, rejected=group == REJECTED), memory.hosts
+
+        try:
+            material, found, hosts = await self.service.curate(work)
+        except OpenClawMemError as error:
+            self._unread = str(error)
+            self.update(trouble=self._unread)
+        else:
+            trouble = "" if self.state.trouble == self._unread else self.state.trouble
+            chosen = tuple(self._as_edited(one) for one in found if group in ("", REJECTED, one.kind))
+            files, now = tuple(material.files), self.service.clock()
+            self.update(
+                material=material, found=chosen, files=files, effects={}, hosts=hosts, at=now, trouble=trouble
+            )
+        finally:
+            self.update(reading=False)
+
+    def _as_edited(self, candidate: NoteCandidate) -> NoteCandidate:
+        """With the edited proposal, as long as that is of the text that the note has."""
+        edited = self._edited.get(candidate.id, ())
+        same = [edit.before for edit in edited] == [edit.before for edit in candidate.edits]
+        return replace(candidate, edits=edited) if edited and same else candidate
+
+    def choose(self, group: str) -> None:
+        """Show this kind from the next reading on."""
+        self.update(group=group, said="", trouble="")
+
+    async def measure(self, candidate: NoteCandidate, delay: float) -> None:
+        """Measure the effect of a candidate, after a quiet moment. Cancelling stops it."""
+        state, edits = self.state, candidate.edits
+        material = state.material
+        if not edits or edits in state.effects or material is None:
+            return
+        await asyncio.sleep(delay)
+        self.update(measuring=edits)
+        found: Effect | str
+        try:
+            found = await self.service.curate(
+                lambda memory, token: self._opened(memory).effect(memory, edits, material, token)
+            )
+        except Cancelled:
+            return
+        except OpenClawMemError as error:
+            found = str(error)
+        finally:
+            if self.state.measuring == edits:
+                self.update(measuring=())
+        if self.state.material is material:
+            self.update(effects={**self.state.effects, edits: found})
+
+    def propose(self, candidate: NoteCandidate, after: str) -> NoteCandidate:
+        """Replace the last text that a candidate writes by one that was edited by hand."""
+        edits = (*candidate.edits[:-1], replace(candidate.edits[-1], after=after))
+        self._edited[candidate.id] = edits
+        edited = replace(candidate, edits=edits)
+        self.update(found=tuple(edited if one.id == candidate.id else one for one in self.state.found))
+        return edited
+
+    async def accept(self, candidate: NoteCandidate) -> bool:
+        """Write a candidate. Whether that was done."""
+        done = await self._do(lambda memory: self._opened(memory).apply(candidate.edits))
+        if done is None:
+            return False
+        self._written.append(done)
+        self._edited.pop(candidate.id, None)
+        summaries = " and ".join(edit.summary() for edit in candidate.edits)
+        self.update(said=f"written: {summaries}; z takes it back")
+        return True
+
+    async def reject(self, candidate: NoteCandidate) -> None:
+        """Do not propose a candidate again; one that was rejected is proposed again."""
+        again = self.state.group == REJECTED
+        state = "restore" if again else "reject"
+        await self._do(lambda memory: getattr(self._opened(memory).state, state)(candidate.id) or True)
+        self.update(said="proposed again" if again else "rejected: f shows the rejected ones")
+        await self.read()
+
+    async def propose_undo(self) -> Sequence[NoteEdit]:
+        """The edits that ``undo`` would make; none when there is nothing to undo."""
+
+        def work(memory: Memory) -> list[NoteEdit]:
+            editor = self._opened(memory).editor
+            return [editor.propose_undo(number) for number in self._last(memory)]
+
+        return await self._do(work) or ()
+
+    async def undo(self) -> bool:
+        """Take back the last change of a note, or all those of the last candidate."""
+
+        def work(memory: Memory) -> str:
+            editor = self._opened(memory).editor
+            undone = [editor.undo(number) for number in self._last(memory)]
+            return " and ".join(f"{one.path} +{one.added} -{one.removed}" for one in undone)
+
+        said = await self._do(work)
+        if said:
+            self.update(said=f"undone: {said}")
+        return bool(said)
+
+    def _last(self, memory: Memory) -> list[int]:
+        """Numbers of the edits to undo, the last first."""
+        history = self._opened(memory).editor.history(50)
+        last = next((edit.id for edit in history if not edit.undone and not edit.undoes), None)
+        group = next((group for group in self._written if group[-1].id == last), None)
+        if last is None:
+            raise OpenClawMemError("nothing to undo: no note was changed by openclaw-mem")
+        return [one.id for one in reversed(group)] if group else [last]
+
+    async def _do(self, work: Callable[[Memory], T]) -> T | None:
+        """Do it in the curator's thread; None, with the trouble shown, when it failed."""
+        self.update(trouble="", said="")
+        try:
+            return await self.service.curate(lambda memory, _token: work(memory))
+        except OpenClawMemError as error:
+            self.update(trouble=str(error))
+        return None

@@ -1,0 +1,121 @@
+"""The dialog that keeps a text: where it goes, and the change, before it is written."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.widgets import Input
+
+from openclaw_mem_engine.api import OpenClawMemError
+from openclaw_mem_tui.features.curate import render
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line, line, wrapped
+from openclaw_mem_tui.widgets.dialogs import Dialog
+from openclaw_mem_tui.widgets.line_view import Pane
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Memory, Proposal
+    from openclaw_mem_tui.features.search.presenter import SearchPresenter
+
+
+class RememberScreen(Dialog[str | None]):
+    """Returns what was written as a sentence, or None. ``tab`` switches between MEMORY.md and the daily log;
+    nothing is written before enter."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
+        Binding("escape", "dismiss(None)", show=False),
+        Binding("tab", "switch", show=False, priority=True),
+    ]
+
+    def __init__(self, search: SearchPresenter) -> None:
+        self._search = search
+        self._target: str | None = None
+        self._proposed: tuple[str, Proposal] | None = None
+        self._trouble = ""
+        self._written = False
+        hint = "a fact, a preference, a decision, or what happened"
+        typed = Input(placeholder=hint, compact=True, classes="filter")
+        super().__init__(
+            Vertical(typed, Pane(self._lines, id="remembered")),
+            "remember",
+            "enter writes · tab MEMORY.md or daily log · esc closes",
+        )
+
+    @property
+    def proposal(self) -> Proposal | None:
+        """What enter would write; None while it is being read, and without a text."""
+        text = self.query_one(Input).value
+        return self._proposed[1] if self._proposed is not None and self._proposed[0] == text else None
+
+    def on_input_changed(self) -> None:
+        self._propose()
+
+    def action_switch(self) -> None:
+        proposal = self.proposal
+        if proposal is not None:
+            self._target = "daily" if proposal.route.target == "memory" else "memory"
+            self._propose()
+
+    def _propose(self) -> None:
+        text, self._proposed, self._trouble = self.query_one(Input).value, None, ""
+        if text.strip() and self._search.service.is_open:
+            self.run_worker(self._read(text, self._target), exclusive=True, exit_on_error=False)
+        self._show()
+
+    async def _read(self, text: str, target: str | None) -> None:
+        now = datetime.fromtimestamp(self._search.service.clock())
+
+        def work(memory: Memory, _token: object) -> Proposal:
+            from openclaw_mem_engine.api import NoteEditor, remember
+
+            return remember(NoteEditor(memory.settings), text, now, target)  # type: ignore[arg-type]
+
+        try:
+            self._proposed = text, await self._search.service.curate(work)
+        except OpenClawMemError as error:
+            self._trouble = str(error)
+        self._show()
+
+    def on_input_submitted(self) -> None:
+        proposal = self.proposal
+        if proposal is None or proposal.known or self._written:
+            return
+        self._written = True  # enter is pressed twice sooner than it is written
+        self.run_worker(self._write(proposal), group="write", exit_on_error=False)
+
+    async def _write(self, proposal: Proposal) -> None:
+        clock = self._search.service.clock
+
+        def work(memory: Memory, _token: object) -> object:
+            from openclaw_mem_engine.api import NoteEditor
+
+            return NoteEditor(memory.settings, clock).write(proposal.edit)
+
+        try:
+            await self._search.service.curate(work)
+        except OpenClawMemError as error:
+            self._trouble, self._written = str(error), False
+            self._show()
+        else:
+            self.dismiss(f"written: {proposal.edit.summary()}; z on the curate screen (5) takes it back")
+
+    def _show(self) -> None:
+        self.query_one("#remembered", Pane).show(self._lines)
+
+    def _lines(self, cells: int) -> list[Line]:
+        if self._trouble:
+            return wrapped(line((fmt.message(self._trouble), "bad")), cells)
+        if not self._search.service.is_open:
+            return wrapped(line(("The index is not open: the screen below says why.", "warn")), cells)
+        proposal = self.proposal if self.is_mounted else None
+        if proposal is None:
+            return wrapped(line(("Where it goes is read from its words.", "dim")), cells)
+        made = wrapped(line((fmt.inert(proposal.route.sentence), "strong")), cells)
+        if proposal.known:
+            said = f"{proposal.route.path}:{proposal.known} says that already: nothing to write."
+            return [*made, *wrapped(line((fmt.inert(said), "warn")), cells)]
+        warned = wrapped(line((proposal.warning, "warn")), cells) if proposal.warning else []
+        return [*made, *warned, (), *render.change([proposal.edit], cells)]

@@ -1,0 +1,256 @@
+"""Curation as lines: the budget of MEMORY.md, one row each for candidates and files, and everything about the
+selected one: evidence, change and effect, or the text with its cut line."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.api import BUDGET_LINES, masked_diff
+from openclaw_mem_tui.features.curate.presenter import REJECTED, CurateState
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openclaw_mem_engine.api import FileUse, NoteCandidate, NoteEdit
+
+#: Mark and role by kind; the mark alone tells urgent ones from advice.
+_MARKS: dict[str, tuple[str, str]] = {
+    "secret": ("✗", "bad"),
+    "outdated": ("!", "warn"),
+    "duplicate": ("=", "accent"),
+    "over-budget": ("▼", "warn"),
+    "recalled": ("+", "good"),
+    "repeated": ("+", "good"),
+    "hidden": ("i", "dim"),
+}
+#: Letter and meaning of each kind, for the filter.
+KINDS: dict[str, tuple[str, str]] = {
+    "secret": ("s", "lines that look like credentials"),
+    "outdated": ("o", "a later dated note gives another value"),
+    "duplicate": ("d", "entries that repeat another one"),
+    "over-budget": ("b", "sections to move out of a MEMORY.md that is too long"),
+    "recalled": ("c", "entries of old logs that are retrieved again and again"),
+    "repeated": ("r", "what several daily logs say"),
+    "hidden": ("h", "text that no search can show"),
+}
+_KIND = 11
+#: Lines of MEMORY.md and of a change that are drawn.
+_MOST_LINES = 3_000
+
+
+# -- the top ----------------------------------------------------------------------------------------------
+
+
+def facts(state: CurateState, cells: int) -> list[Line]:
+    """The budget of MEMORY.md, and how much there is to curate."""
+    material = state.material
+    if material is None:
+        said = " The notes are being read." if state.reading else " The notes could not be read."
+        return [line((said, "dim")), ()]
+    budget = material.budget
+    if not budget.path:
+        first = line((" There is no MEMORY.md yet: M writes its first entry.", "warn"))
+    else:
+        size = f" {budget.lines:,} of {BUDGET_LINES} lines"
+        characters = f" · {budget.characters:,} of {budget.limit:,} characters"
+        cut = f" · cut after line {budget.cut_after:,}" if budget.cut_after else ""
+        role = "bad strong" if budget.exceeded else "good"
+        bars = max(0, min(24, cells - fmt.width_of(budget.path + size + characters + cut) - 5))
+        full = min(1.0, max(budget.lines / BUDGET_LINES, budget.characters / budget.limit))
+        _, bar = fmt.bar(0, full, bars) if bars >= 6 else (0, "")
+        first = line(
+            (f" {fmt.inert(budget.path)} ", "strong"),
+            (fmt.left(bar, bars) if bar else "", "bad" if budget.exceeded else "sum"),
+            (size, role),
+            (characters, "dim"),
+            (cut, "bad"),
+        )
+    share = f"{material.hidden_share * 100:.0f} %"
+    hidden = f" · {share} of MEMORY.md shown by no search" if material.hidden_share else ""
+    count = fmt.count(len(state.found), "candidate")
+    shown = f" ({state.group}, f)" if state.group else ""
+    second = f" {count}{shown} · {fmt.count(len(state.files), 'note')} · {material.searches_sentence}{hidden}"
+    lines = [first, line((fmt.crop(second, cells), "dim"))]
+    for note in material.unread[:2]:
+        lines += wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)[:2]
+    return lines
+
+
+def status(state: CurateState, cells: int) -> Line:
+    """What runs, what was said last, what went wrong."""
+    if state.trouble:
+        return line((fmt.crop(f" ✗ {fmt.message(state.trouble)}", cells), "bad"))
+    measuring = "measuring the effect on a copy …" if state.measuring else ""
+    runs = "reading notes …" if state.reading else measuring
+    return line((fmt.crop(f" {fmt.join([fmt.inert(state.said), runs])}", cells), "dim"))
+
+
+# -- rows -------------------------------------------------------------------------------------------------
+
+
+def candidate_row(candidate: NoteCandidate, cells: int, selected: bool) -> Line:
+    """Kind and title."""
+    mark, role = _MARKS.get(candidate.kind, ("·", "dim"))
+    return line(
+        ("▌ " if selected else "  ", "accent"),
+        (f"{mark} ", role),
+        (fmt.left(candidate.kind, _KIND) + " ", ""),
+        (fmt.crop(fmt.inert(candidate.title), max(0, cells - 5 - _KIND)), "" if selected else "dim"),
+    )
+
+
+def file_row(file: FileUse, cells: int, selected: bool) -> Line:
+    """Path, size, date, whether it decays, and how many searches returned it."""
+    wide = cells >= 56
+    day = file.day or (time.strftime("%Y-%m-%d", time.localtime(file.modified)) if wide else "")
+    decay = "decays" if file.day else "evergreen"
+    end = f" {fmt.right(fmt.bytes_of(file.characters), 8)} {fmt.left(day, 10) if wide else ''}"
+    end += f" {fmt.left(decay, 9)}" if cells >= 40 else ""
+    path = max(6, cells - 2 - fmt.width_of(end) - 6)
+    return line(
+        ("▌ " if selected else "  ", "accent"),
+        fmt.left(fmt.crop_left(fmt.inert(file.path), path), path),
+        (end, "dim"),
+        (
+            fmt.right(f"{file.searches:,} ?" if file.searches else "·", 6),
+            "vector" if file.searches else "dim",
+        ),
+    )
+
+
+# -- details ----------------------------------------------------------------------------------------------
+
+
+def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells: int) -> list[Line]:
+    """Why, what would change, and what that does."""
+    if candidate is None:
+        return _nothing(state, cells)
+    details = Details(cells)
+    say = details.say
+    mark, role = _MARKS.get(candidate.kind, ("·", "dim"))
+    say("what", (f"{mark} ", role), (fmt.inert(candidate.title), "strong"))
+    for number, fact in enumerate(candidate.evidence):
+        say("" if number else "evidence", fmt.inert(fact))
+    material = state.material
+    after = material.budget_after(candidate.edits) if material is not None else None
+    if after is not None:
+        role = "bad" if after.exceeded else "good"
+        say("budget", (f"{after.lines:,} lines, {after.characters:,} characters afterwards", role))
+    say("effect", *_effect(state, candidate))
+    lines = details.lines
+    if candidate.edits:
+        lines += [(), *change(candidate.edits, cells)]
+    return lines
+
+
+def _effect(state: CurateState, candidate: NoteCandidate) -> list[tuple[str, str]]:
+    if not candidate.edits:
+        return [("advice alone: there is nothing to write", "dim")]
+    found = state.effects.get(candidate.edits)
+    if found is None:
+        if state.measuring == candidate.edits:
+            return [("is being measured on a copy …", "dim")]
+        if state.hosts:
+            return [("not measured: ", "dim"), ("m", "key"), (f" asks {', '.join(state.hosts)}", "dim")]
+        return [("not measured yet", "dim")]
+    if isinstance(found, str):
+        return [(fmt.message(found), "warn")]
+    role = "good" if (found.shown_after, found.mrr_after) >= (found.shown_before, found.mrr_before) else "bad"
+    return [(fmt.numbers(fmt.inert(found.sentence)), role if found.judged else "")]
+
+
+def change(edits: Sequence[NoteEdit], cells: int) -> list[Line]:
+    """The unified differences, credentials masked, every line cut to the width."""
+    texts = fmt.inert_lines(masked_diff(edits).rstrip("\n"))
+    made = []
+    for text in texts[:_MOST_LINES]:
+        role = {"+": "good", "-": "bad", "@": "accent"}.get(text[:1], "dim")
+        made.append(line((fmt.crop(text, cells - 1), role)))
+    if len(texts) > _MOST_LINES:
+        made.append(line((f"… {len(texts) - _MOST_LINES:,} more lines", "dim")))
+    return made
+
+
+def file_detail(state: CurateState, file: FileUse | None, cells: int) -> list[Line]:
+    """One file; of MEMORY.md its text, with the budget and the cut line drawn."""
+    material = state.material
+    if file is None or material is None:
+        return _nothing(state, cells)
+    details = Details(cells)
+    say = details.say
+    say("file", (fmt.inert(file.path), "strong"), f"  {fmt.bytes_of(file.characters)}")
+    say("changed", fmt.clock(file.modified, state.at))
+    if file.day:
+        say("decay", f"a daily log of {file.day}: temporal decay counts from there")
+    else:
+        say("decay", "evergreen: temporal decay does not apply")
+    say("searches", fmt.count(file.searches, "search", "searches"), " of the agent returned a part of it")
+    of_it = [recall for recall, _, _ in material.recalled.get(file.path, ())]
+    for recall in list(dict.fromkeys(reversed(of_it)))[:5]:
+        say("", (f"{recall.day}  ", "dim"), fmt.inert(recall.query))
+    lines = details.lines
+    if material.memory is not None and file.path == material.memory.path:
+        lines += [(), *_cut_lines(state, cells)]
+    return lines
+
+
+def _cut_lines(state: CurateState, cells: int) -> list[Line]:
+    """The lines of MEMORY.md with their numbers; a rule where the budget and where the prompt ends."""
+    material = state.material
+    assert material is not None and material.memory is not None
+    budget, made = material.budget, list[Line]()
+    texts = fmt.inert_lines(material.memory.masked.rstrip())
+    for number, text in enumerate(texts[:_MOST_LINES], 1):
+        cut = budget.cut_after is not None and number > budget.cut_after
+        over = cut or number > BUDGET_LINES
+        shown = (fmt.crop(text, cells - 7), "dim" if over else "")
+        made.append(line((f"{number:5} ", "faint"), shown))
+        if number == budget.cut_after:
+            made.append(_rule("an agent is not given what follows, but its last part", "bad", cells))
+        if number == BUDGET_LINES and len(texts) > number:
+            made.append(_rule(f"{number} lines: what follows is over the budget", "warn", cells))
+    if len(texts) > _MOST_LINES:
+        made.append(line((f"… {len(texts) - _MOST_LINES:,} more lines", "dim")))
+    return made
+
+
+def _rule(text: str, role: str, cells: int) -> Line:
+    room = max(0, cells - 1)
+    said = fmt.crop(f"── {text} ", room)
+    return line((said + "─" * (room - fmt.width_of(said)), role))
+
+
+def _nothing(state: CurateState, cells: int) -> list[Line]:
+    """Why there is no row."""
+    if state.material is None:
+        return []
+    if state.group == REJECTED:
+        text = "No candidate was rejected."
+    elif state.group:
+        text = f"No candidate is of the kind {state.group}. f shows others."
+    else:
+        text = "No candidate: nothing is proposed for these notes. f shows what was rejected."
+    return wrapped(line((text, "dim")), cells - 1)
+
+
+# -- dialogs ----------------------------------------------------------------------------------------------
+
+
+def question(state: CurateState, candidate: NoteCandidate, cells: int) -> list[Line]:
+    """What is written when the answer is yes."""
+    made: list[Line] = []
+    for edit in candidate.edits:
+        made += wrapped(line((fmt.inert(edit.summary()), "strong")), cells)
+    made += wrapped(line(("effect: ", "dim"), *_effect(state, candidate)), cells)
+    return [*made, (), *change(candidate.edits, cells)]
+
+
+def undoing(edits: Sequence[NoteEdit], cells: int) -> list[Line]:
+    """What an undo changes."""
+    made: list[Line] = []
+    for edit in edits:
+        made += wrapped(line((fmt.inert(edit.reason), "strong")), cells)
+    return [*made, (), *change(edits, cells)]

@@ -1,0 +1,302 @@
+"""The curate screen: candidates for MEMORY.md with their evidence, change and effect; the notes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+
+from openclaw_mem_tui.bindings import bindings
+from openclaw_mem_tui.editor import edit
+from openclaw_mem_tui.features.curate import render
+from openclaw_mem_tui.features.curate.presenter import REJECTED, CuratePresenter
+from openclaw_mem_tui.features.search.presenter import SearchPresenter
+from openclaw_mem_tui.render.spans import Line
+from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.sync_controller import Job
+from openclaw_mem_tui.widgets.dialogs import Choice, ConfirmScreen, PickScreen, Reading
+from openclaw_mem_tui.widgets.line_view import Pane
+from openclaw_mem_tui.widgets.lists import CursorList, Table
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import FileUse, NoteCandidate
+    from openclaw_mem_tui.features.search.screen import SearchScreen
+
+READING: Reading = (
+    "Reading the candidates",
+    (
+        ("✗ secret", "looks like a credential; shown masked"),
+        ("! outdated", "a later daily log gives another value"),
+        ("= duplicate", "another entry says the same"),
+        ("▼ over-budget", "MEMORY.md is too long: a section to move"),
+        ("+", "from daily logs: retrieved or repeated often"),
+        ("12 ?", "returned by 12 of the agent's searches"),
+        ("evergreen", "no date in its name: it does not decay"),
+        ("MRR", "mean of 1 / rank of the first judged answer"),
+    ),
+)
+_CANDIDATES = "Each candidate is a change of notes. Nothing is written before a yes."
+_FILES = "The notes with size, date, whether they decay, and how many of the agent's searches returned them."
+#: Seconds of quiet before an effect is measured.
+_QUIET_S = 0.25
+
+
+class CurateScreen(WorkbenchScreen):
+    """Drawn from the state of the presenter. The list with the focus decides what the details are about;
+    where there is one column, only that list is shown."""
+
+    WHERE, OPENED_BY, READING = "curate", "show_curate", READING
+    OF_CONFIGURED = True
+    AUTO_FOCUS = "#candidates"
+    TITLES = "curate", "curation of memory"
+    BINDINGS = bindings("curate")  # type: ignore[assignment]
+    HELP = "What should be in MEMORY.md, and what should not, each with its evidence."
+
+    def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
+        super().__init__(search)
+        self._lab = lab
+        self.presenter = CuratePresenter(search.service)
+        self.candidates: Table[NoteCandidate] = Table(_CANDIDATES, id="candidates", classes="listed")
+        self.files: Table[FileUse] = Table(_FILES, id="memory-files", classes="listed")
+        self.detail = Pane(id="proposal", classes="pane")
+        self.lists: tuple[Table[Any], ...] = (self.candidates, self.files)
+        #: The list that was gone to last: the focus itself comes a moment later.
+        self.at: Table[Any] = self.candidates
+        self._detailed: object = None
+        self._filled: dict[str, Sequence[Any]] = {}
+
+    def body(self) -> ComposeResult:
+        yield Pane(id="facts")
+        with Container(id="curate-body"):
+            with Vertical(id="curate-lists"):
+                yield self.candidates
+                yield self.files
+            yield self.detail
+        yield Pane(id="status")
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        self.presenter.listen(self.draw)
+        self._mark(self.candidates)
+        self.draw()
+
+    def read_again(self) -> None:
+        """After a sync, or when the files were found to differ."""
+        activity = self.search.activity
+        if activity.phase != "syncing":
+            self.read_for((self.search.service.is_open, activity.phase, activity.freshness), self._read)
+
+    async def _read(self) -> None:
+        await self.presenter.read()
+
+    def action_read_notes(self) -> None:
+        self.run_in(self._read, "read")
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    def draw_body(self) -> None:
+        state = self.presenter.state
+        self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells))
+        self._fill(self.candidates, "candidates", state.found, render.candidate_row)
+        self._fill(self.files, "notes", state.files, render.file_row)
+        self.candidates.border_subtitle = f"{state.group} (f)" if state.group else ""
+        self.query_one("#status", Pane).show(lambda cells: [render.status(state, cells)])
+        self._draw_selected()
+
+    def _fill(self, table: Table[Any], name: str, items: Sequence[Any], row: Callable[..., Line]) -> None:
+        """Draw the rows of a list when they are others: all that are in sight are painted for that."""
+        if self._filled.get(name) is not items:
+            self._filled[name] = items
+            table.show_rows(items, row)
+            table.border_title = f"{name} · {len(items):,}" if items else name
+
+    @on(CursorList.Moved)
+    def _draw_selected(self) -> None:
+        """The details of the selected row; drawn anew only when that or its effect is another one."""
+        state, item = self.presenter.state, self.at.selected
+        of_files = self.at is self.files
+        edits = item.edits if item is not None and not of_files else ()
+        shown = item, state.material, state.effects.get(edits), state.measuring == edits, state.group
+        if shown == self._detailed:
+            return
+        self._detailed = shown
+        draw = render.file_detail if of_files else render.candidate_detail
+        self.detail.border_title = "note" if of_files else "proposal"
+        self.detail.show(lambda cells: draw(state, item, cells))
+        if (
+            item is not None
+            and edits
+            and not state.hosts
+            and edits not in state.effects
+            and state.measuring != edits
+        ):
+            self.run_in(partial(self.presenter.measure, item, _QUIET_S), "effect")
+        self.draw_keys()
+        self.call_after_refresh(self._mark_more)
+
+    def _mark_more(self) -> None:
+        self.detail.border_subtitle = "J K scroll" if self.detail.max_scroll_y > 0 else ""
+
+    @property
+    def lower_pane(self) -> Pane:
+        return self.detail
+
+    def idle_keys(self) -> frozenset[str]:
+        candidate = self._candidate()
+        if candidate is None:
+            return frozenset(
+                {"accept", "reject", "measure"} | ({"edit_proposal"} if not self._path() else set())
+            )
+        return frozenset() if candidate.edits else frozenset({"accept", "edit_proposal", "measure"})
+
+    # -- moving about -------------------------------------------------------------------------------------
+
+    def on_descendant_focus(self) -> None:
+        self._mark(next((table for table in self.lists if table.has_focus), self.at))
+        self._draw_selected()
+        self.draw_keys()
+
+    def _mark(self, target: Table[Any]) -> None:
+        """Where there is one column, this list is shown."""
+        self.at = target
+        for table in self.lists:
+            self.set_class(table is target, f"-at-{table.id}")
+
+    def action_next_list(self, step: int) -> None:
+        target = self.lists[(self.lists.index(self.at) + step) % len(self.lists)]
+        self._mark(target)
+        self.set_focus(target)
+
+    def _candidate(self) -> NoteCandidate | None:
+        return self.candidates.selected if self.at is self.candidates else None
+
+    def _path(self) -> str:
+        """The file of the selected row; "" without one."""
+        if self.at is self.files:
+            return self.files.selected.path if self.files.selected is not None else ""
+        candidate = self._candidate()
+        return candidate.location.rpartition(":")[0] if candidate is not None else ""
+
+    # -- what is shown ------------------------------------------------------------------------------------
+
+    def action_which(self) -> None:
+        choices = [Choice("", "all", "everything that was not rejected", "a")]
+        choices += [Choice(kind, kind, about, letter) for kind, (letter, about) in render.KINDS.items()]
+        choices.append(Choice(REJECTED, REJECTED, "a proposes one again", "x"))
+
+        def show(group: str | None) -> None:
+            if group is not None:
+                self.presenter.choose(group)
+                self.action_read_notes()
+
+        start = [choice.key for choice in choices].index(self.presenter.state.group)
+        self.app.push_screen(PickScreen("candidates", lambda _: choices, start=start), show)
+
+    def action_measure(self) -> None:
+        candidate = self._candidate()
+        if candidate is not None and candidate.edits:
+            self.run_in(partial(self.presenter.measure, candidate, 0), "effect")
+
+    @on(CursorList.Chosen)
+    def action_open_note(self) -> None:
+        path = self._path()
+        if not path:
+            self.presenter.say("this row has no note")
+        elif not self.search.service.draws_chunks:
+            self.presenter.say("the backend does not say how it cuts notes")
+        else:
+            from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
+
+            self.app.push_screen(ChunksScreen(self.search, path))
+
+    # -- deciding -----------------------------------------------------------------------------------------
+
+    def action_accept(self) -> None:
+        candidate, state = self._candidate(), self.presenter.state
+        if candidate is None:
+            return
+        if state.group == REJECTED:
+            self.action_reject()
+        elif not candidate.edits:
+            self.presenter.say("advice alone: there is nothing to write")
+        else:
+            ask = ConfirmScreen("write this", partial(render.question, state, candidate), "write")
+            self.app.push_screen(
+                ask, lambda sure: self.run_in(partial(self._accept, candidate), "write") if sure else None
+            )
+
+    async def _accept(self, candidate: NoteCandidate) -> None:
+        if await self.presenter.accept(candidate):
+            await self._changed()
+
+    async def _changed(self) -> None:
+        """A note was written: read it again, and bring the index up to date."""
+        await self.presenter.read()
+        if not self.search.service.settings.sync.watch:
+            self._lab.resync(Job(tails=True))
+
+    def remembered(self, said: str) -> None:
+        self.presenter.say(said)
+        self.run_in(self._changed, "read")
+
+    def action_reject(self) -> None:
+        candidate = self._candidate()
+        if candidate is not None:
+            self.run_in(partial(self.presenter.reject, candidate), "write")
+
+    def action_undo_note(self) -> None:
+        async def ask() -> None:
+            edits = await self.presenter.propose_undo()
+            if edits:
+                self.app.push_screen(
+                    ConfirmScreen("undo", partial(render.undoing, edits), "undo"),
+                    lambda sure: self.run_in(self._undo, "write") if sure else None,
+                )
+
+        self.run_in(ask, "write")
+
+    async def _undo(self) -> None:
+        if await self.presenter.undo():
+            await self._changed()
+
+    def action_edit_proposal(self) -> None:
+        """The proposal in the editor, as a file that only this user can read; a file itself in the other
+        list."""
+        candidate, service = self._candidate(), self.search.service
+        if candidate is None:
+            self._edit_file()
+        elif not candidate.edits or not service.is_open:
+            self.presenter.say("there is no proposal to edit")
+        else:
+            proposed = candidate.edits[-1]
+            with tempfile.TemporaryDirectory(prefix="openclaw-mem-") as folder:
+                file = Path(folder, Path(proposed.path).name)
+                file.write_bytes((proposed.after or "").encode("utf-8", "surrogateescape"))
+                line = int(candidate.location.rpartition(":")[2] or 1)
+                outcome, ran = edit(self.app, service.settings, str(file), line)
+                after = (
+                    file.read_bytes().decode("utf-8", "surrogateescape") if ran and file.exists() else None
+                )
+            self.presenter.say(outcome)
+            if after is not None and after not in (proposed.after, proposed.before):
+                self.presenter.propose(candidate, after)
+                self.presenter.say("the proposal is as edited: a writes it")
+            elif after is not None and after == proposed.before:
+                self.presenter.say("the edited text is what the note has: the proposal stays as it was")
+
+    def _edit_file(self) -> None:
+        path, service = self._path(), self.search.service
+        if not path or not service.is_open:
+            self.presenter.say("this row has no file to edit")
+            return
+        outcome, ran = edit(self.app, service.settings, path, 1)
+        self.presenter.say(outcome)
+        if ran:
+            self.run_in(self._changed, "read")
