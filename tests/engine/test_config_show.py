@@ -188,6 +188,19 @@ class TestRows:
         assert data["openclaw"]["ignored"] == [odd]
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://h/v1#key=abc", "https://h/v1#…"),
+        ("https://h/v1?a=b#abc", "https://h/v1?…"),
+        ("https://me:p@ss@h/v1", "https://…@h/v1"),
+        ("https://h/v1/me@example", "https://h/v1/me@example"),
+    ],
+)
+def test_an_address_is_shown_without_what_may_be_a_key(url: str, shown: str) -> None:
+    assert without_credentials(url) == shown
+
+
 def test_the_page_of_settings_is_up_to_date() -> None:
     page = Path(__file__).parents[2] / "docs" / "settings.md"
     assert page.read_text("utf-8").endswith(reference())

@@ -123,7 +123,7 @@ def test_loading_without_files_imports_no_parser() -> None:
         "import sys\nfrom pathlib import Path\n"
         "from openclaw_mem_engine.config.load import load_settings\n"
         "load_settings(environ={}, home=Path('/nonexistent'), cwd=Path('/'))\n"
-        "heavy = {'json5', 'tomllib', 'difflib', 'json', 'numpy', 'apsw'}\n"
+        "heavy = {'json5', 'pyjson5', 'tomllib', 'difflib', 'json', 'numpy', 'apsw'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

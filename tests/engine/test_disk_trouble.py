@@ -19,6 +19,7 @@ import pytest
 
 from openclaw_mem_engine.errors import IndexUnavailable, WorkspaceError
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.stores.sqlite.database import explained
 from openclaw_mem_engine.stores.sqlite.files import check_room
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.report import SyncRequest
@@ -163,6 +164,29 @@ def test_a_rebuild_without_room_is_not_begun(tmp_path: Path) -> None:
     check_room(tmp_path / "missing" / "main.sqlite", free)
 
 
+def test_what_is_no_file_is_named_and_kept(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "the router is gull\n"})
+    settings = settings_for(workspace, tmp_path / "home", OPENCLAW_MEM_PROVIDER="none")
+    index = settings.index_path
+    index.mkdir(parents=True)
+    with pytest.raises(IndexUnavailable, match=r"sqlite is a folder, not an index\. Nothing of it was"):
+        Memory.open(settings)
+    index.rmdir()
+    os.mkfifo(index)  # opening one would wait for a writer
+    with pytest.raises(IndexUnavailable, match=r"is a device or pipe, not an index\..*: move it away"):
+        Memory.open(settings)
+    assert index.is_fifo()
+
+
+def test_a_disk_without_room_for_the_log_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite says only that it cannot open a file when there is no inode for one."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 0))
+    for error in (apsw.CantOpenError("unable to open database file"), apsw.IOError("disk I/O error")):
+        full = pytest.raises(IndexUnavailable, match=r"is full\. The index keeps its old content")
+        with full, explained(tmp_path / "main.sqlite"):
+            raise error
+
+
 # -- permissions ----------------------------------------------------------------------------------------
 
 
@@ -200,11 +224,15 @@ def test_a_read_only_folder_is_said_and_the_index_stays(as_nobody: Path, open_be
             assert memory.sync().changed == ("memory/new.md",)
             return
     folder.chmod(0o500)
-    with (
-        pytest.raises(IndexUnavailable, match=r"main\.sqlite.*OPENCLAW_MEM_HOME"),
-        Memory.open(settings) as memory,
-    ):
-        memory.search("router")
+    for _ in range(2):
+        with Memory.open(settings) as memory:
+            answer = memory.search("router")
+            assert [hit.path for hit in answer.hits] == ["MEMORY.md"]
+            assert "read-only-index" in {note.code for note in answer.pool.notes}
+            write_notes(workspace, {"memory/new.md": "zeppelin\n"})
+            with pytest.raises(IndexUnavailable, match=r"main\.sqlite.*OPENCLAW_MEM_HOME"):
+                memory.sync()
+            assert memory.freshness().changed == ("memory/new.md",)
     folder.chmod(0o700)
     assert content(settings.index_path) == before
     whole(settings.index_path)
@@ -327,3 +355,29 @@ def test_times_of_another_clock_hide_no_change(memory: Memory, tmp_path: Path, s
     if shift > 0:  # a time that is still to come is never trusted
         assert memory.sync().changed == ("memory/000.md",)
         same_as_fresh(memory, tmp_path)
+
+
+# -- what was deleted -----------------------------------------------------------------------------------
+
+
+def test_the_text_of_deleted_notes_is_in_no_page(tmp_path: Path) -> None:
+    line = "the zanzibarword was said once"
+    notes = {"MEMORY.md": "the router is gull\n", "memory/gone.md": f"{line}\n" * 40}
+    workspace = write_notes(tmp_path / "ws", notes)
+
+    with open_memory(workspace, tmp_path / "home", provider="none") as memory:
+        memory.sync()
+        folder = memory.settings.index_path.parent
+
+    def held(text: str) -> int:
+        return sum(path.read_bytes().count(text.encode()) for path in folder.iterdir())
+
+    assert held(line)
+    with open_memory(workspace, tmp_path / "home", provider="none") as memory:
+        (workspace / "memory/gone.md").unlink()
+        memory.sync()
+    assert not held(line)
+    # Single words stay in the full-text tables until SQLite merges them, at the latest at a rebuild.
+    with open_memory(workspace, tmp_path / "home", provider="none") as memory:
+        memory.sync(SyncRequest(force=True))
+    assert not held("zanzibarword")

@@ -235,6 +235,7 @@ def test_text_beyond_every_snippet_is_a_warning_with_advice(tmp_path: Path) -> N
     assert 'chunking = {"tokens": 175, "overlap": 35}' in found.text and ".733" in found.text
     (line,) = found.evidence
     hidden = report.unshown["memory/long.md"]
+    assert " % of the text of your notes is in no search result, whatever the query: " in found.text
     assert line == f"memory/long.md: {hidden.text}" and hidden.hidden_lines > 40
     assert report.to_dict()["unshown"]["files"] == {"memory/long.md": hidden.to_dict()}
 

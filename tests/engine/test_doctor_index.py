@@ -34,7 +34,7 @@ def test_a_whole_index_has_no_findings(settings: Settings) -> None:
         report = looked(settings, deep=deep)
         assert report.findings == ()
         assert all(check.ok for check in report.checks)
-    assert len(report.checks) == 23
+    assert len(report.checks) == 25
     assert [check.name for check in report.checks] == [name for name in CHECKS if name != "qmd"]
     names = {path.name for path in settings.index_path.parent.iterdir()}
     assert names <= {"main.sqlite", "main.sqlite.lock"}, "looking leaves nothing behind"

@@ -82,13 +82,20 @@ def test_a_damaged_index_that_was_set_aside_is_told(settings: Settings) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
 def test_files_that_others_can_read_are_told_and_closed(settings: Settings) -> None:
     settings.index_path.chmod(0o644)
-    settings.index_path.parent.chmod(0o777)
+    settings.index_path.parent.chmod(0o755)
+    settings.data_dir.chmod(0o755)
+    export = settings.data_dir / "exports/query.json"
+    export.parent.mkdir(mode=0o755)
+    export.write_text("{}")
+    export.chmod(0o644)
+    (settings.data_dir / "demo").mkdir(mode=0o755)  # made-up notes, for anyone
     report = looked(settings)
-    assert len(named(report, "permissions").evidence) == 2
+    assert len(named(report, "permissions").evidence) == 5
     fix(settings, report)
     assert looked(settings).findings == ()
     assert stat.S_IMODE(settings.index_path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(settings.index_path.parent.stat().st_mode) == 0o755
+    assert stat.S_IMODE(settings.index_path.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(export.stat().st_mode) == 0o600
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")

@@ -203,7 +203,7 @@ def test_a_query_with_a_zero_vector_is_answered_by_keywords(world: World) -> Non
             memory.sync()
             answer = memory.search("!!!")
     assert not has_vectors(answer)
-    assert any("no embedding" in text for text in answer.warnings)
+    assert any("has no vector for this query" in text for text in answer.warnings)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,9 @@ def test_the_faults_of_the_store_and_the_zero_vector(world: World) -> None:
         healthy = memory.search(QUERY)
     with world.memory(["zero-vector"]) as memory:
         answer = memory.search(QUERY)
-        assert not has_vectors(answer) and any("no embedding" in text for text in answer.warnings)
+        assert not has_vectors(answer) and any(
+            "has no vector for this query" in text for text in answer.warnings
+        )
     with world.memory(["no-sqlite-vec"]) as memory:
         answer = memory.search(QUERY)
         assert memory.status().vector_search == "in-process"

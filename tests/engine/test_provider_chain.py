@@ -154,7 +154,7 @@ class TestNamed:
         named = f"named by {world.own_file}: provider.name"
         assert reasons["openai"] == f"{named}; no key: set OPENAI_API_KEY"
         assert reasons["static"] == "used when openai fails; built in, English"
-        assert reasons["gemini"] == reasons["none"] == "not chosen: openai is named"
+        assert reasons["gemini"] == reasons["none"] == "openai is named"
         assert primary_spec(settings).api_key == ""
         assert fallback_spec(settings) == EmbedderSpec("static")
 

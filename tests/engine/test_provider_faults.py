@@ -38,6 +38,7 @@ class Remote:
     floor: float | None = None
     dims: int | None = None
     cheap_lines = False
+    no_vector = "it is a test"
     host = "api.openai.com"
     max_input_bytes: int | None = 8192
 

@@ -50,6 +50,7 @@ class Provider:
     floor: float | None = None
     dims: int | None = 3
     cheap_lines = False
+    no_vector = "it is a test"
     host = "api.openai.com"
     max_input_bytes: int | None = 8192
 
@@ -157,6 +158,16 @@ def test_it_is_the_embedder_that_it_guards(provider: Provider, guard: GuardedEmb
     assert guard.take_notes() == provider.take_notes()
     guard.close()
     assert provider.closed == 1
+
+
+def test_only_a_model_on_this_machine_is_loaded_early(
+    provider: Provider, guard: GuardedEmbedder, records: ProviderRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard.warm_up()
+    assert provider.asked == 0, "a server would be sent something"
+    monkeypatch.setattr(guard, "id", "static")
+    guard.warm_up()
+    assert provider.asked == 1 and records.usage(1) == []
 
 
 def test_what_is_wrapped_forwards_every_member() -> None:

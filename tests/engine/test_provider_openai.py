@@ -257,12 +257,31 @@ def test_a_server_that_asks_for_too_much_patience_is_not_waited_for() -> None:
     assert clock.total == 0
 
 
+def test_a_time_to_wait_that_cannot_be_read_is_one_retry() -> None:
+    clock = Clock()
+    with running_server(forever=faulty.rate_limited("soon, please")) as server:
+        with pytest.raises(RequestFailed, match="after 2 tries"):
+            embedder_for(server, clock).embed_documents(["x"])
+        assert len(server.requests) == 2
+    assert clock.total == 0.5
+
+
 def test_retry_after_forms() -> None:
     assert retry_after_s({"retry-after": "3"}, now=0) == 3
     assert retry_after_s({"retry-after-ms": "250", "retry-after": "3"}, now=0) == 0.25
     assert retry_after_s({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, now=40) == 60
     assert retry_after_s({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, now=400) == 0
-    for useless in ("", "soon", "-1", "nan", "inf", "1e999"):
+    for useless in (
+        "",
+        "soon",
+        "-1",
+        "nan",
+        "inf",
+        "1e999",
+        "1e99",
+        "9" * 5000,
+        "Fri, 31 Dec 9999 23:59:59 GMT",
+    ):
         assert retry_after_s({"retry-after": useless}, now=0) is None
     policy = RetryPolicy(max_retries=9)
     assert [policy.wait_s(retry, None, lambda: 0.0) for retry in (1, 2, 5, 9, 10)] == [0.5, 1, 8, 8, None]

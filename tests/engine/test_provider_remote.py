@@ -192,6 +192,20 @@ def test_one_429_makes_all_wait() -> None:
         assert len(server.requests) == 41
 
 
+def test_no_request_is_sent_after_the_time_for_all_tries() -> None:
+    now = 0.0
+
+    def sleep(_: float) -> None:
+        nonlocal now
+        now += 60
+
+    timing = Timing(sleep, lambda: now, random=lambda: 0.0)
+    with running_server(forever=faulty.server_error(503)) as server:
+        with pytest.raises(RequestFailed, match=r"failed: 503 from [^ ]+:"):
+            embedder_for(server, timing=timing).embed_query("x")
+        assert len(server.requests) == 1
+
+
 def test_a_query_does_not_wait_for_a_long_ban() -> None:
     with (
         running_server(forever=faulty.rate_limited("30")) as server,
@@ -550,9 +564,14 @@ def test_a_proxy_of_the_environment_is_used_for_other_hosts(monkeypatch: pytest.
         assert base64.b64decode(sent.removeprefix("Basic ")) == b"me:pass!word"
     monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:9")
     embedder.close()
-    with pytest.raises(ProviderError, match="only http and https proxies"):
+    with pytest.raises(ProviderError, match="of the kind 'socks5'; only http and https proxies"):
         embedder.embed_query("x")
-    for broken in ("http://[::1", "http://me:secret@host:port", "socks5://host:port"):
+    for other in ("socks5://me:secret/word@host", "secret://x", "socks5://me:a@secret/b@host"):
+        monkeypatch.setenv("http_proxy", other)
+        with pytest.raises(ProviderError, match="only http and https proxies") as caught:
+            embedder.embed_query("x")
+        assert "secret" not in str(caught.value)
+    for broken in ("http://[::1", "http://me:secret@host:port"):
         monkeypatch.setenv("http_proxy", broken)
         with pytest.raises(ProviderError, match="proxy in the environment cannot be read") as caught:
             embedder.embed_query("x")
@@ -691,6 +710,8 @@ SECRET_ADDRESSES = [
         ["8f3kDk20sLLq+pw92jdkA=", "8f3kDk20sLLq%2Bpw92jdkA%3D"],
     ),
     ("?Zx81qPlm77Tt0Wqa", ["Zx81qPlm77Tt0Wqa"]),
+    ("#key=Zx81qPlm77Tt0Wqa", ["Zx81qPlm77Tt0Wqa"]),
+    ("?a=1#Zx81qPlm77Tt0Wqa", ["Zx81qPlm77Tt0Wqa"]),
     ("/https://someone:Zx81%40qPlm77@api.example.com/v1", ["Zx81%40qPlm77", "Zx81@qPlm77"]),
     ("/https://Zx81qPlm77Tt0Wqa@api.example.com/v1", ["Zx81qPlm77Tt0Wqa"]),
 ]

@@ -458,6 +458,8 @@ def test_a_group_is_denied_with_channel_and_chat_type_in_answer_and_log(world: Q
         (note,) = answer.trace.notes
         assert note.code == "scope-denied" and "channel telegram, chat type group" in note.text
         assert not answer.hits and "channel telegram, chat type group" in answer.verdict
+        why = memory.why_not("nadia", "MEMORY.md", session_key="agent:main:telegram:group:123")
+        assert why.stage == "session" and "channel telegram, chat type group" in why.verdict
         assert world.qmd.calls == [], "nothing was asked"
         event = memory.events(1)[0]
         assert event.kind == "denied" and "channel telegram, chat type group" in event.reason
@@ -476,6 +478,8 @@ def test_the_scope_holds_while_the_builtin_index_answers(world: QmdWorld) -> Non
     with world.memory() as memory:
         assert codes(memory) >= {"qmd-fallback", "scope-direct"}
         assert codes(memory, session_key="agent:main:x:group:1") == {"scope-denied"}
+        assert memory.why_not("nadia", "MEMORY.md", session_key="agent:main:x:group:1").stage == "session"
+        assert memory.why_not("nadia", "MEMORY.md").stage != "session"
 
 
 # -- updates ----------------------------------------------------------------------------------------------

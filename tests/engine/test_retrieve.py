@@ -139,6 +139,8 @@ def test_a_query_without_a_word_uses_vectors_only_and_says_so(memory: Memory) ->
     for blank in ("", "  \n"):
         with pytest.raises(UsageError, match="query is required"):
             memory.retrieve(blank)
+    with pytest.raises(UsageError, match="1,000,000 characters, 100,000 is the limit"):
+        memory.retrieve("ab " * 333_333 + "c")
 
 
 def test_cancel_and_hostile_text(memory: Memory) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from openclaw_mem_engine.api import with_backend
 from openclaw_mem_engine.chunking.break_chunker import Piece, cut
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexDamaged, UsageError
@@ -22,8 +23,11 @@ from openclaw_mem_engine.providers.base import Embedders
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.retrieval.qmd import QmdBackend
+from openclaw_mem_engine.sync.report import SyncRequest
 from support.commands import until
+from support.embed_server import hang, running_server
 from support.memories import settings_for, write_notes
+from support.providers import make_world
 from support.qmd import ScriptedEmbedder
 from support.transcripts import messages
 
@@ -273,6 +277,33 @@ def test_a_damaged_index_is_replaced(tmp_path: Path) -> None:
     assert settings.index_path.with_name("qmd.sqlite.damaged").exists()
 
 
+def test_a_search_waits_for_the_vectors_of_the_built_in_embedder_alone(tmp_path: Path) -> None:
+    with Memory.open(qmd_settings(tmp_path)) as memory:
+        report = memory.sync(SyncRequest(budget_s=0.0))
+        assert report.embedded >= len(NOTES) and not report.notes
+        assert memory.freshness().state == "fresh"
+        backend = memory.backend
+        assert isinstance(backend, QmdBackend)
+        write_notes(memory.settings.workspace, {"memory/new.md": "# New\n\nThe plumber comes.\n"})
+        backend.store.update()
+        assert memory.freshness().state == "partial", "its vectors are pending"
+
+
+def test_a_provider_that_does_not_answer_a_search_has_failed(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    with running_server() as server:
+        world.configure('name = "openai"', f'base_url = "{server.base_url}"', 'model = "hash-bow-256"')
+        server.forever = hang(60)
+        with Memory.open(with_backend(world.settings(), "qmd"), clock=world.clock) as memory:
+            report = memory.sync(SyncRequest(budget_s=0.3))
+            assert [note.code for note in report.notes] == ["embedding-later"]
+            pool = memory.search("bicycle").pool
+            assert pool.fallback is not None and "did not answer within 0.3 s" in pool.fallback.reason
+            sent = len(server.requests)
+            memory.sync(SyncRequest(budget_s=0.3))
+            assert len(server.requests) == sent, "its circuit is open"
+
+
 def test_a_killed_update_is_taken_up(tmp_path: Path) -> None:
     notes = {f"memory/{n}.md": f"# Note {n}\n\nheron {n}\n" for n in range(620)}
     settings = qmd_settings(tmp_path, notes)
@@ -296,5 +327,8 @@ def test_a_killed_update_is_taken_up(tmp_path: Path) -> None:
     with Memory.open(settings) as memory:
         found = memory.status().files
         assert 0 < found < 620
+        assert memory.freshness().state == "stale", "it holds documents"
+        notes_said = {note.code for note in memory.search("heron").trace.notes}
+        assert "empty-index" not in notes_said
         memory.sync()
         assert memory.status().files == 620 and memory.freshness().state == "fresh"

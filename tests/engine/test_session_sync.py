@@ -443,7 +443,7 @@ def test_the_sessions_of_the_demo(tmp_path: Path) -> None:
         report = memory.sync()
         count = len(list(sessions.glob("*.jsonl")))
         assert (report.notes, report.skipped) == ([], [])
-        assert sum(path.startswith("sessions/") for path in report.changed) == count == 5
+        assert sum(path.startswith("sessions/") for path in report.changed) == count == 6
         found = memory.search("order of work before you lose the network").hits
         assert "sessions" in {hit.source for hit in found}
         assert memory.freshness().state == "fresh"

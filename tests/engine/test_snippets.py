@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -208,6 +210,19 @@ def test_a_long_line_is_cut_where_the_words_are() -> None:
     assert "pump restarts" in part and utf16_length(part) <= 100 and part in text
     assert excerpt_of("🙂" * 60, (), 41) == "🙂" * 20
     assert excerpt_of("short", ("x",), 40) == "short"
+
+
+def test_the_part_of_a_line_is_the_first_with_the_most_words_however_long_it_is() -> None:
+    draw = random.Random(4)
+    for _ in range(200):
+        text = " ".join(draw.choice(("pump", "Valve", "fan", "x" * draw.randint(1, 9))) for _ in range(60))
+        found = [(m.start(), m[0].casefold()) for m in re.finditer("pump|valve|fan", text, re.I)]
+        held = [len({word for place, word in found if at <= place < at + 30}) for at, _ in found]
+        start = next((at for (at, _), n in zip(found, held, strict=True) if n == max(held)), 0)
+        shown = excerpt_of(text, ("pump", "valve", "fan"), 40)
+        assert text[start : start + 20] in shown or start + 40 >= len(text)
+    line = '{"pump": "valve", ' * 20_000  # 40,000 matches: to compare each with each takes minutes
+    assert excerpt_of(line, ("pump", "valve"), 100) == line[:100]
 
 
 def test_a_packed_part_with_all_the_words_is_not_truncated() -> None:

@@ -239,7 +239,7 @@ def test_growing_while_it_is_read_is_no_unrest_but_a_cut_is(
 ) -> None:
     path = sessions / "s.jsonl"
     path.write_text(messages("one", "two"))
-    size, lines = path.stat().st_size, transcripts._lines
+    size, lines = path.stat().st_size, transcripts.lines_between
 
     def then(act: Any) -> Any:
         def reading(*arguments: Any) -> Any:
@@ -248,10 +248,10 @@ def test_growing_while_it_is_read_is_no_unrest_but_a_cut_is(
 
         return reading
 
-    monkeypatch.setattr(transcripts, "_lines", then(lambda: append(path, message("three"))))
+    monkeypatch.setattr(transcripts, "lines_between", then(lambda: append(path, message("three"))))
     found = read(path)
     assert (found.line_map, found.size, found.settled) == ((1, 2), size, True)
-    monkeypatch.setattr(transcripts, "_lines", then(lambda: os.truncate(path, 20)))
+    monkeypatch.setattr(transcripts, "lines_between", then(lambda: os.truncate(path, 20)))
     found = read(path)
     assert (found.line_map, found.settled) == ((), False)
 

@@ -80,15 +80,20 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
             assert float(best[1]) == pytest.approx(max(row.raw for row in vector.rows), abs=0.006)
         filled = rank(pool, knobs.set({"keyword_rescue": "fill"}))
         more = len(filled.returned) - len(trace.returned)
-        claimed = re.search(r"(\d+) keyword match.* returns (\d+|it|them)", said)
+        claimed = re.search(
+            r"(\d+) keyword match.* (?:returns|adds) (\d+|it|them)\b(?:.*: (\d+) in all)?", said
+        )
         assert bool(claimed) == (more > 0), (query, said)
         if claimed:
             assert int(claimed[2] if claimed[2].isdigit() else claimed[1]) == more
-        hidden = any(
+            assert int(claimed[3] or more) == len(filled.returned)
+        hidden = sum(
             any(row.shown.truncated for row in trace.rows if row.chunk_id in result.chunk_ids)
             for result in trace.results
         )
-        assert hidden == bool("is cut off" in said), (query, said)
+        assert bool(hidden) == bool("is cut off" in said), (query, said)
+        if several := re.search(r"in (\d+) of them the best line", said):
+            assert int(several[1]) == hidden
         if "kept by keyword rescue" in said:
             assert all(result.score < knobs.min_score for result in trace.results)
 
@@ -97,9 +102,10 @@ def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
     answer = demo.search(QUERIES[0])
     assert (
         "2 results" in answer.verdict
-        and "22 keyword matches are cut by min_score; OpenClaw since mid-2026 returns 4 (" in answer.verdict
+        and "22 keyword matches are cut by min_score; OpenClaw since mid-2026 adds 4 of them: 6 in all ("
+        in answer.verdict
     )
-    assert "keyword_rescue=fill" in answer.verdict and answer.to_dict()["verdict"] == answer.verdict
+    assert "keyword_rescue = fill" in answer.verdict and answer.to_dict()["verdict"] == answer.verdict
     assert "mid-2026" not in demo.search(QUERIES[0], Knobs().set({"keyword_rescue": "fill"})).verdict
 
 
@@ -121,7 +127,9 @@ def test_a_best_line_that_is_cut_off_is_said(demo: Memory) -> None:
     knobs = Knobs().set({"snippet_chars": 60})
     found = demo.search(QUERIES[0], knobs)
     line = found.trace.returned[0].shown.best_line
-    assert f"the best line of the first, {line}, is cut off" in found.verdict
+    assert f"the best line is cut off (the first: line {line})" in found.verdict
+    one = demo.search(QUERIES[0], knobs.set({"max_results": 1}))
+    assert one.verdict.startswith(f"1 result; its best line, {line}, is cut off")
     cut_off = fate(found.trace, found.hits[0].path, line or 0)
     assert cut_off == (1, False, f"rank 1, but line {line} is not shown")
     whole = demo.search(QUERIES[0])

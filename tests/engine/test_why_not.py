@@ -254,10 +254,13 @@ def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:
     assert f"rank {bm25['rank']} of {bm25['matched']} keyword matches" in found.steps[-3].text
     (note,) = (note for note in found.notes if note.code == "no-change")
     # No knob brings it into the pool, so there is nothing to pair.
-    says = r"None of the \d+ settings tried \(values of (.*), alone\) brings it into the answer\."
+    says = r"None of the \d+ settings tried, alone, brings it into the answer: values of (.*)\."
     named = re.fullmatch(says, note.text)
     assert not found.changes and named is not None
-    assert {"mode", "max_results"} < {*named[1].split(", ")} < {*KNOBS}
+    # Values that let more than 80 rows of each list into the pool are not tried, and the sentence says so.
+    names = {name.partition(" up to ")[0] for name in named[1].split(", ")}
+    assert {"mode", "max_results"} < names < {*KNOBS}
+    assert {"max_results up to 20", "list_rows up to 80"} < {*named[1].split(", ")}
 
 
 # -- before the ranking -------------------------------------------------------------------------------------

@@ -76,6 +76,20 @@ def test_what_words_that_are_not_there_would_do(rank: int | None, says: str | No
     assert texts == ([f"The passage does not contain “x” or “y”{says}"] if says else [])
 
 
+def test_a_pair_of_what_brings_the_chunk_in_and_what_shows_the_line_is_found() -> None:
+    lists = (vector_list([("a", 0.9), ("b", 0.1)]),)
+    pool = pool_of_lists(*lists)
+    long = replace(pool.candidates["b"], text="grey\n" * 400 + "last", end_line=401)
+    pool = replace(pool, candidates={**pool.candidates, "b": long})
+    state = ranked(pool, profile("documented"))
+    search = Search(state, {"b"}, 300, "min_score", OnePool(pool), lambda: None)
+    assert search.singles() == []
+    pairs = [{*change.set} for change in search.pairs()]
+    assert {"min_score", "snippet_chars"} in pairs
+    how, of_what = search.tried
+    assert how.endswith("alone and in some pairs") and "; pairs of " in of_what
+
+
 # -- by trying everything -----------------------------------------------------------------------------------
 
 
@@ -227,7 +241,7 @@ def test_keyword_rescue_is_not_tried_where_no_score_is_below_the_minimum() -> No
     state = ranked(pool, knobs.set({"max_results": 1, "snippet": "head"}))
     search = Search(state, "b", None, "max_results", OnePool(pool), lambda: None)
     search.singles()
-    assert {knobs.keyword_rescue for knobs, _ in search._answers} == {"off"}
+    assert {rescue for _, rescue, _ in search._answers} == {"off"}
 
 
 def test_settings_that_fusion_does_not_read_share_its_sums(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -343,6 +343,9 @@ def test_what_a_document_lacks_and_what_the_query_excludes(small: Memory) -> Non
     write_notes(small.settings.workspace, {"memory/2026-02-20.md": "The magpie sits on the router.\n"})
     small.sync()
     assert small.why_not("router magpie", "memory/2026-02-20.md", None, knobs).stage == RETURNED
+    begins = small.why_not("rout magpi", "memory/2026-02-20.md", None, knobs.set({"lexical_index": "plain"}))
+    listed = next(step.text for step in begins.steps if step.name == "retrievers")
+    assert "it holds a word that begins with “rout”, “magpi”;" in listed, "the index holds word stems"
     held = small.why_not("router -magpie", "memory/2026-02-20.md", None, knobs)
     assert "no match, it holds “magpie”, which the query excludes" in held.steps[-2].text
     assert {"mode": "hybrid"} in [dict(change.set) for change in held.changes]

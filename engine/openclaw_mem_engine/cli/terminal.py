@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from openclaw_mem_engine.commands import advice, advised
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.sanitize import inert_json, visible
 
 #: Columns of text that goes to a pipe or a file: what they receive does not depend on a window.
 PIPE_WIDTH = 100
@@ -121,18 +121,19 @@ def show(data: Any, lines: Iterable[str], *, as_json: bool) -> None:
         out(advice(line))
 
 
-def print_json(value: Any) -> None:
-    out(json_text(value, indent=2))
+def print_json(value: Any, *, exact: bool = False) -> None:
+    out(json_text(value, indent=2, exact=exact))
 
 
-def json_text(value: Any, indent: int | None = None) -> str:
-    """The value as JSON, with the commands of its messages completed. Readable characters stay as they are
-    where stdout can hold them; lone surrogates, which UTF-8 cannot hold, become JSON escapes by way of the
-    stream's ``backslashreplace``."""
+def json_text(value: Any, indent: int | None = None, *, exact: bool = False) -> str:
+    """The value as JSON, with the commands of its messages completed unless it is to be ``exact``. Readable
+    characters stay as they are where stdout can hold them, those that a terminal acts on are escaped; lone
+    surrogates, which UTF-8 cannot hold, become JSON escapes by way of the stream's ``backslashreplace``."""
     import json
 
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "").replace("_", "")
-    return json.dumps(advised(value), ensure_ascii=encoding != "utf8", indent=indent)
+    made = json.dumps(value if exact else advised(value), ensure_ascii=encoding != "utf8", indent=indent)
+    return inert_json(made)
 
 
 def flush_out() -> None:

@@ -14,6 +14,7 @@ import apsw
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import file_checks as files
+from openclaw_mem_engine.doctor import lifecycle_checks as lifecycle
 from openclaw_mem_engine.doctor import location_checks as locations
 from openclaw_mem_engine.doctor.qmd_check import check_qmd, check_qmd_index
 from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable, WorkspaceError
@@ -261,6 +262,8 @@ CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
     "event log": lambda run, out: locations.check_event_log(run.settings, out),
     "qmd": lambda run, out: check_qmd(run.settings, out),
     "root files": lambda run, out: files.check_bootstrap(run.settings, out),
+    "flushes": lambda run, out: lifecycle.check_flush(run.settings, out),
+    "credentials": lambda run, out: lifecycle.check_credentials(run.settings, out),
     "index": _open_index,
     "integrity": _of_store("integrity"),
     "tables": _of_store("tables"),

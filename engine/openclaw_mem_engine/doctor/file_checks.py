@@ -35,7 +35,7 @@ from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.sync.changes import changes_of, cut_files, keeping, listed
 from openclaw_mem_engine.sync.index_update import chunks_of, read_source
 from openclaw_mem_engine.workspace.opening import NoteRefused
-from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, bootstrap_cut, read_note
+from openclaw_mem_engine.workspace.reading import BUDGET_LINES, bootstrap_cut, read_note
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, is_ignored_folder, machine_folder
 
 _DATABASE = re.compile(r"\.(?:sqlite3?|db|lance|jsonl)(?:-wal|-shm|-journal)?\Z", re.IGNORECASE)
@@ -186,8 +186,11 @@ def check_snippets(settings: Settings, snap: Snapshot, out: Outcome) -> dict[str
     hidden = [path for path, found in files.items() if found.hidden_lines]
     if hidden and knobs.snippet == "head":
         hidden.sort(key=lambda path: -files[path].hidden_characters)
-        text = f"No search shows {whole.text}: they are beyond the first {knobs.snippet_chars:,} characters "
-        text += f"of every chunk that holds them, in {counted(len(hidden), 'file')}. "
+        text = (
+            f"{percent(whole.share)} of the text of your notes is in no search result, whatever the query: "
+        )
+        text += f"beyond the first {knobs.snippet_chars:,} characters of every chunk that holds it, in "
+        text += f"{counted(len(hidden), 'file')}. "
         text += _advice(settings, knobs)
         out.add("never-shown", "warning", text, (f"{path}: {files[path].text}" for path in hidden))
     return files
@@ -275,12 +278,21 @@ def check_bootstrap(settings: Settings, out: Outcome) -> None:
             text = read_note(str(path), str(settings.workspace), settings.max_file_bytes).text
         except NoteRefused:
             continue
-        cut = bootstrap_cut(text)
-        sizes.append(f"{name} {utf16_length(text):,} of {BOOTSTRAP_LIMIT:,} characters")
+        limit = settings.bootstrap.max_chars
+        cut = bootstrap_cut(text, limit)
+        lines = text.rstrip().count("\n") + 1
+        sizes.append(
+            f"{name} {utf16_length(text):,} of {limit:,} characters, {lines} of {BUDGET_LINES} lines"
+        )
+        if lines > BUDGET_LINES:
+            long = (
+                f"{name} has {lines} lines, {BUDGET_LINES} are advised: every session begins with all of it."
+            )
+            out.add("memory-long", "info", long, repair="openclaw-mem curate")
         if cut is None:
             continue
         text = (
-            f"{name} has {cut.units:,} characters, {BOOTSTRAP_LIMIT:,} is the limit: at its start the agent "
+            f"{name} has {cut.units:,} characters, {limit:,} is the limit: at its start the agent "
             f"is given lines 1-{cut.last_line} and from line {cut.next_line} on, not what is between them."
         )
         evidence = [f"{name}:{cut.last_line} is the last line before the cut"]

@@ -16,6 +16,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records import SCHEMA as RECORDS
+from openclaw_mem_engine.state.curation import CURATION_FILE
 from openclaw_mem_engine.state.database import Schema, Trouble, TroubleKind, rows_of
 from openclaw_mem_engine.state.events import EVENTS_FILE
 from openclaw_mem_engine.state.events import SCHEMA as EVENTS
@@ -32,7 +33,12 @@ LEAST_FREE = 1_000_000
 #: A write-ahead log of more bytes, and larger than the index, is a finding: SQLite merges it at 80 MB.
 _LARGE_LOG = 200_000_000
 
+#: Folders in the data folder: those with files of ours alone, and others.
+_MADE = ("edits", "exports", "flushes", "memories")
+_SHARED = ("indexes", "qmd", "models")
 _EFFECTIVE_IDS = os.access in os.supports_effective_ids
+#: Permission bits that a file or folder of ours must not have.
+_FORBIDDEN = 0o077
 #: Puts our data into a folder that this user may write to.
 _ELSEWHERE = "export OPENCLAW_MEM_HOME=~/openclaw-mem-data"
 
@@ -42,7 +48,7 @@ def _folders(settings: Settings) -> list[Path]:
 
 
 def _files(settings: Settings) -> Iterator[Path]:
-    kept = (settings.data_dir / name for name in (RECORDS_FILE, EVENTS_FILE, EXPECTED_FILE))
+    kept = (settings.data_dir / name for name in (RECORDS_FILE, EVENTS_FILE, EXPECTED_FILE, CURATION_FILE))
     for file in (settings.index_path, *kept):
         for ending in ("", "-wal", "-shm", ".lock"):
             path = file.with_name(file.name + ending)
@@ -51,8 +57,16 @@ def _files(settings: Settings) -> Iterator[Path]:
 
 
 def _ours(settings: Settings) -> list[Path]:
-    """Files and folders of ours that there are."""
-    return [*_files(settings), *filter(Path.exists, _folders(settings))]
+    """Files and folders of ours that there are. Other programs may use the data folder as well, and a demo is
+    no secret: of its folders only those that hold what was made of notes count, and files of other programs
+    beside our indexes and models do not."""
+    found = [*_files(settings), *filter(Path.exists, _folders(settings))]
+    found += settings.data_dir.glob("*.sqlite*")
+    found += filter(Path.is_dir, (settings.data_dir / name for name in _SHARED))
+    for name in _MADE:
+        for folder, _, names in os.walk(settings.data_dir / name):
+            found += [Path(folder), *(Path(folder, file) for file in names)]
+    return list(dict.fromkeys(found))
 
 
 def _quoted(paths: list[Path]) -> str:
@@ -203,7 +217,7 @@ def check_left_overs(settings: Settings, out: Outcome) -> None:
 
 
 def check_permissions(settings: Settings, out: Outcome) -> None:
-    """Other users may not read what was made of the notes, nor write into its folder."""
+    """Other users may not read what was made of the notes, nor enter its folders."""
     if os.name == "nt":
         out.detail = "not checked on Windows"
         return
@@ -217,19 +231,14 @@ def check_permissions(settings: Settings, out: Outcome) -> None:
 
 
 def too_open(settings: Settings) -> Iterator[tuple[Path, int]]:
-    """Files that others may read or write, and folders that others may write to, with their modes."""
+    """Files and folders that others may read, write or enter, with their modes."""
     user = getattr(os, "geteuid", lambda: None)()
     for path in _ours(settings):
         with suppress(OSError):
             status = path.lstat()
             mode = status.st_mode
-            if status.st_uid == user and mode & _forbidden(mode) and not stat.S_ISLNK(mode):
+            if status.st_uid == user and mode & _FORBIDDEN and not stat.S_ISLNK(mode):
                 yield path, mode
-
-
-def _forbidden(mode: int) -> int:
-    """Permission bits that a file or folder of ours must not have."""
-    return 0o022 if stat.S_ISDIR(mode) else 0o077
 
 
 def check_size(settings: Settings, snap: Snapshot, out: Outcome) -> None:
@@ -298,7 +307,7 @@ def repair_locations(settings: Settings, codes: set[str]) -> list[str]:
         narrowed = 0
         for path, mode in list(too_open(settings)):
             with suppress(OSError):
-                path.chmod(stat.S_IMODE(mode) & ~_forbidden(mode))
+                path.chmod(stat.S_IMODE(mode) & ~_FORBIDDEN)
                 narrowed += 1
         done.append(f"permissions of {counted(narrowed, 'file or folder', 'files or folders')} narrowed")
     return done

@@ -160,6 +160,10 @@ class Embedder(Service, Protocol):
         """For which languages the vectors mean something: "English", or "any" when the model decides."""
 
     @property
+    def no_vector(self) -> str:
+        """Why a text has no embedding, as the end of a sentence."""
+
+    @property
     def floor(self) -> float | None:
         """The cosine below which a text has nothing to do with a query; None where it was not measured."""
 

@@ -25,6 +25,7 @@ class BaseEmbedder(ABC):
     batch_chars: int = 500_000
     dims: int | None = None
     languages: str = "any"
+    no_vector: str = "its model answers with a vector of zeros"
     floor: float | None = None
     cheap_lines: bool = False
     max_input_bytes: int | None = None
@@ -89,7 +90,7 @@ class DelegatingEmbedder(Generic[_Inner]):
         self._inner = inner
         self.id, self.model, self.host = inner.id, inner.model, inner.host
         self.languages, self.cheap_lines = inner.languages, inner.cheap_lines
-        self.floor = inner.floor
+        self.floor, self.no_vector = inner.floor, inner.no_vector
 
     @property
     def key(self) -> str:

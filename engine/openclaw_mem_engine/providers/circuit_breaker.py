@@ -118,6 +118,12 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         the provider."""
         return self._query(_PROBE_TEXT, every_error=True)[1]
 
+    def warm_up(self) -> None:
+        """Load the model of a provider that runs in this program; nothing is sent to a server, not even to
+        one on this machine."""
+        if self.id in ("static", "local"):
+            self._inner.embed_query(_PROBE_TEXT)
+
     def no_answer(self, seconds: float) -> None:
         """Store that the provider did not answer for so long, after which the caller stopped waiting. Of one
         that is failing already the query that follows, which waits longer, decides."""
@@ -216,9 +222,14 @@ def no_answer(embedder: Embedder, seconds: float) -> None:
         embedder.no_answer(seconds)
 
 
+def health_of(embedder: Embedder) -> Health:
+    """How an embedder did lately, as far as that is recorded."""
+    return embedder.health if isinstance(embedder, GuardedEmbedder) else Health()
+
+
 def is_slower(embedder: Embedder, seconds: float) -> bool:
     """Whether the last query that an embedder answered took longer than this."""
-    known = embedder.health.last_ms if isinstance(embedder, GuardedEmbedder) else None
+    known = health_of(embedder).last_ms
     return known is not None and known > seconds * 1000
 
 

@@ -59,9 +59,12 @@ class ProviderState:
 
     @property
     def label(self) -> str:
-        """``state`` in words for people: active, ready, not indexed, failed, circuit open, not selected."""
+        """``state`` in words for people: active, ready, not indexed, failed, paused, not selected. BM25 is
+        active also where vectors answer: it takes part."""
         if self.state == "failed" and self.next_retry is not None:
-            return "circuit open"
+            return "paused"
+        if self.role == "keywords" and self.state == "ready":
+            return "active"
         return _LABELS.get(self.state, self.state)
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,7 +121,7 @@ def _keywords(states: Sequence[ProviderState], full_text: bool) -> ProviderState
     if not full_text:
         state, why = "failed", "full-text search is not available"
     elif any(other.state == "serving" for other in states):
-        state, why = "ready", "answer together with the vectors"
+        state, why = "ready", "answers together with the vectors"
     return ProviderState("keywords", "keywords", state, why)
 
 
@@ -196,6 +199,12 @@ class ProviderSet:
         in_use = [choice.name for choice, _ in self._made if choice.role != "skipped"]
         known = ", ".join(dict.fromkeys(in_use)) or "none"
         raise UsageError(f"Provider {name!r} is not in use, so it cannot be asked. In use: {known}.")
+
+    def warm_up(self) -> None:
+        """Load the model of the primary provider, where it runs on this machine: the first query does not
+        wait for it. Sends nothing, records nothing; blocks. Raises ProviderError."""
+        for guard in self._of_role("primary"):
+            guard.warm_up()
 
     def close(self) -> None:
         """Close embedders, reranker, chat model and records."""

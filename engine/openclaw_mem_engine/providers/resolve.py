@@ -212,7 +212,7 @@ def _key(settings: Settings, name: str) -> str:
 def _why_not(settings: Settings, name: str) -> str:
     provider = settings.provider
     if provider.provider != "auto":
-        return f"not chosen: {provider.chosen} is {_named(settings).partition(' ')[0]}"
+        return f"{provider.chosen} is {_named(settings).partition(' ')[0]}"
     if name == "none":
         return "not chosen"
     if name == "ollama":

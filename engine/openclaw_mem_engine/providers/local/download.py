@@ -26,6 +26,7 @@ from openclaw_mem_engine.providers.local.model_file import HUB, hub_file, local_
 from openclaw_mem_engine.providers.remote.endpoint import is_loopback
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.state import private_folder
 
 if TYPE_CHECKING:
     import httpx2
@@ -73,6 +74,7 @@ class _Part:
             size = self.path.stat().st_size
             if size <= remote.size and remote.sha256 and self._notes.read_text("ascii") == remote.sha256:
                 self.done = size
+        self._notes.touch(0o600)
         self._notes.write_text(remote.sha256, "ascii")
 
     def opened(self) -> BinaryIO:
@@ -121,7 +123,7 @@ def download(
     from filelock import FileLock, Timeout
 
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(folder)
         with FileLock(f"{target}.lock", timeout=0, mode=0o600):
             part = _Part(target, remote)
             missing, free = remote.size - part.done, shutil.disk_usage(folder).free

@@ -104,7 +104,6 @@ class RemoteEmbedder(BaseEmbedder):
         self._concurrency = max(1, concurrency)
         self._caps = LearnedCaps(self.key, max_batch_items or wire.max_items, max_batch_bytes, caps)
         self._meter = meter
-        self._clock = timing.clock
         self._lock = threading.Lock()
 
     def check_key(self) -> None:
@@ -277,7 +276,7 @@ class RemoteEmbedder(BaseEmbedder):
             json=body,
             timeout_s=timeout_s,
             policy=self._policies[purpose],
-            deadline=self._clock() + timeout_s if purpose == "query" else math.inf,
+            total_s=timeout_s if purpose == "query" else math.inf,
             cancel=cancel,
         )
 

@@ -138,7 +138,7 @@ def error_of_body(body: str) -> tuple[str, str]:
 
 def secrets_in(url: str) -> list[str]:
     """What may be a secret in an address, as written and decoded: passwords before a host (also before one in
-    the path) and the values of the query. Messages need all the rest."""
+    the path) the values of the query, and the fragment. Messages need all the rest."""
     parts = urlsplit(url)
     found: list[str] = []
     before = ""
@@ -147,10 +147,10 @@ def secrets_in(url: str) -> list[str]:
         if password or not before:  # not a revision: models/name@2
             found.append(password or user)
         before = segment
-    for field in parts.query.split("&"):
+    for field in (*parts.query.split("&"), *parts.fragment.split("&")):
         name, _, value = field.partition("=")
         found.append(value or name)
-    found += [value for _, value in parse_qsl(parts.query)]
+    found += [value for text in (parts.query, parts.fragment) for _, value in parse_qsl(text)]
     found += [unquote(secret) for secret in found]
     return [secret for secret in dict.fromkeys(found) if secret]
 

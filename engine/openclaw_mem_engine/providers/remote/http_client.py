@@ -229,8 +229,7 @@ def _body(parts: Iterable[bytes], max_bytes: int, *, is_cut: bool) -> bytes:
             if len(part) > room:
                 if not is_cut:
                     raise Unreadable(
-                        f"more than {max_bytes // 1024**2:,} MB; nothing of it was kept. Check that the base "
-                        "URL is that of an embeddings API."
+                        f"more than {max_bytes // 1024**2:,} MB; nothing of it was kept. Check the base URL."
                     )
                 found.append(part[:room])
                 break
@@ -252,6 +251,9 @@ def _url_of(url: str) -> httpcore2.URL:
     return httpcore2.URL(scheme=parts.raw_scheme, host=parts.raw_host, port=parts.port, target=parts.raw_path)
 
 
+_OTHER_PROXIES = ("socks", "socks4", "socks4a", "socks5", "socks5h", "ftp")
+
+
 def _proxy_for(base_url: str) -> httpcore2.Proxy | None:
     """The proxy for a host, as the environment or the system names it."""
     parts = urlsplit(base_url)
@@ -265,12 +267,12 @@ def _proxy_for(base_url: str) -> httpcore2.Proxy | None:
     try:
         proxy = proxy if "://" in proxy else f"http://{proxy}"
         named = urlsplit(proxy)
-        shown = f"{named.hostname}:{named.port}" if named.port else named.hostname
         if named.scheme in ("http", "https"):
             return httpcore2.Proxy(_url_of(proxy), auth=httpx2.Proxy(proxy).raw_auth)
     except (ValueError, httpx2.InvalidURL):  # its text may hold a password
         raise ProviderError(f"The address of a proxy in the environment cannot be read. {advice}") from None
+    # Nothing else of it is quoted: of an address with a slash in its password, the host is part of that.
+    kind = f"of the kind {named.scheme!r}" if named.scheme in _OTHER_PROXIES else "of an unknown kind"
     raise ProviderError(
-        f"The proxy {shown} of the environment is of the kind {named.scheme!r}; only http and https proxies "
-        f"can be used. {advice}"
+        f"The proxy of the environment is {kind}; only http and https proxies can be used. {advice}"
     )

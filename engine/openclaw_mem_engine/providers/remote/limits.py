@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.model import utf8
+from openclaw_mem_engine.redact import redact
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Caps
@@ -125,8 +126,10 @@ class LearnedCaps:
 
 
 def sendable(text: str) -> str:
-    """``text`` with lone surrogates replaced: JSON in UTF-8 cannot carry them."""
-    return text if text.isascii() else utf8(text).decode()
+    """What is sent for ``text``: everything that looks like a secret masked, also to this machine, where a
+    gateway to another one may listen; and lone surrogates replaced, which JSON in UTF-8 cannot carry.
+    Vectors are stored by the hash of ``text`` itself, which stays what it is in the index."""
+    return redact(text if text.isascii() else utf8(text).decode())
 
 
 class Packing:

@@ -7,13 +7,13 @@ done at the first request that needs it; plain embeddings never do.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.providers.base import BadAnswer, NotConfigured, Usage
 from openclaw_mem_engine.providers.prices import estimated_tokens
+from openclaw_mem_engine.providers.remote.limits import sendable
 from openclaw_mem_engine.providers.remote.transport import RetryPolicy, Transport
 from openclaw_mem_engine.providers.remote.wires import OPENAI, count_of, field_of, parsed
 
@@ -108,7 +108,7 @@ class OpenAIChat:
         def request(client: OpenAI) -> Any:
             return client.chat.completions.with_raw_response.create(
                 model=self.model,
-                messages=[{"role": message.role, "content": message.text} for message in messages],  # type: ignore[misc]
+                messages=[{"role": message.role, "content": sendable(message.text)} for message in messages],  # type: ignore[misc]
                 extra_body=given,
             )
 
@@ -119,7 +119,7 @@ class OpenAIChat:
             what="chat",
             timeout_s=self._timeout_s,
             policy=_POLICY,
-            deadline=time.monotonic() + self._timeout_s,
+            total_s=self._timeout_s,
             cancel=cancel,
         )
         found = parsed(body, label, "a chat API")

@@ -40,6 +40,8 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _BASE_S = 0.5
 RETRY_CAP_S = 8.0
 _JITTER = 0.2
+#: What asks to wait longer, 30 days, is no hint.
+_LONGEST_HINT_S = 30 * 86_400.0
 #: Worth another try besides every 5xx: request timeout, too early, too many requests.
 _RETRY_STATUSES = frozenset({408, 425, 429})
 #: Server errors that no waiting repairs: not implemented, HTTP version not supported.
@@ -80,7 +82,8 @@ TIMING = Timing()
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """``max_hint_s``: a server that asks to wait for more seconds ends the tries. ``max_silent_retries``
-    limits the retries without an answer, since the server may have acted on such a request."""
+    limits the retries without an answer, since the server may have acted on such a request, and those after
+    an answer that asks to wait for what cannot be read."""
 
     max_retries: int = 5
     max_hint_s: float = 60.0
@@ -107,23 +110,26 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
             seconds = float(headers.get(name, "")) * scale
         except ValueError:
             continue
-        if 0 <= seconds < math.inf:
+        if 0 <= seconds <= _LONGEST_HINT_S:
             return seconds
     try:
-        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now)
+        seconds = max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now)
     except (ValueError, TypeError, OverflowError):
         return None
+    return seconds if seconds <= _LONGEST_HINT_S else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """Why one try failed. ``hint_s``: seconds to wait. ``is_wrong_key``: whatever the status is."""
+    """Why one try failed. ``hint_s``: seconds to wait. ``is_wrong_key``: whatever the status is.
+    ``is_unclear``: there was no answer, or it asks to wait for what cannot be read."""
 
     status: int | None
     said: str
     worth_retrying: bool
     hint_s: float | None = None
     is_wrong_key: bool = False
+    is_unclear: bool = False
 
 
 class Transport:
@@ -182,22 +188,24 @@ class Transport:
         what: str = "embeddings",
         timeout_s: float,
         policy: RetryPolicy,
-        deadline: float = math.inf,
+        total_s: float = math.inf,
         cancel: CancelToken | None = None,
         max_bytes: int = MAX_ANSWER_BYTES,
     ) -> bytes:
-        """The body of a 2xx answer, tried for as ``policy`` allows until ``deadline`` (on the clock).
+        """The body of a 2xx answer, tried for as ``policy`` allows, for at most ``total_s`` seconds.
 
         ``path`` is below the base URL, or a whole address on the same host. ``timeout_s`` holds for every
         try as a whole; ``what`` names the request in errors. Ends within 0.2 s of a cancel or ``close``.
         Raises RequestFailed, BadAnswer (more than ``max_bytes``, an address elsewhere), Cancelled.
         """
         clock = self._timing.clock
+        deadline = clock() + total_s
         url = self._url(path, what)
         sent = merged(self._headers, headers or {})
         if json is not None:
             content = json_library.dumps(json, ensure_ascii=False, separators=(",", ":")).encode()
         tries = silent = 0
+        failed: _Refusal | None = None
 
         def send() -> Reply:
             seconds = max(min(timeout_s, deadline - clock()), 0.001)
@@ -207,11 +215,14 @@ class Transport:
 
         while True:
             self._pass_gate(what, policy, deadline, cancel)
+            if failed is not None and clock() >= deadline:  # the wait took longer than it should
+                raise self._failed(failed, what, tries)
             tries += 1
             found = self._try(send, what)
             if isinstance(found, bytes):
                 return found
-            silent += found.status is None
+            failed = found
+            silent += found.is_unclear
             wait_s = policy.wait_s(tries, found.hint_s, self._timing.random)
             if (
                 wait_s is None
@@ -265,19 +276,21 @@ class Transport:
         try:
             reply = send()
         except http.NoAnswer as exc:
-            return _Refusal(None, self.quote(str(exc)), worth_retrying=True)
+            return _Refusal(None, self.quote(str(exc)), worth_retrying=True, is_unclear=True)
         except http.Unreadable as exc:
             raise BadAnswer(f"{self._provider} {what} at {self.host} sent {exc}") from None
         if 200 <= reply.status < 300:
             return reply.body
         said, codes = error_of_body(reply.body.decode("utf-8", "replace"))
+        hint_s = retry_after_s(reply.headers, self._timing.now())
         return _Refusal(
             reply.status,
             self.quote(said),
             # An account without credit answers 429 as well, and stays without credit.
             worth_retrying=is_worth_retrying(reply.status) and "insufficient_quota" not in codes,
-            hint_s=retry_after_s(reply.headers, self._timing.now()),
+            hint_s=hint_s,
             is_wrong_key="API_KEY_INVALID" in codes,  # Gemini's 400 for what others call 401
+            is_unclear=hint_s is None and bool(reply.headers.get("retry-after", "").strip()),
         )
 
     def _failed(self, refusal: _Refusal, what: str, tries: int) -> RequestFailed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -69,7 +68,7 @@ class HttpReranker:
             what="rerank",
             timeout_s=self._timeout_s,
             policy=_POLICY,
-            deadline=time.monotonic() + self._timeout_s,
+            total_s=self._timeout_s,
             cancel=cancel,
         )
         answer = parsed(body, self._label, "a rerank API")

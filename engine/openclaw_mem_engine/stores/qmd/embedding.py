@@ -89,10 +89,11 @@ class Embedding(Searching):
         cancel: CancelToken | None = None,
         cut: Cut | None = None,
         prompt: Prompt = document_prompt,
+        most: int | None = None,
     ) -> EmbedReport:
         """Make the vectors that are missing, or with ``force`` all anew; the cache keeps those that were made
         before, until a cleanup. ``cut`` (default: 3,600 characters, 540 of overlap) and ``prompt`` say what
-        the model is given.
+        the model is given; ``most`` documents are embedded at once.
 
         A text has vectors of one model: those of another one are replaced, all at once where their number of
         dimensions differs, which one table cannot hold. Each batch is one transaction: what was done before a
@@ -111,8 +112,9 @@ class Embedding(Searching):
         refused: list[tuple[str, str]] = []
         while waiting:
             batch: list[tuple[_Text, list[tuple[int, str]]]] = []
-            most = _BATCH_DOCUMENTS if chunks else 1  # the first one shows how many dimensions there are
-            while waiting and len(batch) < most and sum(len(p) for _, p in batch) < _BATCH_CHUNKS:
+            # The first one shows how many dimensions there are.
+            limit = (most or _BATCH_DOCUMENTS) if chunks else 1
+            while waiting and len(batch) < limit and sum(len(p) for _, p in batch) < _BATCH_CHUNKS:
                 text = waiting.pop(0)
                 ((body,),) = self._db.read("SELECT doc FROM content WHERE hash = ?", (text.hash,)) or (("",),)
                 batch.append((text, _pieces(body, cut)))

@@ -15,7 +15,13 @@ import apsw
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.state.database import immediate
-from openclaw_mem_engine.stores.sqlite.files import APPLICATION_ID, make_folder, refuse_foreign
+from openclaw_mem_engine.stores.sqlite.files import (
+    APPLICATION_ID,
+    bytes_of,
+    is_full,
+    make_folder,
+    refuse_foreign,
+)
 
 #: How long a writer waits for another process before it says so, milliseconds.
 BUSY_TIMEOUT_MS = 5_000
@@ -86,7 +92,10 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
         return IndexLocked(
             f"Another process is writing to the index {path}. Nothing was changed; try again when it is done."
         )
-    if isinstance(error, apsw.FullError):
+    # A disk without room for the files beside an index is no "full disk" to SQLite.
+    if isinstance(error, apsw.FullError) or (
+        isinstance(error, (apsw.IOError, apsw.CantOpenError)) and is_full(path.parent)
+    ):
         return IndexUnavailable(
             f"The disk that holds {path} is full. The index keeps its old content; free some space and "
             f"{advice.again}."
@@ -138,7 +147,8 @@ def load_extension(connection: apsw.Connection) -> str:
 class Database:
     """Connections to one SQLite file, made when there is none: a reader for each thread, one writer behind a
     lock. ``extension`` asks for sqlite-vec; the attribute tells whether it is there, ``extension_error`` why
-    not. ``application_id`` marks a file as ours, and of its kind; ``advice`` is for its messages."""
+    not. ``application_id`` marks a file as ours, and of its kind; ``advice`` is for its messages.
+    ``or_read_only``: a file that may not be written is opened as it is; writing raises then."""
 
     def __init__(
         self,
@@ -147,6 +157,7 @@ class Database:
         extension: bool,
         application_id: int = APPLICATION_ID,
         advice: Advice = _ADVICE,
+        or_read_only: bool = False,
     ) -> None:
         self.path = path
         self.advice = advice
@@ -159,23 +170,43 @@ class Database:
         self._searching: set[int] = set()  # threads whose reader runs a search
         self.is_closed = False
         self._write_lock = threading.RLock()
+        #: Parameters of the file's URI when it can only be read; "" when it is written.
+        self.read_only = ""
         make_folder(path)
         refuse_foreign(path, application_id)
         with self.explained():
-            self._writer = self._connect()
-            # Before the write-ahead log: the id has to be in the file itself, which is read without SQLite.
-            if self._writer.pragma("application_id") != application_id:
-                self._writer.pragma("application_id", application_id)
-            # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
-            # consistency.
-            self._become_wal(self._writer)
-            self._writer.pragma("synchronous", "normal")
-            self._writer.pragma("wal_autocheckpoint", 20_000)
+            try:
+                self._writer = self._opened_for_writing(application_id)
+            except (apsw.CantOpenError, apsw.ReadOnlyError):
+                if not or_read_only or not path.is_file():
+                    raise
+                # Without a log no other process is at work, and SQLite needs no files of its own.
+                log = path.with_name(f"{path.name}-wal")
+                self.read_only = "mode=ro" if bytes_of([log]) else "immutable=1"
+                self._writer = self._connect()
+                self._writer.pragma("application_id")  # the first read
         self._identity = self._on_disk()
         # Notes are private, and so is what was made of them; a file of another user stays as it is.
         with suppress(OSError):
             if path.stat().st_mode & 0o077:
                 path.chmod(0o600)
+
+    def _opened_for_writing(self, application_id: int) -> apsw.Connection:
+        connection = self._connect()
+        try:
+            # Before the write-ahead log: the id has to be in the file itself, which is read without SQLite.
+            if connection.pragma("application_id") != application_id:
+                connection.pragma("application_id", application_id)
+            # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
+            # consistency.
+            self._become_wal(connection)
+            connection.pragma("synchronous", "normal")
+            connection.pragma("secure_delete", True)  # else text of deleted notes stays in free pages
+            connection.pragma("wal_autocheckpoint", 20_000)
+        except apsw.Error:
+            connection.close()
+            raise
+        return connection
 
     def explained(self) -> AbstractContextManager[None]:
         """See ``explained``, for this file."""
@@ -208,7 +239,11 @@ class Database:
                 time.sleep(0.01)
 
     def _connect(self) -> apsw.Connection:
-        connection = apsw.Connection(str(self.path))
+        if self.read_only:
+            flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+            connection = apsw.Connection(f"{self.path.absolute().as_uri()}?{self.read_only}", flags=flags)
+        else:
+            connection = apsw.Connection(str(self.path))
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.pragma("mmap_size", MMAP_BYTES)
         connection.pragma("cache_size", -32_000)

@@ -11,10 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.state import private_folder
 
 #: A rebuild needs room for the new index next to the old one, and for the log through which it is copied.
 _ROOM_FACTOR = 2
 _MB = 1_000_000
+_FEW_PAGES = 16_384
 #: The application id of our index files, in the header of a SQLite file at this offset.
 APPLICATION_ID, _ID_AT = 0x6F636D31, 68
 #: The same of an index in the schema of QMD, where that program leaves 0.
@@ -94,6 +96,14 @@ def has_leftovers(index: Path) -> bool:
     return bool(leftovers(index))
 
 
+def is_full(folder: Path) -> bool:
+    """Whether the disk of a folder has no room for even a few pages; False when that is not known."""
+    try:
+        return shutil.disk_usage(folder).free < _FEW_PAGES
+    except OSError:
+        return False
+
+
 def check_room(index: Path, size: int) -> None:
     """Raise IndexUnavailable when the disk has no room to build an index of ``size`` bytes anew."""
     needed = _ROOM_FACTOR * size
@@ -123,12 +133,15 @@ def index_is_there(path: Path) -> bool:
 
 
 def refuse_foreign(path: Path, application_id: int | None = None) -> None:
-    """Raise IndexUnavailable for a link, and for a SQLite file without this application id (None: any of
-    ours). Only reads. What is empty, cannot be read or is no SQLite file passes: opening it finds out."""
+    """Raise IndexUnavailable for a link, for what is no file, and for a SQLite file without this application
+    id (None: any of ours). Only reads. What is empty, cannot be read or is no SQLite file passes: opening it
+    finds out."""
     what = ""
     with suppress(OSError):
         if path.is_symlink():
             what = "is a link, and an index is never made or used through one"
+        elif path.exists() and not path.is_file():
+            what = f"is a {'folder' if path.is_dir() else 'device or pipe'}, not an index"
         elif path.is_file():
             with path.open("rb") as file:
                 head = file.read(_SCHEMA_BYTES)
@@ -146,7 +159,7 @@ def refuse_foreign(path: Path, application_id: int | None = None) -> None:
 def make_folder(path: Path) -> None:
     """Make the folder of an index file, should it be missing. Raises IndexUnavailable."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
     except OSError as error:
         raise IndexUnavailable(
             f"The folder {path.parent} for the index cannot be made ({error.strerror}). Set "

@@ -68,7 +68,7 @@ class SqliteReader:
         self._following = threading.Lock()
         self._opened = 1  # how many files were opened so far
         self._left: Database | None = None  # the one before: what other threads just read there goes on
-        self._db = Database(path, extension=extension)
+        self._db = Database(path, extension=extension, or_read_only=True)
         self._meta = Meta(self._db)
         try:
             self._open()
@@ -84,6 +84,9 @@ class SqliteReader:
             why = self._db.extension_error
             text = f"sqlite-vec is not in use ({why}): vectors are compared in this process."
             notes.append(Note("no-sqlite-vec", text, "info"))
+        if self._db.read_only:
+            text = f"{self.path} may not be written: it is searched as it is, and not brought up to date."
+            notes.append(Note("read-only-index", text, "warning"))
         self.caps = Capabilities(full_text, "sqlite-vec" if self._db.extension else "in-process")
         self._notes = tuple(notes)
         self._files: tuple[tuple[str, str], Mapping[str, FileState]] | None = None

@@ -1,0 +1,175 @@
+"""The list of key shapes: what is masked, what is not, in linear time, and that no secret is sent by HTTP."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
+from openclaw_mem_engine.providers.remote.wires import wire_of
+from openclaw_mem_engine.providers.rerank.http import HttpReranker
+from openclaw_mem_engine.redact import credentials, redact
+from support.embed_server import running_server
+from support.rerank_server import running_reranker
+
+#: 40 letters and digits.
+RANDOM = "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vWxYz12345"
+HEX = "0123456789abcdef" * 4
+
+#: Text before a secret, the secret, text after it.
+SHAPES = {
+    "github pat": ("", f"ghp_{RANDOM[:36]}", ""),
+    "github oauth": ("", f"gho_{RANDOM[:36]}", ""),
+    "github user": ("", f"ghu_{RANDOM[:36]}", ""),
+    "github server": ("", f"ghs_{RANDOM[:36]}", ""),
+    "github refresh": ("", f"ghr_{RANDOM[:36]}", ""),
+    "github fine": ("", f"github_pat_{RANDOM}", ""),
+    "gitlab": ("", "glpat-aB3dE5fG7hI9-K1lM_nO", ""),
+    "gitlab deploy": ("", "gldt-aB3dE5fG7hI9-K1lM_nO", ""),
+    "aws id": ("", "AKIAIOSFODNN7EXAMPLE", ""),
+    "aws session id": ("", "ASIAIOSFODNN7EXAMPLE", ""),
+    "aws secret after its id": ("id AKIAIOSFODNN7EXAMPLE, ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", ""),
+    "aws secret": ("aws_secret_access_key = ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", ""),
+    "aws secret in words": ("AWS secret is ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "."),
+    "aws secret in json": ('"SecretAccessKey": "', "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", '"'),
+    "stripe": ("", f"sk_live_{RANDOM[:24]}", ""),
+    "stripe restricted": ("", f"rk_live_{RANDOM[:24]}", ""),
+    "stripe hook": ("", f"whsec_{RANDOM[:32]}", ""),
+    "openai": ("", f"sk-proj-{RANDOM}", ""),
+    "anthropic": ("", f"sk-ant-api03-{RANDOM}", ""),
+    "hugging face": ("", f"hf_{RANDOM[:34]}", ""),
+    "replicate": ("", f"r8_{RANDOM[:37]}", ""),
+    "xai": ("", f"xai-{RANDOM}{RANDOM}", ""),
+    "groq": ("", f"gsk_{RANDOM}", ""),
+    "google": ("", f"AIza{RANDOM[:35]}", ""),
+    "google oauth": ("", f"ya29.a0{RANDOM}", ""),
+    "google client": ("", f"GOCSPX-{RANDOM[:28]}", ""),
+    "sendgrid": ("", f"SG.{RANDOM[:22]}.{RANDOM}xyz", ""),
+    "mailgun": ("", f"key-{HEX[:32]}", ""),
+    "npm": ("", f"npm_{RANDOM[:36]}", ""),
+    "pypi": ("", f"pypi-AgEIcHlwaS5vcmc{RANDOM}", ""),
+    "digitalocean": ("", f"dop_v1_{HEX}", ""),
+    "vault": ("", f"hvs.CAESI{RANDOM}", ""),
+    "slack": ("", "xoxb-123456789012-abcdefABCDEF", ""),
+    "slack rotated": ("", f"xoxe.xoxp-1-{RANDOM}", ""),
+    "slack hook": ("https://hooks.slack.com/services/", "T0AB1CD2E/B0AB1CD2E/aB3dE5fG7hI9jK1lM2nO4pQ6", ""),
+    "discord bot": ("", "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs1", ""),
+    "discord hook": ("https://discord.com/api/webhooks/123456789/", f"{RANDOM}-_{RANDOM}", ""),
+    "telegram": ("", "123456789:AAabcdefghijklmnopqrstuvwxyz12345", ""),
+    "jwt": ("", f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.{RANDOM}", ""),
+    "bearer": ("Authorization: Bearer ", f"{RANDOM}/+x", ""),
+    "basic": ("Authorization: Basic ", "dXNlcjpwYXNzd29yZA==", ""),
+    "basic in json": ('"Authorization": "Basic ', "dXNlcjpwYXNzd29yZA==", '"'),
+    "basic alone": ("header Basic ", "dXNlcjpwYXNzd29yZDEyMw==", ""),
+    "curl": ("curl -u bob:", "hunter2-hunter2-hunter2", " https://h/"),
+    "url": ("postgres://bob:", "hunter2-hunter2-hunter2", "@db:5432/x"),
+    "url with at": ("redis://:", "p@ss-w0rd-and-m0re-of-it", "@h:6379"),
+    "signature": ("https://h/c?se=2027&sig=", "aB3%2BdE5fG7hI9jK1lM2nO4pQ6", "&x=1"),
+    "json": ('{"client_secret": "', "hunter2-hunter2-hunter2", '"}'),
+    "passphrase": ("passphrase: ", "hunter2-hunter2-hunter2", ""),
+}
+
+
+@pytest.mark.parametrize(("before", "secret", "after"), SHAPES.values(), ids=SHAPES.keys())
+def test_shapes_are_masked_and_counted(before: str, secret: str, after: str) -> None:
+    for around in ("{}", "see {} there", "a\n{}\nb"):
+        shown = redact(around.format(f"{before}{secret}{after}"))
+        assert secret not in shown
+        assert secret[8:-5] not in shown
+    ((number, masked),) = credentials(f"x\n\nthen {before}{secret}{after}\ny")
+    assert number == 3
+    assert secret not in masked
+    assert masked.startswith(f"then {before.split('AKIA')[0]}")
+    assert masked.endswith(after)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "commit 3f786850e387550fdab836ed7e6dc881de23001b",
+        "the secret of commit 3f786850e387550fdab836ed7e6dc881de23001b",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "sha512-z4PhNX7vuL3xVChQ1m2AB9Yg5AULVxXcg/SpIdNs6c5H0NE8XYXysP+DGNKHfuwvY7kxvUdBeoGlODJ6+SfaPg==",
+        "id 123e4567-e89b-12d3-a456-426614174000 and 01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        "Basic understanding of things, basic responsibilities, Basic internationalization",
+        "https://example.org:8080/@scope/x?y=a:b@c and ssh://git@github.com/x/y, mail bob@example.org",
+        "docker run -u 1000:1000 x, sudo -u bob: no",
+        "hf_hub_download_something_very_long and hf_transfer",
+        "xai-grok-code-fast-1 r8_c fw_ glpat- gho_ SG.example.org.something AKIA akiaiosfodnn7example",
+        "key-value-stores-and-other-things, keyboard, tokens of love",
+        "eyJust.eyJoking.hello",
+        "v1.2.3-rc1.abcdef.abcdefghijklmnopqrstuvwxyz1234",
+        "at 12:34:56 the pump ran 123456 times, 2026-02-14T10:00:00Z",
+        "docs/Projects/2024/Kitchen/Renovation/Plan4/Walls",
+        '{"id": "3f786850e387550fdab836ed7e6dc881de23001b", "sessionKey": "agent:main:main"}',
+    ],
+)
+def test_false_friends_stay(text: str) -> None:
+    assert redact(text) == text
+    assert credentials(text) == []
+
+
+HOSTILE: dict[str, Any] = {
+    "schemes": "://" * 60_000,
+    "users": "://a:" * 40_000,
+    "colons": "://" + ":" * 200_000,
+    "ats": "://:" + "@" * 200_000 + "/",
+    "json names": '"' + "token" * 40_000,
+    "json quotes": '"token' * 30_000,
+    "web tokens": "eyJ" + "aaaaaaaa-eyJ" * 16_000,
+    "web token parts": "eyJaaaaaaaa." * 16_000,
+    "gitlab": "glpat-" * 33_000,
+    "gitlab dashes": "glpat-" + "-" * 200_000,
+    "sendgrid": "SG." * 60_000 + "a" * 20,
+    "discord": "M" * 200_000,
+    "discord dots": ("M" * 24 + ".") * 8_000,
+    "basics": "Basic " * 33_000,
+    "basic letters": "Basic " + "a" * 200_000,
+    "users of curl": " -u " * 50_000,
+    "user of curl": "-u " + "a" * 200_000,
+    "secrets": "secret" * 33_000,
+    "secret blanks": "secret " * 28_000,
+    "aws": "AKIAIOSFODNN7EXAMPLE " * 9_000,
+    "signatures": "?sig=" * 40_000,
+    "headers": "Authorization:" * 14_000,
+    "header blanks": "Authorization" + " " * 200_000,
+    "hooks": "discord.com/api/webhooks/" + "1" * 200_000,
+    "prefixes": "key-hf_sk_live_" * 13_000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_text_is_masked_in_linear_time(text: str) -> None:
+    # A quadratic pattern needs minutes for these; the bound leaves a linear one a tenfold of room.
+    start = time.process_time()
+    redact(text)
+    credentials(text)
+    assert time.process_time() - start < 5
+
+
+SECRET = SHAPES["gitlab"][1]
+
+
+@pytest.mark.parametrize("provider", ["openai", "gemini"])
+def test_no_secret_of_a_text_or_query_is_sent(provider: str) -> None:
+    text = f"deploy with {SECRET} on Friday"
+    with running_server() as server:
+        embedder = RemoteEmbedder(wire_of(provider), base_url=server.base_url, api_key="pa-planted")
+        (vector,) = embedder.embed_documents([text])
+        assert vector is not None
+        assert embedder.embed_query(f"what is {SECRET}") is not None
+        embedder.close()
+        sent = json.dumps([request.inputs for request in server.requests])
+    assert SECRET not in sent
+    assert "deploy with glpat-" in sent and "on Friday" in sent
+
+
+def test_no_secret_is_sent_to_be_reranked() -> None:
+    with running_reranker() as server:
+        reranker = HttpReranker(server.base_url)
+        reranker.scores(f"q {SECRET}", [f"a {SECRET}", "b"])
+        reranker.close()
+    assert SECRET not in json.dumps([body for _, _, body in server.asked])
