@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Origin as Origin
     from openclaw_mem_engine.config.settings import Settings as Settings
     from openclaw_mem_engine.config.show import fragment as fragment
+    from openclaw_mem_engine.curation.curator import Curator as Curator
+    from openclaw_mem_engine.curation.dry_run import Effect as Effect
+    from openclaw_mem_engine.curation.material import FileUse as FileUse
+    from openclaw_mem_engine.curation.material import Material as Material
+    from openclaw_mem_engine.curation.material import NoteCandidate as NoteCandidate
+    from openclaw_mem_engine.curation.material import masked_diff as masked_diff
     from openclaw_mem_engine.errors import Cancelled as Cancelled
     from openclaw_mem_engine.errors import ConfigError as ConfigError
     from openclaw_mem_engine.errors import IndexDamaged as IndexDamaged
@@ -50,6 +56,11 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Note as Note
     from openclaw_mem_engine.model import Progress as Progress
     from openclaw_mem_engine.model import SkippedFile as SkippedFile
+    from openclaw_mem_engine.notes.edit import NoteEdit as NoteEdit
+    from openclaw_mem_engine.notes.editor import NoteEditor as NoteEditor
+    from openclaw_mem_engine.notes.editor import Written as Written
+    from openclaw_mem_engine.notes.routing import Proposal as Proposal
+    from openclaw_mem_engine.notes.routing import remember as remember
     from openclaw_mem_engine.providers.factory import ProviderState as ProviderState
     from openclaw_mem_engine.providers.faults import FAULTS as FAULTS
     from openclaw_mem_engine.providers.prices import Spent as Spent
@@ -76,11 +87,13 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.trace import Stage as Stage
     from openclaw_mem_engine.ranking.trace import Trace as Trace
     from openclaw_mem_engine.ranking.trace import recompute as recompute
+    from openclaw_mem_engine.redact import redacted as redacted
     from openclaw_mem_engine.retrieval.fallback import ranking_knobs as ranking_knobs
     from openclaw_mem_engine.retrieval.scoped import scope_decision as scope_decision
     from openclaw_mem_engine.sanitize import visible as visible
     from openclaw_mem_engine.sidecar.state import QmdFacts as QmdFacts
     from openclaw_mem_engine.sidecar.state import known_of as known_of
+    from openclaw_mem_engine.state import private_folder as private_folder
     from openclaw_mem_engine.state.events import Event as Event
     from openclaw_mem_engine.state.events import EventKind as EventKind
     from openclaw_mem_engine.stores.base import CacheSize as CacheSize
@@ -101,17 +114,30 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sync.plan import PlannedSpace as PlannedSpace
     from openclaw_mem_engine.sync.report import SyncReport as SyncReport
     from openclaw_mem_engine.sync.report import SyncRequest as SyncRequest
+    from openclaw_mem_engine.timeline.merge import TimelineReader as TimelineReader
+    from openclaw_mem_engine.timeline.merge import missed_flushes as missed_flushes
+    from openclaw_mem_engine.timeline.model import Moment as Moment
+    from openclaw_mem_engine.timeline.model import Session as Session
+    from openclaw_mem_engine.timeline.model import Timeline as Timeline
+    from openclaw_mem_engine.timeline.model import Write as Write
+    from openclaw_mem_engine.timeline.model import sparkline as sparkline
+    from openclaw_mem_engine.timeline.writes import Difference as Difference
+    from openclaw_mem_engine.timeline.writes import FileDay as FileDay
+    from openclaw_mem_engine.timeline.writes import by_file_and_day as by_file_and_day
+    from openclaw_mem_engine.timeline.writes import difference as difference
     from openclaw_mem_engine.tools import memory_get as memory_get
     from openclaw_mem_engine.tools import memory_search as memory_search
     from openclaw_mem_engine.tools import present_snippet as present_snippet
     from openclaw_mem_engine.tools import shows_citation as shows_citation
     from openclaw_mem_engine.verdict import Fate as Fate
     from openclaw_mem_engine.verdict import fate as fate
+    from openclaw_mem_engine.verdict import unsearched as unsearched
     from openclaw_mem_engine.why_not import Change as Change
     from openclaw_mem_engine.why_not import Passage as Passage
     from openclaw_mem_engine.why_not import Step as Step
     from openclaw_mem_engine.why_not import TextChange as TextChange
     from openclaw_mem_engine.why_not import WhyNot as WhyNot
+    from openclaw_mem_engine.workspace.reading import BUDGET_LINES as BUDGET_LINES
 
 else:  # a type checker that saw this would accept any name
 

@@ -68,6 +68,7 @@ class Memory:
     ) -> None:
         self._backend = backend
         self._lineup = lineup
+        self.warm_up = lineup.warm_up  # documented there
         self._journal = journal
         self._compare = compare
         self.settings = backend.settings
@@ -194,9 +195,8 @@ class Memory:
         if (denied := scoped.denied(self._backend, self._journal, query, session_key)) is not None:
             return denied
         pool = self._backend.retrieve(query, knobs, cancel, compare=compare)
-        return self._reranking.complete(
-            scoped.noted(self.settings, pool, session_key), knobs, cancel, on_scores
-        )
+        pool = scoped.noted(self.settings, pool, session_key)
+        return self._reranking.complete(pool, knobs, cancel, on_scores)
 
     def search(
         self,
@@ -219,12 +219,13 @@ class Memory:
         line: int | None = None,
         knobs: Knobs | None = None,
         cancel: CancelToken | None = None,
+        session_key: str | None = None,
     ) -> WhyNot:
-        """Why a search for ``query`` does or does not return ``line`` (1-based; None: the passage of the file
-        nearest to being returned) of the file ``path``, and what would bring it in. Raises PathRefused for a
-        path that cannot be memory, UsageError for one that is neither on disk nor in the index, or for a line
-        beyond its end, and what ``retrieve`` raises."""
-        return self._backend.why_not(query, path, line, knobs or self.knobs, cancel, self._reranking.complete)
+        """Why a ``search`` does or does not return ``line`` (1-based; None: the passage of the file nearest
+        to being returned) of the file ``path``, and what would bring it in. Raises PathRefused for a path
+        that cannot be memory, UsageError for one neither on disk nor indexed, or a line beyond its end."""
+        knobs, complete = knobs or self.knobs, self._reranking.complete
+        return self._backend.why_not(query, path, line, knobs, cancel, complete, session_key)
 
     def searching(self) -> AbstractContextManager[None]:
         """For callers whose search is more than ``search``, like a sync before it: an error of the body is
@@ -314,9 +315,8 @@ class Memory:
         if not self.capabilities.providers:
             return ()
         vectors = {size.space: size.vectors for size in found.spaces}
-        return self._lineup.states(
-            vectors, found.chunks, full_text=found.full_text, counted=self.knobs.space_number
-        )
+        counted = self.knobs.space_number
+        return self._lineup.states(vectors, found.chunks, full_text=found.full_text, counted=counted)
 
     def probe(self, provider: str) -> float:
         """Ask a provider in use for one vector now; milliseconds. Raises ProviderError, UsageError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 #: Scripts written without spaces (ideographs, kana, Hangul): words cannot be found by looking for gaps.
@@ -51,6 +52,17 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return text.replace("\r\n", "\n").translate(_NOTATION)
+
+
+#: What JSON may hold as it is, but a terminal acts on: DEL, C1, line separators, bidirectional controls.
+_ACTING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def inert_json(text: str) -> str:
+    """JSON with the characters in it that a terminal acts on as escapes; it holds the same values."""
+    return (
+        text if text.isascii() and "\x7f" not in text else _ACTING.sub(lambda m: f"\\u{ord(m[0]):04x}", text)
+    )
 
 
 def mostly_not_latin(text: str) -> bool:

@@ -3,8 +3,10 @@ passage in it. Both are made from facts that pool and trace hold, so they are tr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.trace import Trace
@@ -37,7 +39,7 @@ def fate(trace: Trace, path: str, line: int) -> Fate:
     """What became of the line ``line`` (1-based) of the file ``path``."""
     rows = [row for row in trace.rows if row.path == path and row.start_line <= line <= row.end_line]
     if not rows:
-        return Fate(None, False, "in no candidate list")
+        return Fate(None, False, unsearched(trace.notes) or "in no candidate list")
     shown = next((row for row in rows if row.shown.holds(line)), None)
     row = shown or rows[0]  # rows begin with those nearest to being returned
     if row.returned:
@@ -46,6 +48,12 @@ def fate(trace: Trace, path: str, line: int) -> Fate:
     rank, reason = row.ranks.get("final"), row.outcome.reason or ""
     known = rank is None or reason.startswith("rank ")
     return Fate(rank, False, reason if known else f"rank {rank}: {reason}")
+
+
+def unsearched(notes: Iterable[Note]) -> str:
+    """Why nothing was searched at all; empty when something was."""
+    why = (note.text for note in notes if note.code in ("scope-denied", "no-collection"))
+    return next(why, "").removesuffix(".")
 
 
 def _counted(count: int, noun: str) -> str:
@@ -71,8 +79,8 @@ def _nothing(pool: Pool, trace: Trace) -> str:
     if best is not None and best.final is not None and best.outcome.stage == "min_score":
         limit = f"below min_score {trace.knobs.min_score:g}"
         return f"Nothing passes: best was {best.final:.2f} at {best.location}, {limit}"
-    if why := next((note for note in pool.notes if note.code in ("scope-denied", "no-collection")), None):
-        return why.text.removesuffix(".")
+    if why := unsearched(pool.notes):
+        return why
     fresh = pool.freshness
     if (fresh is not None and fresh.state == "empty") or not pool.lists:
         return "Nothing found: nothing could be searched"
@@ -99,9 +107,13 @@ def _truncated(trace: Trace) -> str:
         return ""
     first = rows[trace.results[0].chunk_ids[0]].shown
     if first.truncated:
-        more = f", as in {len(hiding) - 1} more" if hiding[1:] else ""
-        return f"the best line of the first, {first.best_line}, is cut off{more}"
-    return f"the best line is cut off in {len(hiding)} of them"
+        if not trace.results[1:]:
+            return f"its best line, {first.best_line}, is cut off"
+        line = f"line {first.best_line}"
+        if not hiding[1:]:
+            return f"the best line of the first, {line}, is cut off"
+        return f"in {len(hiding)} of them the best line is cut off (the first: {line})"
+    return f"in {len(hiding)} of them the best line is cut off"
 
 
 def _cut_matches(trace: Trace) -> str:
@@ -115,6 +127,9 @@ def _cut_matches(trace: Trace) -> str:
     filled = min(cut, knobs.max_results - len(trace.returned))
     if filled <= 0:
         return ""
-    them = ("it" if cut == 1 else "them") if filled == cut else str(filled)
+    them = ("it" if cut == 1 else "them") if filled == cut else f"{filled} of them"
     matches = "1 keyword match is" if cut == 1 else f"{cut} keyword matches are"
-    return f"{matches} cut by min_score; OpenClaw since mid-2026 returns {them} (keyword_rescue=fill)"
+    before = len(trace.returned)
+    total = f": {before + filled} in all" if before == len(trace.results) else ""
+    adds = f"adds {them}{total}" if before else f"returns {them}"
+    return f"{matches} cut by min_score; OpenClaw since mid-2026 {adds} (keyword_rescue = fill)"

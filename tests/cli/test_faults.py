@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_mem_engine.cli import demo, tui
+from openclaw_mem_engine.cli import tui
 from openclaw_mem_engine.providers.faults import FAULTS
 from support.commands import Call, World
 
@@ -97,8 +97,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         return SimpleNamespace(run=lambda: 0)
 
     monkeypatch.setattr(openclaw_mem_tui.app, "Workbench", workbench)
-    for module in (demo, tui):
-        monkeypatch.setattr(module, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(tui, "is_terminal", lambda stream: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
     return seen
 
 

@@ -34,6 +34,15 @@ def test_a_dry_run_leaves_nothing_behind(call: Call, world: World) -> None:
     assert not world.data.exists()
 
 
+def test_a_dry_run_counts_what_looks_like_credentials(call: Call, world: World) -> None:
+    key = f"glpat-{'aB3dE5fG7h' * 2}"
+    world.write("memory/keys.md", f"# Keys\n\nthe spare key: it turns\n\nuse {key}\n")
+    said = call("index", "--dry-run")
+    assert "\n1 passage looks like credentials, which are masked in what is sent. Lines:" in said.out
+    assert key not in said.out
+    assert call("index", "--dry-run", "--json").json["credentials"] == 1
+
+
 def test_a_dry_run_asks_nobody(bare: Call, world: World) -> None:
     with running_server() as server:
         configure(world, server.base_url, fallback="static")

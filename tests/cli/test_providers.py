@@ -44,7 +44,7 @@ def test_the_chain_of_an_untouched_machine(call: Call, world: World) -> None:
     assert head.split() == ["provider", "role", "state", "vectors", "latency", "why"]
     assert row_of(said.out, "static").split()[:3] == ["static", "primary", "active"]
     assert row_of(said.out, "openai").split()[:3] == ["openai", "–", "not"]
-    assert row_of(said.out, "keywords").split()[:3] == ["keywords", "keywords", "ready"]
+    assert row_of(said.out, "keywords").split()[:3] == ["keywords", "keywords", "active"]
     assert "stays on this machine" in said.out
     assert "Nothing was asked of a metered provider" in said.out
     assert not world.data.exists()  # looking leaves nothing behind
@@ -100,7 +100,7 @@ def test_a_probed_primary_that_fails_is_exit_7_with_since_and_retry(bare: Call, 
     configure(world, CLOSED, fallback="static")
     said = bare("providers", "--probe")
     assert said.code == 7
-    assert row_of(said.out, "openai").split()[:4] == ["openai", "primary", "circuit", "open"]
+    assert row_of(said.out, "openai").split()[:3] == ["openai", "primary", "paused"]
     assert "openai (primary) fails: openai embeddings failed" in said.out
     assert "next retry in " in said.out
     later = bare("providers")
@@ -147,7 +147,7 @@ def test_status_and_search_tell_since_when_and_until_when(bare: Call, world: Wor
     assert bare("index").code == 7
     status = bare("status").out
     assert "keywords answer instead of openai, since " in status
-    assert "in use     openai (primary): circuit open since " in status
+    assert "in use     openai (primary): paused since " in status
     assert "0 of 4 passages with its vectors" in status
     found = bare("search", "router")
     assert found.code == 0

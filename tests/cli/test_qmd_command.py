@@ -50,8 +50,13 @@ def test_search_names_who_answered(call: Call, qmd: FakeQmd) -> None:
 
 def test_a_session_key_decides_the_scope(call: Call, qmd: FakeQmd) -> None:
     denied = call("search", "nadia", "--session-key", "agent:main:telegram:group:1")
-    assert denied.code == 0 and "channel telegram, chat type group" in denied.out
+    assert denied.code == 0 and denied.out.count("channel telegram, chat type group") == 1
+    assert qmd.calls == []
+    denied = call("search", "nadia", "--session-key", "agent:main:telegram:group:1", "--json")
+    assert denied.json["syncSeconds"] is None, "no sync for nothing"
     assert call("search", "nadia", "--session-key", "agent:main:x:group:1", "--exit-status").code == 1
+    why = call("why-not", "nadia", "MEMORY.md", "--session-key", "agent:main:telegram:group:1", "--json")
+    assert why.json["stage"] == "session" and "channel telegram" in why.json["verdict"]
     assert "No session key was given" in call("search", "nadia").out + call("search", "nadia").err
     assert "denied by its scope" in call("log", "--kind", "denied").out
 

@@ -156,6 +156,7 @@ def test_documents_by_the_path_that_agents_get(qmd: Call) -> None:
     assert said.code == 2 and "similar: 2026-02-20.md" in said.err
     assert qmd("get", "qmd/memory-dir-main/2026-02-25.md").out.startswith("# 2026-02-25")
     assert qmd("qmd", "multi-get", "nothing-*.md").code == 2
+    assert "VLAN" in qmd("qmd", "multi-get", "memory/2026-02-20.md").out, "as the agent writes it"
     assert qmd("qmd", "ls", "memory-dir-main/projects", "--json").json[0]["size"] > 10
 
 

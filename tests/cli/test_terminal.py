@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from openclaw_mem_engine.cli.progress import ByteProgress, ProgressLine, progress_text
 from openclaw_mem_engine.cli.terminal import crop, one_line
 from openclaw_mem_engine.cli.text_format import duration
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.sanitize import inert_json, visible
 from support.commands import ARGV, Call, World
 from support.terminals import on_a_terminal
 
@@ -31,6 +32,14 @@ def test_every_acting_character_becomes_visible() -> None:
     assert "[bold]markup[/bold] ^?\n" in shown
     assert visible("a\r\nb\tcé防 🎉 \udcff") == "a\nb\tcé防 🎉 <U+DCFF>"
     assert one_line(" a\n\n b ") == "a b"
+
+
+def test_json_with_escapes_holds_the_same() -> None:
+    value = "".join(map(chr, range(0x20, 0x3000)))
+    made = inert_json(json.dumps(value, ensure_ascii=False))
+    acting = [*range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
+    assert not set(map(chr, acting)) & set(made)
+    assert json.loads(made) == value
 
 
 @pytest.mark.parametrize(
@@ -57,7 +66,8 @@ def test_notes_cannot_speak_to_the_terminal(call: Call, world: World, argv: list
 def test_json_escapes_instead(call: Call, world: World) -> None:
     world.write("memory/hostile.md", HOSTILE)
     said = call("search", "zeppelin", "--json")
-    assert "\x1b" not in said.out
+    assert not {"\x1b", "\x7f", "\x9b", "\u202e", "\u2066"} & set(said.out)
+    assert "zero\u200bwidth" in said.out
     assert said.json["results"][0]["snippet"] == HOSTILE
 
 
@@ -279,3 +289,26 @@ def test_closed_streams_are_no_error(world: World, closed: str) -> None:
     shell = ["sh", "-c", f'"$@" {closed}', "sh", *command]
     done = subprocess.run(shell, capture_output=True, text=True, env=world.environ, check=False)
     assert done.returncode == 0 and done.stderr.count("\n") <= 1 and "NoneType" not in done.stderr
+
+
+def test_help_that_cannot_be_written_is_an_error(world: World) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("there is no device that is always full")
+    with full.open("w") as stream:
+        done = subprocess.run(
+            [*ARGV, "--help"], stdout=stream, stderr=subprocess.PIPE, env=world.environ, check=False
+        )
+    assert done.returncode == 1
+    assert b"could not be written (No space left on device)" in done.stderr
+
+
+def test_two_dashes_are_a_query_like_any_other(call: Call) -> None:
+    said = call("search", "--query=--")
+    assert said.code == 0 and "no word to look for" in said.out
+
+
+def test_a_path_of_other_bytes_is_no_file_of_ours(call: Call) -> None:
+    said = call("chunks", "memory/a\udcff.md")
+    assert said.code == 2
+    assert "memory/a<U+DCFF>.md is neither in the index nor a memory file" in said.err

@@ -36,9 +36,11 @@ def test_the_options_of_a_search_count(call: Call) -> None:
 def test_a_note_that_is_not_there_is_refused_with_suggestions(call: Call) -> None:
     said = call("why-not", "router", "memory/projects/grenhouse.md")
     assert said.code == 4 and not said.out
-    assert "Did you mean memory/projects/greenhouse.md?" in said.err
+    assert said.err.rstrip().endswith("Did you mean memory/projects/greenhouse.md?"), "after the reason"
 
 
 def test_a_line_beyond_the_end_is_wrong_usage(call: Call) -> None:
     said = call("why-not", "router", "MEMORY.md:99")
     assert said.code == 2 and "MEMORY.md has" in said.err
+    said = call("why-not", "router", "MEMORY.md:0")
+    assert said.code == 2 and "has no line 0" in said.err

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from openclaw_mem_engine.cli import demo, tui
+from openclaw_mem_engine.cli import tui
 from support.commands import Call, World
+from support.terminals import on_a_terminal
 
 Opened = list[dict[str, Any]]
 
@@ -26,8 +29,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
         return SimpleNamespace(run=lambda: 0)
 
     monkeypatch.setattr(openclaw_mem_tui.app, "Workbench", workbench)
-    for module in (demo, tui):
-        monkeypatch.setattr(module, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(tui, "is_terminal", lambda stream: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
     return seen
 
 
@@ -70,3 +73,29 @@ def test_tui_says_a_missing_workspace_before_it_takes_the_screen(bare: Call, ope
 def test_json_never_opens_it(bare: Call, opened: Opened) -> None:
     assert len(bare("demo", "--json").json["lessons"]) == 15
     assert opened == []
+
+
+def test_a_dumb_terminal_gets_a_sentence(call: Call, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    said = call("tui")
+    assert (said.code, opened) == (2, [])
+    assert said.err.count("\n") == 1 and "TERM is dumb" in said.err and "search QUERY --json" in said.err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_a_signal_leaves_the_alternate_screen(world: World, name: str) -> None:
+    number = getattr(signal, name)
+    argv = ["tui", "--provider", "none", "--workspace", str(world.workspace)]
+    code, text = on_a_terminal(world, argv, signal_when=("\x1b[?1049h", number))
+    assert code == 128 + number
+    assert text.rindex("\x1b[?1049l") > text.rindex("\x1b[?1049h")
+    assert "Traceback" not in text
+
+
+def test_what_is_opened_is_said_before_the_first_frame_and_erased(world: World) -> None:
+    argv = ["tui", "--provider", "none", "--workspace", str(world.workspace)]
+    _, text = on_a_terminal(world, argv, signal_when=("\x1b[?1049h", signal.SIGTERM))
+    said, rest = text.split("\r\x1b[2K", 1)
+    assert said.startswith("openclaw-mem: opening the workbench on /") and len(said) < 100
+    assert "\x1b[?1049h" in rest and "\n" not in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
+from openclaw_mem_engine.why_not.changes import MOST_ROWS
 
 #: A number with more values in a direction is tried at the end of its range alone.
 _MANY = 20
@@ -10,7 +11,7 @@ _MANY = 20
 
 def values_of(knobs: Knobs, name: str) -> list[list[KnobValue]]:
     """The other values of a knob, nearest first; of a number those below, then those above the present one. A
-    higher minimum score is never proposed."""
+    higher minimum score is never proposed, nor what alone makes a pool of more rows than ``MOST_ROWS``."""
     spec, now = KNOBS[name], getattr(knobs, name)
     if spec.kind == "switch":
         return [[not now]]
@@ -23,6 +24,9 @@ def values_of(knobs: Knobs, name: str) -> list[list[KnobValue]]:
         while at != end and not (name == "min_score" and direction > 0):
             at = round(start + direction * (len(steps) + 1) * spec.step, 6)
             at = max(at, end) if direction < 0 else min(at, end)
+            rows = knobs.set({name: at}).candidates
+            if direction > 0 and rows > max(MOST_ROWS, knobs.candidates):
+                break
             steps.append(int(at) if spec.kind == "int" else at)
         ways.append(steps if len(steps) <= _MANY else steps[-1:])
     return ways

@@ -12,6 +12,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.config.sources import UserFolders
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
+from openclaw_mem_engine.state import private_folder
 
 
 def settings_for(workspace: Path, home: Path, **environ: str) -> Settings:
@@ -61,7 +62,7 @@ def copy_indexed(source: Path, target: Path, workspace: str, data: str = "data")
     shutil.copytree(source, target, dirs_exist_ok=True, ignore=our_data)
     for index in (source / data / "indexes").glob("*/*.sqlite"):
         placed = index_path(target / data, target / workspace, index.stem)
-        placed.parent.mkdir(parents=True, mode=0o700)
+        private_folder(placed.parent)
         shutil.copy2(index, placed)
 
 

@@ -68,6 +68,7 @@ class ScriptedEmbedder:
     id, model, host, key, languages = "scripted", "tiny", "", "k", "any"
     floor: float | None = None
     cheap_lines = False
+    no_vector = "it is a test"
     max_input_bytes: int | None = None
 
     def __init__(self, dims: int = 8, vectors: Mapping[str, Sequence[float]] | None = None) -> None:

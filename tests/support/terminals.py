@@ -18,11 +18,12 @@ def on_a_terminal(
     *,
     columns: int = 100,
     when_shown: tuple[str, Callable[[], object]] | None = None,
+    signal_when: tuple[str, int] | None = None,
 ) -> tuple[int, str]:
     """Run the command on a terminal of so many columns; returns its exit code and everything that it writes.
 
     ``typed`` waits in the terminal as keyboard input. ``when_shown`` is (text, action): the action is called
-    once, as soon as the text was written to the terminal.
+    once, as soon as the text was written to the terminal. ``signal_when`` is (text, signal) for the command.
     """
     pty = pytest.importorskip("pty")
     import fcntl
@@ -48,6 +49,9 @@ def on_a_terminal(
         if when_shown is not None and when_shown[0].encode() in written:
             when_shown[1]()
             when_shown = None
+        if signal_when is not None and signal_when[0].encode() in written:
+            os.kill(pid, signal_when[1])
+            signal_when = None
     os.close(terminal)
     _, status = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(status), written.decode()

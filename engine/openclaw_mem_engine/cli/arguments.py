@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openclaw_mem_engine.cli.command_table import Command, flag, many, option
 from openclaw_mem_engine.cli.qmd_arguments import QMD_COMMANDS
+from openclaw_mem_engine.cli.writing_arguments import WRITING_COMMANDS
 
 #: Allowed before and after the command.
 COMMON = (
@@ -99,6 +100,7 @@ COMMANDS = (
             option("query", metavar="QUERY", help="what is searched"),
             option("location", metavar="PATH[:LINE]", help="as search prints it, for example MEMORY.md:3"),
             *_RANKING,
+            _SESSION_KEY,
         ),
         runner="why_not:run",
     ),
@@ -193,7 +195,7 @@ COMMANDS = (
                 "--kind",
                 "K",
                 "only these, with commas: sync, rebuild, fallback, recovered, search-failed, denied, doctor, "
-                "watch",
+                "watch, flush, snapshot, edit",
             ),
             option("--since", metavar="WHEN", help="30m, 12h, 2d, 1w ago, or a date: 2026-02-20"),
             flag("--all", "of every agent and workspace"),
@@ -234,6 +236,7 @@ COMMANDS = (
         "qmd warm-up",
         commands=QMD_COMMANDS,
     ),
+    *WRITING_COMMANDS,
     Command(
         "demo",
         "a bundled workspace with lessons, needs no network and no settings",

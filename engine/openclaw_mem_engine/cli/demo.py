@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import sys
 import threading
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,6 @@ from openclaw_mem_engine.cli.opening import faults_of, open_memory
 from openclaw_mem_engine.cli.search import bring_up_to_date, show_answer
 from openclaw_mem_engine.cli.terminal import (
     indented,
-    is_terminal,
     marked,
     one_line,
     out,
@@ -28,6 +26,7 @@ from openclaw_mem_engine.cli.terminal import (
     width,
 )
 from openclaw_mem_engine.cli.text_format import fallback_words
+from openclaw_mem_engine.cli.tui import can_draw, open_workbench
 from openclaw_mem_engine.commands import advice, choose
 from openclaw_mem_engine.errors import UsageError, WorkspaceError
 
@@ -70,9 +69,7 @@ def run(arguments: Namespace) -> int:
     settings = demo_settings(workspace, data_dir)
     choose({"workspace": workspace, "provider": "static"})
     lessons = load_queries(shift_days_for(today)).suggested
-    if not arguments.json and is_terminal(sys.stdin) and is_terminal(sys.stdout):
-        from openclaw_mem_engine.cli.tui import open_workbench
-
+    if not arguments.json and can_draw():
         return open_workbench(settings, lessons=lessons, query=arguments.query or "", faults=faults)
     return _run_lessons(settings, lessons, arguments, faults)
 

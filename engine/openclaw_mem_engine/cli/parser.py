@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from openclaw_mem_engine import __version__
 from openclaw_mem_engine.cli.arguments import COMMANDS, COMMON
 from openclaw_mem_engine.cli.command_table import Command
+from openclaw_mem_engine.cli.terminal import out
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.sanitize import visible
 
@@ -35,6 +36,17 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{visible(message)}. See `{self.prog} --help`.")
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        # Before 3.13 the value of `--query=--` would be an empty list.
+        if arg_strings == ["--"] and action.option_strings and action.nargs is None:
+            return self._get_value(action, "--")
+        return super()._get_values(action, arg_strings)
+
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ARG002
+        # The text of --help and --version; that of argparse ignores a disk that is full.
+        if message:
+            out(message, end="")
 
     def add_common(self, **how: Any) -> None:
         """Add the options that are allowed before and after the command."""

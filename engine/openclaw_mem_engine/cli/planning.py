@@ -24,6 +24,11 @@ def plan_lines(plan: Plan, *, chunks: bool = True) -> list[str]:
     gone = f"; {plan.removed:,} gone{lost}" if plan.removed else ""
     made = f", {count(plan.chunks, 'chunk')}" if chunks else ""
     lines.append(f"{count(plan.files, 'file')} to read{made}{gone}")
+    if plan.credentials:
+        looks = count(plan.credentials, "passage looks", "passages look")
+        lines.append(
+            f"{looks} like credentials, which are masked in what is sent. Lines: `openclaw-mem doctor`"
+        )
     if plan.spaces:
         rows = [("vectors of", "to embed", "from cache", "tokens", "cost", "text goes to", "price")]
         for space in plan.spaces:

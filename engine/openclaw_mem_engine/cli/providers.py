@@ -146,9 +146,13 @@ def _table(chain: Sequence[ProviderState], probes: Sequence[Probe]) -> Iterator[
 def _services(services: Sequence[ServiceState]) -> Iterator[str]:
     if not services:
         return
-    sent = {"rerank": "passages of notes and the query", "expansion": "the query"}
+    sent = {
+        "rerank": "passages of notes and the query",
+        "expansion": "the query",
+        "flush": "the conversation",
+    }
     yield ""
-    yield strong("other models, asked when the knobs rerank and expansion are on")
+    yield strong("other models (rerank and expansion are asked when the knobs of that name are on)")
     rows = []
     for one in services:
         host = destination(one.provider, one.host)

@@ -13,7 +13,8 @@ from openclaw_mem_engine.cli.qmd_opening import Contexts, format_of, opened, out
 from openclaw_mem_engine.cli.terminal import out, print_json, say
 from openclaw_mem_engine.cli.text_format import count
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.qmd.documents import VirtualPath
+from openclaw_mem_engine.qmd.documents import VirtualPath, split_masks
+from openclaw_mem_engine.qmd.globs import is_glob
 from openclaw_mem_engine.qmd.lookup import MAX_BYTES, Reference
 from openclaw_mem_engine.qmd.snippets import numbered
 from openclaw_mem_engine.sanitize import visible
@@ -76,7 +77,13 @@ def multi_get(arguments: Namespace) -> int:
     most = whole_number(arguments.lines, "-l", 1)
     max_bytes = whole_number(arguments.max_bytes, "--max-bytes", 1) or MAX_BYTES
     with opened(arguments) as (memory, backend):
-        documents, problems = backend.store.multi_get(arguments.pattern, max_bytes)
+        store, workspace, parts = backend.store, backend.settings.workspace, []
+        for part in split_masks(arguments.pattern):
+            known = is_glob(part) or not part.strip() or store.find(part.strip())
+            # As the agent writes it: relative to the workspace.
+            inside = None if known else store.find(str(workspace / part.strip()))
+            parts.append(part if inside is None else inside.id)
+        documents, problems = store.multi_get(",".join(parts), max_bytes)
         contexts = Contexts(memory, backend)
         rows = [
             DocumentRow(

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from openclaw_mem_engine.sanitize import inert_json
+
 FORMATS: Final = ("json", "csv", "md", "xml", "files")
 #: What XML 1.0 cannot hold, not even escaped; it takes 5 ms to compile.
 _NOT_XML = "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
@@ -52,7 +54,7 @@ def documents_text(rows: Sequence[DocumentRow], kind: str) -> str:
 
 
 def _json(rows: Iterable[Mapping[str, Any]]) -> str:
-    return json.dumps(list(rows), ensure_ascii=False, indent=2)
+    return inert_json(json.dumps(list(rows), ensure_ascii=False, indent=2))
 
 
 def _csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -112,9 +112,12 @@ def brought_up_to_date(
 ) -> tuple[OpenClawMemError | None, float | None]:
     """Sync where settings and options want it, else look only: what failed, and the seconds it took (None:
     no sync). Raises when there is nothing to answer from."""
+    from openclaw_mem_engine.retrieval.scoped import denial
+
     # A provider for this call alone must not reshape an index that others use: BM25 only then.
     syncs = (
         memory.settings.sync.on_search
+        and not ("session_key" in arguments and denial(memory.settings, arguments.session_key))
         and not arguments.no_sync
         and memory.capabilities.sync
         and not memory.needs_rebuild(arguments.provider)
@@ -213,7 +216,8 @@ def show_answer(answer: Answer, kind: str, *, explain: bool) -> None:
     if answer.pool.fallback is not None and kind != "md":
         say(f"{fallback_words(answer.pool.fallback, answer.pool.now)}.")
     for warning in answer.warnings:
-        say(warning)
+        if warning.rstrip(".") != answer.verdict:
+            say(warning)
 
 
 def run_get(arguments: Namespace) -> int:

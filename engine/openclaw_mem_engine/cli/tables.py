@@ -158,6 +158,8 @@ def closing(answer: Answer) -> Iterator[str]:
     if pool.fallback is not None:
         yield f"{marked('fallback')}: {fallback_words(pool.fallback, pool.now)}"
     for note in trace.notes:
+        if note.text.rstrip(".") == answer.verdict:
+            continue
         text = one_line(advice(note.text))
         yield f"{marked(note.level)}: {text}" if note.level == "warning" else dim(f"note: {text}")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import faults_of, settings_of
-from openclaw_mem_engine.cli.terminal import is_terminal
+from openclaw_mem_engine.cli.terminal import crop, is_terminal, one_line, width
 from openclaw_mem_engine.config.sources import user_folders
 from openclaw_mem_engine.errors import UsageError
 
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Namespace) -> int:
-    """Open the workbench on the user's workspace. Raises UsageError without a terminal."""
+    """Open the workbench on the user's workspace. Raises UsageError without a terminal to draw on."""
     faults = faults_of(arguments)
-    if arguments.json or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+    if arguments.json or not can_draw():
+        dumb = " that can be drawn on, and TERM is dumb" if os.environ.get("TERM") == "dumb" else ""
         raise UsageError(
-            "The workbench needs a terminal. In a script use `openclaw-mem search QUERY --json`."
+            f"The workbench needs a terminal{dumb}. In a script use `openclaw-mem search QUERY --json`."
         )
     from openclaw_mem_engine.workspace.rules import open_workspace
 
@@ -39,6 +41,11 @@ def run(arguments: Namespace) -> int:
     )
 
 
+def can_draw() -> bool:
+    """Whether there is a terminal at both ends that moves its cursor."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
+
+
 def open_workbench(
     settings: Settings,
     *,
@@ -51,7 +58,13 @@ def open_workbench(
     """Run the workbench on these settings until the user quits; returns its exit code. Blocks. ``faults``
     (see ``providers.faults``) are simulated from the start. ``session_key`` is that of the
     session that asks ("": a direct chat)."""
-    from openclaw_mem_tui.app import Workbench
+    # Loading what draws the screen takes longer than all else that happens before the first frame.
+    opening = f"openclaw-mem: opening the workbench on {one_line(str(settings.workspace))}"
+    print(crop(opening, width() - 1), end="\r", flush=True)
+    try:
+        from openclaw_mem_tui.app import Workbench
+    finally:
+        print("\x1b[2K", end="", flush=True)
 
     def memory(with_faults: frozenset[str]) -> Memory:
         from openclaw_mem_engine.memory import Memory

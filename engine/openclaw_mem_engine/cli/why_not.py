@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections.abc import Iterator
 from textwrap import wrap
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.search import brought_up_to_date, knobs_of, near_names, query_of
-from openclaw_mem_engine.cli.terminal import one_line, say, setting_text, show, stoppable, strong, width
+from openclaw_mem_engine.cli.terminal import one_line, setting_text, show, stoppable, strong, width
 from openclaw_mem_engine.commands import advice
+from openclaw_mem_engine.errors import PathRefused, UsageError
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.why_not import Change, WhyNot
@@ -26,17 +28,18 @@ def run(arguments: Namespace) -> int:
     from openclaw_mem_engine.workspace.reading import parse_location
 
     query, where = query_of(arguments), parse_location(arguments.location)
+    if re.match(r"(:|#L)0+(?!\d)", arguments.location.strip()[len(where.path) :]):
+        raise UsageError(f"{where.path} has no line 0: lines are counted from 1.")
     settings = settings_of(arguments)
     say_warnings(settings)
     with open_memory(settings) as memory, stoppable() as token:
         knobs = knobs_of(memory, arguments)
         brought_up_to_date(memory, arguments, token)
         try:
-            answer = memory.why_not(query, where.path, where.start_line, knobs, token)
+            answer = memory.why_not(query, where.path, where.start_line, knobs, token, arguments.session_key)
         except NoteRefused as refusal:
-            if refusal.kind != "outside" and (near := near_names(settings, where.path)):
-                say(near)
-            raise
+            near = near_names(settings, where.path) if refusal.kind != "outside" else ""
+            raise PathRefused(f"{refusal} {near}".rstrip()) from refusal
     show(answer.to_dict(), _lines(answer, min(width(), 100)), as_json=arguments.json)
     return 0
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import MemoryFile, Source, as_json, utf16_length
+from openclaw_mem_engine.model import MemoryFile, Source, as_json, utf8, utf16_length
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.unshown import Unshown, hidden_lines, overlap, unshown_of
@@ -95,7 +95,8 @@ class Anatomy:
 def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, path: str) -> Anatomy:
     """How the file ``path`` (as in the index) is cut. Raises UsageError for one that is neither in the index
     nor memory, WorkspaceError, IndexUnavailable."""
-    stored = store.chunks_of(path)
+    is_text = path == utf8(path).decode()  # else no chunk can have it
+    stored = store.chunks_of(path) if is_text else []
 
     def shown(source: Source, state: AnatomyState, cut: _Cut, why: str = "") -> Anatomy:
         pieces, chunking = _pieces(store, cut, stored), settings.chunking

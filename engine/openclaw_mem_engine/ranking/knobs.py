@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from typing import Any, Literal, get_args, get_type_hints
 
 from openclaw_mem_engine.errors import UsageError
@@ -230,10 +231,10 @@ class Knobs:
             changes["text_weight"] = round(1.0 - float(changes["vector_weight"]), 10)
         elif "text_weight" in changes and "vector_weight" not in changes:
             changes["vector_weight"] = round(1.0 - float(changes["text_weight"]), 10)
-        return replace(base, **changes)
+        return Knobs(**{**base.to_dict(), **changes})
 
     def to_dict(self) -> dict[str, KnobValue]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return dict(zip(_NAMES, _values(self), strict=True))
 
     def changes_from(self, other: Knobs) -> dict[str, KnobValue]:
         """The knobs in which this differs from another setting (profile name aside)."""
@@ -241,6 +242,8 @@ class Knobs:
         return {name: value for name, value in mine.items() if name != "profile" and value != theirs[name]}
 
 
+_NAMES = tuple(f.name for f in fields(Knobs))
+_values: Callable[[Knobs], tuple[KnobValue, ...]] = attrgetter(*_NAMES)
 _TYPES = get_type_hints(Knobs)
 
 #: The table of all knobs but the profile.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple, Protocol
@@ -119,11 +120,17 @@ def excerpt_of(text: str, words: Iterable[str], most: int) -> str:
         return text
     pattern = "|".join(re.escape(word) for word in words)
     found = [(m.start(), m[0].casefold()) for m in re.finditer(pattern, text, re.I)] if pattern else []
-    best, start = 0, 0
-    for at, _ in found:
-        inside = {word for place, word in found if at <= place < at + most * 3 // 4}
+    best, start, end = 0, 0, 0
+    inside = Counter[str]()  # the words from one match on, within three quarters of what is shown
+    for at, word in found:
+        while end < len(found) and found[end][0] < at + most * 3 // 4:
+            inside[found[end][1]] += 1
+            end += 1
         if len(inside) > best:
             best, start = len(inside), at
+        inside[word] -= 1
+        if inside[word] <= 0:
+            del inside[word]
     if start + most >= len(text):
         start = max(0, len(text) - most)
     elif start:

@@ -193,6 +193,7 @@ class Backend(Protocol):
         knobs: Knobs,
         cancel: CancelToken | None = None,
         complete: Complete | None = None,
+        session_key: str | None = None,
     ) -> WhyNot:
         """Why ``retrieve`` and these ``knobs`` do or do not return a passage (see ``Memory.why_not``);
         ``complete`` adds rerank scores to the pool. Raises PathRefused, UsageError, WorkspaceError, and what

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, RunningCalls
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, SkippedFile, Space
 from openclaw_mem_engine.providers.base import Embedders, space_of, stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -17,6 +16,7 @@ from openclaw_mem_engine.retrieval import EVERYTHING, PRUNE_WAIT_S, BackendConte
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder, candidate_of
 from openclaw_mem_engine.retrieval.freshness import FreshnessTracker, note_by_products, note_staleness
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
+from openclaw_mem_engine.retrieval.scoped import checked_query
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore
 from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
@@ -211,12 +211,13 @@ class BuiltinBackend:
         knobs: Knobs,
         cancel: CancelToken | None = None,
         complete: Complete | None = None,
+        session_key: str | None = None,
     ) -> WhyNot:
         from openclaw_mem_engine.retrieval.passages import PassageLookup
         from openclaw_mem_engine.why_not.steps import no_collections
 
         with self._searching.until(cancel) as stop, no_collections():
-            return PassageLookup(self, query, path, line, stop, complete).why_not(knobs)
+            return PassageLookup(self, query, path, line, stop, complete).why_not(knobs, session_key)
 
     def look(self) -> tuple[Freshness, Changes, list[SkippedFile]]:
         """The index compared with the disk (see ``FreshnessTracker.look``)."""
@@ -224,9 +225,7 @@ class BuiltinBackend:
 
     def search(self, query: str, knobs: Knobs, cancel: CancelToken, *, compare: bool = False) -> FoundLists:
         """The candidate lists of a query and their chunks."""
-        query = query.strip()
-        if not query:
-            raise UsageError("A query is required.")
+        query = checked_query(query)
         self._freshness.follow()
         notes: list[Note] = [*self.notes]
         if knobs.expansion != "off":

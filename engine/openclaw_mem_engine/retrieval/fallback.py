@@ -13,7 +13,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import QMD_DOCUMENTED, QMD_PROCESS, profile
 from openclaw_mem_engine.retrieval import PRUNE_WAIT_S, BackendContext, Complete, IndexStatus
 from openclaw_mem_engine.retrieval.freshness import note_staleness
-from openclaw_mem_engine.retrieval.scoped import scope_decision
+from openclaw_mem_engine.retrieval.scoped import denial
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 
 if TYPE_CHECKING:
@@ -219,6 +219,7 @@ class FallbackBackend:
         knobs: Knobs,
         cancel: CancelToken | None = None,
         complete: Complete | None = None,
+        session_key: str | None = None,
     ) -> WhyNot:
         """Of what answers: of the program files, collections, scope and its own answer; all steps of the
         built-in index."""
@@ -227,13 +228,14 @@ class FallbackBackend:
 
         query = checked(query, path)
         # A search that the scope denies is not made.
-        pool = self.retrieve(query, knobs, cancel) if scope_decision(self.settings).allowed else None
-        if pool is None or pool.fallback is None:
-            stop = LinkedToken(cancel)
-            return ExternalLookup(self.primary, pool, query, path, line, stop, complete).why_not(knobs)
-        own = ranking_knobs(self.settings, pool, knobs)
-        found = self.builtin.why_not(query, path, line, own, cancel, complete)
-        return replace(found, notes=(_note(pool.fallback), *found.notes))
+        pool = None if denial(self.settings, session_key) else self.retrieve(query, knobs, cancel)
+        fallback = self.fallback if pool is None else pool.fallback
+        if fallback is None:
+            lookup = ExternalLookup(self.primary, pool, query, path, line, LinkedToken(cancel), complete)
+            return lookup.why_not(knobs, session_key)
+        own = knobs if pool is None else ranking_knobs(self.settings, pool, knobs)
+        found = self.builtin.why_not(query, path, line, own, cancel, complete, session_key)
+        return replace(found, notes=(_note(fallback), *found.notes))
 
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False

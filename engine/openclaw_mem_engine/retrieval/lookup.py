@@ -17,7 +17,7 @@ from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
 from openclaw_mem_engine.retrieval.fallback import ranking_knobs
-from openclaw_mem_engine.retrieval.scoped import scope_decision
+from openclaw_mem_engine.retrieval.scoped import checked_query, denial, scope_decision
 from openclaw_mem_engine.why_not import RETURNED, Change, Passage, Step, TextChange, WhyNot
 from openclaw_mem_engine.why_not.changes import MADE_WITH, Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
@@ -32,12 +32,11 @@ NO_CHANGE = "no-change"
 
 
 def checked(query: str, path: str) -> str:
-    """The query without blanks around it. Raises UsageError when it or the path is blank."""
-    if not query.strip():
-        raise UsageError("A query is required.")
+    """The query without blanks around it. Raises UsageError when either is blank, or the query too long."""
+    query = checked_query(query)
     if not path.strip():
         raise UsageError("A path is required, for example MEMORY.md or memory/2026-02-20.md.")
-    return query.strip()
+    return query
 
 
 class Found(Protocol):
@@ -87,17 +86,17 @@ class Lookup(ABC, Generic[F, C]):
         self._notes: list[Note] = []
         self._path = self._asked
 
-    def why_not(self, knobs: Knobs) -> WhyNot:
+    def why_not(self, knobs: Knobs, session_key: str | None = None) -> WhyNot:
         """Walk and look for changes. Raises as ``Backend.why_not``."""
         chunks = self._file_steps()
+        settings = self._answering.settings
+        if reason := denial(settings, session_key):  # whatever the index holds
+            self._steps = [step for step in self._steps if step.ok]
+            return self._stop_at("session", f"the scope denies the search: {reason}")
         if isinstance(chunks, WhyNot):
             return chunks
-        settings = self._answering.settings
         if settings.openclaw.backend == "qmd":  # also while the built-in index answers
-            decision = scope_decision(settings)
-            if not decision.allowed:
-                return self._stop_at("session", f"the scope denies the search: {decision.reason}")
-            self._pass("session", f"the search is allowed: {decision.reason}")
+            self._pass("session", f"the search is allowed: {scope_decision(settings, session_key).reason}")
         found = self._found(knobs)
         pool = self._pool_of(found, knobs)
         if self._complete is not None:
@@ -145,7 +144,8 @@ class Lookup(ABC, Generic[F, C]):
         candidate = self._first.candidates.get(chunk_id)
         texts = [*self._text_changes(search, candidate, trace, stage, lists)]
         if not changes:
-            text = f"None of the {search.tried} brings it into the answer."
+            settings, knobs = search.tried
+            text = f"None of the {settings}, brings it into the answer: {knobs}."
             self._notes.append(Note(NO_CHANGE, text))
         return changes, texts
 

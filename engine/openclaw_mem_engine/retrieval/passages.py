@@ -215,7 +215,8 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
     def complete(self, knobs: Knobs) -> Pool:
         # Variants of the query and rerank scores are those of the first pool; true scores that it has are
         # read with fill_missing alone.
-        knobs = replace(knobs, **_NO_VARIANTS, fill_missing=knobs.fill_missing or self._knobs.fill_missing)
+        known = {**_NO_VARIANTS, "fill_missing": knobs.fill_missing or self._knobs.fill_missing}
+        knobs = knobs if all(getattr(knobs, n) == known[n] for n in known) else replace(knobs, **known)
         if (key := knobs.retrieval_key) not in self._completed:
             found = self._found(knobs)
             kept = self._first.signals if key == replace(self._knobs, **_NO_VARIANTS).retrieval_key else None

@@ -14,7 +14,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken, RunningCalls
-from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, Note, Progress
 from openclaw_mem_engine.providers.base import space_of
 from openclaw_mem_engine.qmd.queries import QueryDocument
@@ -25,6 +24,7 @@ from openclaw_mem_engine.retrieval.freshness import note_by_products, note_stale
 from openclaw_mem_engine.retrieval.qmd_lists import ListBuilder, line_signals
 from openclaw_mem_engine.retrieval.qmd_sync import NO_COLLECTION, KeepingUp
 from openclaw_mem_engine.retrieval.reranking import StoredScores
+from openclaw_mem_engine.retrieval.scoped import checked_query
 from openclaw_mem_engine.sidecar.paths import collections_of, excerpt, shown_path
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 from openclaw_mem_engine.stores.qmd.store import QmdStore
@@ -136,11 +136,12 @@ class QmdBackend(KeepingUp):
         knobs: Knobs,
         cancel: CancelToken | None = None,
         complete: Complete | None = None,
+        session_key: str | None = None,
     ) -> WhyNot:
         from openclaw_mem_engine.retrieval.qmd_passages import DocumentLookup
 
         with self._searching.until(cancel) as stop:
-            return DocumentLookup(self, query, path, line, stop, complete).why_not(knobs)
+            return DocumentLookup(self, query, path, line, stop, complete).why_not(knobs, session_key)
 
     @property
     def expander(self) -> Expander | None:
@@ -150,8 +151,7 @@ class QmdBackend(KeepingUp):
         self, text: str, knobs: Knobs, cancel: CancelToken, *, most: int = OVERFETCH
     ) -> FoundDocuments:
         """The candidate lists of a query, of ``most`` rows each, and the documents of their first rows."""
-        if not (text := text.strip()):
-            raise UsageError("A query is required.")
+        text = checked_query(text)
         builder = ListBuilder(
             self.store, self.embedder, knobs, cancel, self.only, self._context.embedders.fallback, most=most
         )

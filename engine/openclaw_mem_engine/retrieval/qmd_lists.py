@@ -142,12 +142,18 @@ class ListBuilder:
 
     def _search_vectors(self, embedder: Embedder, texts: Sequence[tuple[str, Role]]) -> _Failure | None:
         """Add the lists of all texts, or none and give the reason."""
+        from openclaw_mem_engine.providers.circuit_breaker import health_of  # loads SQLite
+
         space, notes = VectorSpace.of(embedder), list[Note]()
         found: list[_Found] = []
         try:
             searched = bool(texts) and (*space, texts[0][0]) in self.searched
             if not searched and self.store.vector_dims(space) is None:
                 label = space_of(embedder).label
+                if (health := health_of(embedder)).failures:
+                    reason = f"{health.reason} The index holds no vectors of {label} yet."
+                    times = health.failing_since, health.next_retry
+                    return _Failure(Fallback(embedder.id, reason, "keywords", *times))
                 reason = f"the index holds no vectors of {label} yet. Run `openclaw-mem qmd embed`."
                 return _Failure(Fallback(embedder.id, reason), "other-vectors")
             for text, role in texts:
@@ -155,8 +161,8 @@ class ListBuilder:
                 if (key := (*space, text)) not in self.searched:
                     self.searched[key] = self._nearest(embedder, space, text)
                 if (rows := self.searched[key]) is None:
-                    name = f"{embedder.id} ({embedder.languages})"
-                    notes.append(Note("no-embedding", f"{text!r} has no embedding with {name}.", "warning"))
+                    why = f"{embedder.id} has no vector for {text!r}: {embedder.no_vector}."
+                    notes.append(Note("no-embedding", why, "warning"))
                     continue
                 found.append((text, rows, role, (time.perf_counter() - start) * 1000))
         except Unavailable as error:

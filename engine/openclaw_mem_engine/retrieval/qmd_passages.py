@@ -181,7 +181,10 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
         terms = terms_of(found.builder.texts[lst.id], mended=found.builder.knobs.lexical_index == "stemmed")
         parts = parts_of(terms, self._held(chunk_id, terms))
         where = f"its title or its path in the index ({chunk_id})"
-        return replace(fact, named_in=where, **parts._asdict())
+        whole = [term._replace(expression=term.expression.replace('"*', '"')) for term in terms]
+        held = self._held(chunk_id, whole)
+        begun = tuple(term.text for term in whole if not held[term.expression][1])
+        return replace(fact, named_in=where, begun=begun, **parts._asdict())
 
     @staticmethod
     def _label(found: FoundDocuments, lst: CandidateList) -> str:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Deadline, RunningCalls
-from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, Freshness, Note
 from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.providers.faults import FAULTS, QMD_FAULTS
@@ -22,6 +21,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, ListRow, Pool
 from openclaw_mem_engine.retrieval import Backend, BackendContext, Capabilities, IndexStatus, Limited
 from openclaw_mem_engine.retrieval.faulty_qmd import FaultyQmd
+from openclaw_mem_engine.retrieval.scoped import checked_query
 from openclaw_mem_engine.sidecar.command import QmdCommand, QmdFailed
 from openclaw_mem_engine.sidecar.paths import collections_of, excerpt, literal_path, qmd_home, shown_path
 from openclaw_mem_engine.sidecar.upkeep import QmdUpkeep
@@ -99,12 +99,11 @@ class QmdProcessBackend(Limited):
         *,
         compare: bool = False,  # noqa: ARG002 - one list is all that there is
     ) -> Pool:
-        if not query.strip():
-            raise UsageError("A query is required.")
+        query = checked_query(query)
         began, deadline = time.perf_counter(), Deadline(self.settings.qmd.limits.timeout_ms / 1000)
         with self._searching.until(cancel) as stop:
             stop_if_cancelled(stop, SEARCH_STOPPED)
-            mode, asked, found = self._search(query.strip(), self._limit(knobs), deadline, stop)
+            mode, asked, found = self._search(query, self._limit(knobs), deadline, stop)
         placed = [item for item in found if item is not None]
         notes = [*self.notes]
         if lost := len(found) - len(placed):

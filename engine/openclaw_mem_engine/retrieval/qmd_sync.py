@@ -36,6 +36,8 @@ NO_COLLECTION = Note(
 _FORCED = "asked for, every file is read again; vectors of texts that did not change stay"
 #: Names of changed files that an answer gives; the count is always exact.
 _NAMED = 50
+#: Documents that are embedded at once while a search waits: what is done before its time is over stays.
+_AT_ONCE = 8
 #: How long a change of the collections waits for an update, seconds.
 _CHANGE_WAIT_S = 10.0
 
@@ -92,7 +94,9 @@ class KeepingUp(Limited):
             limit = None if first else request.files_s
             self._take_files(report, progress, _until(cancel, limit, lock), cancel, prune=request.prune)
             if self.embedder is not None and not report.waiting:
-                self._make_vectors(report, progress, _until(cancel, request.budget_s, lock), cancel)
+                # Those of the built-in embedder are waited for.
+                budget_s = None if self.embedder.cheap_lines else request.budget_s
+                self._make_vectors(report, progress, _until(cancel, budget_s, lock), budget_s)
         if not report.waiting:
             self._known = self._judged((), report.skipped)
         return report
@@ -239,18 +243,19 @@ class KeepingUp(Limited):
         return [SkippedFile(WHOLE, f"{trouble[0].lower()}{trouble[1:].removesuffix('.')}", transient=True)]
 
     def _make_vectors(
-        self,
-        report: SyncReport,
-        progress: Progress | None,
-        token: LinkedToken,
-        cancel: CancelToken | None,
+        self, report: SyncReport, progress: Progress | None, token: LinkedToken, budget_s: float | None
     ) -> None:
+        from openclaw_mem_engine.sync.embedding import OutOfTime, admit
+
         embedder = self.embedder
         assert embedder is not None
         try:
-            made = self.store.embed(embedder, progress=progress, cancel=token, prompt=prompt_of(embedder))
-        except Cancelled:
-            if cancel is not None and cancel.is_set():
+            if budget_s is not None:
+                admit(embedder, budget_s, token)
+            most, prompt = _AT_ONCE if budget_s is not None else None, prompt_of(embedder)
+            made = self.store.embed(embedder, progress=progress, cancel=token, prompt=prompt, most=most)
+        except (Cancelled, OutOfTime):
+            if token.is_cancelled:
                 raise
             text = "Vectors of what changed are made by `openclaw-mem index`; full text finds it already."
             report.notes.append(Note("embedding-later", text))
@@ -301,10 +306,12 @@ class KeepingUp(Limited):
     def _judged(self, paths: Sequence[str], skipped: Sequence[SkippedFile]) -> Freshness:
         """The freshness of an index from which just these files differ."""
         generation, synced_at = self.store.generation(), self.store.updated_at()
-        if synced_at is None:
+        if synced_at is None and not self.store.document_count():
             return Freshness("empty", generation, None)
-        partial = any(not file.by_rule for file in skipped)
-        stale = bool(paths) or any(file.path == WHOLE for file in skipped)
+        embedder = self.embedder
+        pending = embedder is not None and self.store.pending(VectorSpace.of(embedder))
+        partial = bool(pending) or any(not file.by_rule for file in skipped)
+        stale = synced_at is None or bool(paths) or any(file.path == WHOLE for file in skipped)
         state: Literal["stale", "partial", "fresh"] = "stale" if stale else "partial" if partial else "fresh"
         return Freshness(state, generation, synced_at, tuple(paths[:_NAMED]), len(paths), tuple(skipped))
 

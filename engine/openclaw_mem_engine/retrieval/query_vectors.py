@@ -177,8 +177,7 @@ class QueryVectors:
         if vector is None and quiet:
             return None
         if vector is None:
-            name = f"{embedder.id} ({embedder.languages})"
-            text = f"{self._remaining}: this query has no embedding with {name}."
+            text = f"{self._remaining}: {embedder.id} has no vector for this query: {embedder.no_vector}."
             notes.append(Note("no-embedding", text, "warning"))
             return None
         held = self._store.vector_dims(space)
@@ -217,7 +216,10 @@ class QueryVectors:
         except ProviderError as error:
             return _Absent(str(error), failed=True)
         if vector is None or vector.size != held:
-            return _Absent("this query has no embedding there." if vector is None else "its model changed.")
+            why = (
+                "its model changed." if vector is not None else f"none for this query: {embedder.no_vector}."
+            )
+            return _Absent(why)
         return AskedSpace(number, space, vector, embedder, space.label)
 
     def line_cosines(

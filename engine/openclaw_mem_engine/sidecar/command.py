@@ -22,6 +22,7 @@ from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Deadli
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.state import private_folder
 
 Trouble = Literal["missing", "timeout", "exit", "output", "busy"]
 
@@ -156,7 +157,7 @@ class QmdCommand:
         """The folders, and the models that the user has already, which are large."""
         try:
             for folder in (self.home, *(self.home / name for name in ("xdg-config", "xdg-cache/qmd"))):
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                private_folder(folder)
             models = Path(self._environ.get("HOME") or Path.home()) / ".cache" / "qmd" / "models"
             link = self.home / "xdg-cache" / "qmd" / "models"
             if models.is_dir() and not os.path.lexists(link):

@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from openclaw_mem_engine.state import private_folder
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 from openclaw_mem_engine.workspace.transcripts import read_transcript
@@ -17,7 +18,7 @@ def export_sessions(transcripts: Path, target: Path, now: float, retention_days:
     """Write ``<session>.md`` into ``target`` for each transcript: its user and assistant turns, with secrets
     masked. Files of transcripts that are gone, or older than ``retention_days``, are removed; ``target`` is a
     folder of ours. Returns how many files are there. ``now`` is epoch seconds. Raises OSError."""
-    target.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(target)
     kept: set[str] = set()
     for file in list_transcripts(transcripts).files:
         if retention_days is not None and file.mtime_ns / 1e9 < now - retention_days * _DAY_S:

@@ -16,6 +16,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.sidecar.paths import qmd_home
+from openclaw_mem_engine.state import private_folder
 
 _MOST_BYTES = 100_000
 #: A failed backend is asked again by the first search after so many seconds, then after twice as many.
@@ -123,7 +124,7 @@ class QmdState:
     def _write(self, facts: QmdFacts) -> None:
         beside = self._file.with_name(f"{self._file.name}.{os.getpid()}.{threading.get_ident()}.tmp")
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self._file.parent)
             with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
                 json.dump(asdict(facts), stream)
             beside.replace(self._file)

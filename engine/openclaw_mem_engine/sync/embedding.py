@@ -122,24 +122,13 @@ class Embedding:
         return known
 
     def _admit(self, embedder: Embedder) -> None:
-        """Ask once as a query does: an embedder whose circuit is open refuses, and one that is known to be
-        slower is not asked, which would only delay the query. Raises ProviderError."""
-        from openclaw_mem_engine.providers.circuit_breaker import is_slower, no_answer  # loads SQLite
-
+        """See ``admit``. Raises ProviderError."""
         budget_s = self.budget_s or 0.0
         if self._deadline.left_s < budget_s * _LEAST_SHARE:
             raise OutOfTime(_TOO_SLOW)
         given_s = min(budget_s, self._deadline.left_s)
-        if is_slower(embedder, given_s):
-            raise OutOfTime(_TOO_SLOW)
         self._deadline = Deadline(given_s)
-        try:
-            embedder.embed_query(_PROBE_TEXT, self._cancel)
-        except Cancelled:
-            # A local model may have to be read from disk first, which takes longer and is no failure.
-            if not self._cancel.is_cancelled and embedder.id != "local":
-                no_answer(embedder, given_s)
-            raise
+        admit(embedder, given_s, self._cancel)
         self._admitted = True
 
     def _note(self, code: str, text: str) -> None:
@@ -244,6 +233,23 @@ class Embedding:
             if primary:
                 ready = {c.chunk_id: v for c in waiting if (v := vectors.get(c.hash)) is not None}
                 self._store.set_vectors(ready, self._built_with)
+
+
+def admit(embedder: Embedder, given_s: float, cancel: LinkedToken) -> None:
+    """Ask once as a query does, before ``cancel`` is set after ``given_s`` seconds: an embedder whose circuit
+    is open refuses, that of one that does not answer is opened, and one that is known to be slower is not
+    asked, which would only delay the query. Raises ProviderError, Cancelled."""
+    from openclaw_mem_engine.providers.circuit_breaker import is_slower, no_answer  # loads SQLite
+
+    if is_slower(embedder, given_s):
+        raise OutOfTime(_TOO_SLOW)
+    try:
+        embedder.embed_query(_PROBE_TEXT, cancel)
+    except Cancelled:
+        # A local model may have to be read from disk first, which takes longer and is no failure.
+        if not cancel.is_cancelled and embedder.id != "local":
+            no_answer(embedder, given_s)
+        raise
 
 
 def probe(embedder: Embedder, cancel: CancelToken) -> int | None:

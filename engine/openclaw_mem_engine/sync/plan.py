@@ -13,6 +13,7 @@ from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import MemoryFile, SkippedFile, Space, as_json, utf8
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
+from openclaw_mem_engine.redact import credentials
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.sync.changes import Comparison, listed, scan
 from openclaw_mem_engine.sync.index_update import chunks_of
@@ -45,7 +46,8 @@ class PlannedSpace:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What ``openclaw-mem index`` would do now. ``files`` would be read; ``rebuild`` says why all of them.
-    ``removed`` files would be forgotten, with ``removed_chunks``."""
+    ``removed`` files would be forgotten, with ``removed_chunks``. ``credentials``: different passages of the
+    files to read that hold what looks like a credential; None when they were not looked at."""
 
     files: int
     removed: int
@@ -54,6 +56,7 @@ class Plan:
     rebuild: str
     spaces: tuple[PlannedSpace, ...]
     skipped: tuple[SkippedFile, ...]
+    credentials: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for ``openclaw-mem index --dry-run --json``."""
@@ -106,7 +109,8 @@ def plan(
     spaces = tuple(_planned(store, embedder, texts, going) for embedder in asked)
     held = store.chunk_counts()
     gone = sum(held.get(state.path, 0) for state in changes.removed)
-    return Plan(read, len(changes.removed), gone, chunks, rebuild, spaces, tuple(skipped))
+    secret = sum(1 for text in texts.values() if credentials(text))
+    return Plan(read, len(changes.removed), gone, chunks, rebuild, spaces, tuple(skipped), secret)
 
 
 def _planned(

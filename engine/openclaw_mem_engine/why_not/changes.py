@@ -6,23 +6,24 @@ smaller one it is not.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from math import ceil
+from operator import attrgetter
 from typing import Protocol
 
 from openclaw_mem_engine.ranking.kinds import KINDS
-from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
-from openclaw_mem_engine.ranking.pipeline import READS, ranked, to_rerank
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue, Rescue
+from openclaw_mem_engine.ranking.pipeline import READS, ranked
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool
 from openclaw_mem_engine.ranking.profiles import PROFILES
 from openclaw_mem_engine.ranking.state import RankingState, Wanted
 from openclaw_mem_engine.why_not import Change
-from openclaw_mem_engine.why_not.steps import Grid, first_that
-from openclaw_mem_engine.why_not.walk import fate_of
+from openclaw_mem_engine.why_not.steps import Grid, first_that, is_scored, returned, ways
+from openclaw_mem_engine.why_not.walk import Fate, fate_of
 
 #: Knobs that candidate lists are made with, for which a backend is searched again; each has its own of them.
 MADE_WITH = frozenset({"lexical_form", "lexical_index", "name_weight"})
@@ -37,12 +38,18 @@ _FEW = 20
 #: The steps of the walk that another stage of the ranking decides.
 _STAGE_OF = dict.fromkeys(("retrievers", "scope", "pool"), "candidates")
 _STAGE_OF |= {"min_score": "rescue", "mmr": "max_results"}
+#: A knob is not tried with values that alone let more rows of each list into the pool than this, and than
+#: now: the signals of their lines cost the most, and more than twenty results are seldom wanted.
+MOST_ROWS = 80
+_SIZES = ("max_results", "candidate_multiplier", "pool_results", "list_rows")
+#: The values of all knobs but rescue and those that only make the size of the pool.
+_OTHERS = attrgetter("max_results", *KNOBS.keys() - {*_SIZES, "keyword_rescue"})
 #: Knobs that bring in more instead of better: named last.
-_MORE = ("max_results", "candidate_multiplier", "pool_results", "list_rows", "candidate_limit", "rerank_top")
-#: Knobs that add lists.
-_EXPANDED = ("expansion", "strong_signal")
+_MORE = (*_SIZES, "candidate_limit", "rerank_top")
 #: Knobs that move a chunk most, for pairs.
 _LEVERS = ("min_score", "max_results", "mode", "fusion", "keyword_rescue", "vector_weight", "decay", "mmr")
+#: Knobs that choose what is shown of a chunk.
+_SHOWING = ("snippet", "snippet_chars", "snippet_budget")
 
 
 class Pools(Protocol):
@@ -97,11 +104,11 @@ class Search:
         self._made_with = frozenset(made_with)
         self._is_known = is_known
         self._tried: dict[tuple[tuple[str, KnobValue], ...], bool] = {}
-        self._answers: dict[tuple[Knobs, int], bool] = {}
+        self._answers: dict[tuple[object, Rescue, int], bool] = {}
         self._ranks: dict[int, list[tuple[CandidateList, int]]] = {}
         # Settings that would ask the reranker for scores that are not known: what they do cannot be said.
         self._unknown: set[tuple[tuple[str, KnobValue], ...]] = set()
-        self._before = _returned(state)
+        self._before = returned(state)
 
     def singles(self) -> list[Change]:
         """For every knob alone the smallest change that helps: the smallest part of a knob's range first (a
@@ -118,7 +125,11 @@ class Search:
             names = [name for name in self._names() if name in names]
         levers = [(name, value) for name in names for value in self._far(name)]
         firsts = list(self._entrances()) if self._stage == "candidates" else levers
-        for (name, value), (other, far) in product(firsts, levers):
+        cuts = dict.fromkeys([*firsts, *levers]) if self._stage != "snippet" else {}
+        shown = [(n, far) for n in _SHOWING if not self._knobs.missing_need(n) for far in self._far(n)]
+        # What brings the chunk in may show another part of it.
+        pairs = chain(product(filter(self._brings, cuts), shown), product(firsts, levers))
+        for (name, value), (other, far) in pairs:
             if len(found) == _PAIRS:
                 break
             known = any(change.set.keys() == {name, other} for change in found)
@@ -141,12 +152,13 @@ class Search:
     # -- trying -----------------------------------------------------------------------------------------
 
     @property
-    def tried(self) -> str:
+    def tried(self) -> tuple[str, str]:
         """How many settings were tried, and of which knobs."""
-        names = {name for settings in self._tried for name, _ in settings}
-        pairs = " and in pairs" if any(len(settings) > 1 for settings in self._tried) else ""
-        knobs = ", ".join(name for name in KNOBS if name in names)
-        return f"{len(self._tried):,} settings tried (values of {knobs}, alone{pairs})"
+        alone, paired = ({n for s in self._tried if (len(s) > 1) == two for n, _ in s} for two in (0, 1))
+        knobs = ", ".join(n + (self._limit(n) if n in _SIZES else "") for n in KNOBS if n in alone)
+        pairs = f"; pairs of {', '.join(n for n in KNOBS if n in paired)}" if paired else ""
+        how = f"{len(self._tried):,} settings tried, alone{' and in some pairs' if paired else ''}"
+        return how, f"values of {knobs}{pairs}"
 
     def _names(self) -> Iterator[str]:
         """The knobs that can have an effect: those that the stages up to the one that keeps the passage out
@@ -177,6 +189,15 @@ class Search:
 
     def _shown(self, knobs: Knobs, *, undated: bool = False) -> bool:
         """Whether the answer of these knobs shows the passage."""
+        return self._fate(knobs, undated=undated).shown
+
+    def _brings(self, setting: tuple[str, KnobValue]) -> bool:
+        """Whether one setting brings the chunk in, whatever is shown of it."""
+        self._stop()
+        knobs = self._knobs.set({**dict([setting]), "snippet": "head"})
+        return self._is_known(knobs) and self._holds(knobs) and self._fate(knobs).rank is not None
+
+    def _fate(self, knobs: Knobs, *, undated: bool = False) -> Fate:
         pool = self._pools.pool(knobs)
         complete: Callable[[], Pool] | None = partial(self._pools.complete, knobs)
         if undated:
@@ -185,7 +206,7 @@ class Search:
             pool, complete = replace(pool, candidates={**known, **dateless}, memo={}), None
         wanted = Wanted(self._wanted, self._line)
         state = ranked(pool, knobs, explained=False, wanted=wanted, complete=complete)
-        return fate_of(state, self._wanted, self._line).shown
+        return fate_of(state, self._wanted, self._line)
 
     def _helps(self, settings: Mapping[str, KnobValue]) -> bool:
         key = tuple(sorted(settings.items()))
@@ -198,14 +219,13 @@ class Search:
             if "name_weight" in settings:
                 knobs = self._pools.same(knobs)
             # The size of the pool is one number, whichever knobs make it.
-            alike = replace(knobs, candidate_multiplier=1, pool_results=1, list_rows=0)
-            if knobs.min_score <= 0 and knobs.vector_score == "minmax" and not knobs.rerank:
-                # No score is below 0 then, and there is nothing to rescue.
-                alike = replace(alike, keyword_rescue="off")
-            sized = alike, knobs.candidates
+            positive = knobs.min_score <= 0 and knobs.vector_score == "minmax" and not knobs.rerank
+            # No score is below 0 then, and there is nothing to rescue.
+            rescue = "off" if positive else knobs.keyword_rescue
+            sized = _OTHERS(knobs), rescue, knobs.candidates
             if sized not in self._answers:
                 self._answers[sized] = self._holds(knobs) and self._shown(knobs)
-            if self._answers[sized] and not _is_scored(self._pools.complete(knobs), knobs):
+            if self._answers[sized] and not is_scored(self._pools.complete(knobs), knobs):
                 self._unknown.add(key)
             else:
                 self._tried[key] = self._answers[sized]
@@ -231,19 +251,19 @@ class Search:
     def _entrances(self) -> Iterator[tuple[str, KnobValue]]:
         """Changes that bring the passage into the pool: as many results as there can be, another mode, and
         the smallest larger pool."""
-        names = ("max_results", "mode", *(name for name in _EXPANDED if name in self._made_with))
+        names = ("max_results", "mode", *sorted({"expansion", "strong_signal"} & self._made_with))
         far = [(name, value) for name in names for value in self._far(name)]
         yield from (lever for lever in far if self._holds(self._knobs.set(dict([lever]))))
         # Those that have no effect on the size of the pool are left out; the others are of the same effect.
         for name in ("list_rows",) if self._knobs.list_rows else ("candidate_multiplier", "pool_results"):
             steps = self._steps(name, 1)
-            at = bisect_left(range(len(steps)), True, key=partial(self._holds_at, steps, name))
+            at = bisect_left(steps, True, key=partial(self._holds_with, name))
             if at < len(steps):
                 yield name, steps[at]
                 return
 
-    def _holds_at(self, values: Sequence[KnobValue], name: str, at: int) -> bool:
-        return self._holds(self._knobs.set({name: values[at]}))
+    def _holds_with(self, name: str, value: KnobValue) -> bool:
+        return self._holds(self._knobs.set({name: value}))
 
     def _cost(self, change: Change) -> tuple[bool, float]:
         sizes = []
@@ -266,7 +286,7 @@ class Search:
             helping = (value for value in self._choices(name) if self._helps({**others, name: value}))
             return next(helping, None)
         found = []
-        for direction in _ways(name):
+        for direction in ways(name):
             steps = self._steps(name, direction)
             tries = partial(self._helps_at, steps, name, others)
             if len(steps) <= _FEW and not others:
@@ -286,7 +306,17 @@ class Search:
         """The values of a number from the present one to the end of its range, without the present one."""
         spec, start = KNOBS[name], self._start(name)
         end = spec.low if direction < 0 else spec.high
-        return Grid(spec, start, direction, ceil(abs(end - start) / spec.step - 1e-9))
+        steps = Grid(spec, start, direction, ceil(abs(end - start) / spec.step - 1e-9))
+        if direction > 0 and name in _SIZES:
+            most = max(MOST_ROWS, self._knobs.candidates)
+            count = bisect_right(steps, most, key=lambda value: self._knobs.set({name: value}).candidates)
+            steps = Grid(spec, start, direction, count)
+        return steps
+
+    def _limit(self, name: str) -> str:
+        """Up to which value a number was tried, where that is not its whole range."""
+        last = float(next(reversed(self._steps(name, 1)), self._start(name)))
+        return f" up to {last:g}" if last < KNOBS[name].high else ""
 
     def _start(self, name: str) -> float:
         """The present value; of a budget that follows from others, what it is."""
@@ -299,7 +329,7 @@ class Search:
             return [not now]
         if spec.kind == "choice":
             return [*self._choices(name)]
-        return [steps[-1] for way in _ways(name) if (steps := self._steps(name, way))]
+        return [steps[-1] for way in ways(name) if (steps := self._steps(name, way))]
 
     def _choices(self, name: str) -> Iterator[str]:
         """The other choices of a knob; of vector spaces those that the index holds."""
@@ -312,27 +342,9 @@ class Search:
         knobs = self._knobs.set(settings)
         complete = partial(self._pools.complete, knobs)
         after = ranked(self._pools.pool(knobs), knobs, explained=False, complete=complete)
-        now = _returned(after)
+        now = returned(after)
         lost = (text for i, text in self._before.items() if i not in now and i not in self._wanted)
         known = {*self._wanted, *self._before}
         gained = (text for chunk_id, text in now.items() if chunk_id not in known)
         rank_now = fate_of(after, self._wanted, self._line).rank or 0
         return Change(dict(settings), rank_now, tuple(lost), tuple(gained))
-
-
-def _returned(state: RankingState) -> dict[str, str]:
-    """Where the returned passages are (``path:line``), by chunk id."""
-    chunks = (state.pool.candidates[item.chunk_id] for item in state.ranked)
-    return {chunk.chunk_id: f"{chunk.path}:{chunk.start_line}" for chunk in chunks}
-
-
-def _is_scored(pool: Pool, knobs: Knobs) -> bool:
-    """Whether the pool has the rerank scores that a search with these knobs would have."""
-    if pool.rerank_missing and not pool.rerank_scores:
-        return True  # that search would get none either
-    return all(chunk_id in pool.rerank_scores for chunk_id in to_rerank(pool, knobs))
-
-
-def _ways(name: str) -> Sequence[int]:
-    """The directions in which a number is tried: a higher minimum score is no way to get a passage."""
-    return (-1,) if name == "min_score" else (-1, 1)

@@ -6,7 +6,10 @@ import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from openclaw_mem_engine.ranking.knobs import KnobSpec, KnobValue
+from openclaw_mem_engine.ranking.knobs import Knobs, KnobSpec, KnobValue
+from openclaw_mem_engine.ranking.pipeline import to_rerank
+from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.state import RankingState
 
 #: Values before the first that helps, which are tried to see that none of them does.
 _CHECKED = 5
@@ -57,3 +60,21 @@ def no_collections() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def is_scored(pool: Pool, knobs: Knobs) -> bool:
+    """Whether the pool has the rerank scores that a search with these knobs would have."""
+    if pool.rerank_missing and not pool.rerank_scores:
+        return True  # that search would get none either
+    return all(chunk_id in pool.rerank_scores for chunk_id in to_rerank(pool, knobs))
+
+
+def returned(state: RankingState) -> dict[str, str]:
+    """Where the returned passages are (``path:line``), by chunk id."""
+    chunks = (state.pool.candidates[item.chunk_id] for item in state.ranked)
+    return {chunk.chunk_id: f"{chunk.path}:{chunk.start_line}" for chunk in chunks}
+
+
+def ways(name: str) -> Sequence[int]:
+    """The directions in which a number is tried: a higher minimum score is no way to get a passage."""
+    return (-1,) if name == "min_score" else (-1, 1)

@@ -19,6 +19,7 @@ class ListFact:
     the rows of the pool (None: it does not match), and its raw score. Of a lexical list ``words`` are the
     terms of the query that the chunk's text holds, ``named`` those that only its path holds (where that is
     searched; ``named_in`` says where), ``missing`` the others, ``excluded`` those that it holds and must not.
+    Of the ``words`` the text holds those of ``begun`` only as the beginning of a longer one.
     ``fused``: the list takes part in this mode and vector space. ``said`` is said instead of all this."""
 
     list: str
@@ -33,13 +34,14 @@ class ListFact:
     named: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     named_in: str = field(default="its path", kw_only=True)
+    begun: tuple[str, ...] = field(default=(), kw_only=True)
     said: str = field(default="", kw_only=True)
 
     @property
     def text(self) -> str:
         if self.said:
             return f"{self.label}: {self.said}"
-        held = f"; it holds {_quoted(self.words)}" if self.words else ""
+        held = f"; it holds {_quoted(self.words, self.begun)}" if self.words else ""
         held += f"; {self.named_in} holds {_quoted(self.named)}" if self.named else ""
         lacks = f", not {_quoted(self.missing)}" if self.missing and held else ""
         if self.rank is None and self.lexical:
@@ -250,5 +252,5 @@ def _not_rescued(row: Row, trace: Trace) -> str:
     )
 
 
-def _quoted(words: Sequence[str]) -> str:
-    return ", ".join(f"“{word}”" for word in words)
+def _quoted(words: Sequence[str], begun: Sequence[str] = ()) -> str:
+    return ", ".join(f"{'a word that begins with ' * (word in begun)}“{word}”" for word in words)

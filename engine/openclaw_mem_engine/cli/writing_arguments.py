@@ -1,0 +1,182 @@
+"""The commands about how memory is written: what they take, and their help."""
+
+from __future__ import annotations
+
+from openclaw_mem_engine.cli.command_table import Command, Option, flag, many, option
+
+_DRY_RUN = flag("--dry-run", "show it and write nothing")
+_SESSION = option(
+    "--session",
+    metavar="ID",
+    required=True,
+    help="id or key of a session, or the only one that begins (key: ends) with it, for example main",
+)
+_YES = flag("--yes", "write without asking")
+_LIMIT = option("--limit", metavar="N", help="at most so many (default 5)")
+#: As in ``plugin``, whose modules need not be imported for a help text; a test compares them.
+_TOOL_NAMES = ("memory_search", "memory_get", "memory_store", "memory_recall", "memory_forget")
+CATEGORIES = ("preference", "decision", "entity", "fact", "other")
+_TO: Option = option(
+    "--to",
+    choices=("memory", "daily"),
+    help="MEMORY.md or the log of the day (default: by its words)",
+)
+
+WRITING_COMMANDS: tuple[Command, ...] = (
+    Command(
+        "remember",
+        "add a fact, preference or decision to MEMORY.md, an event to the log of the day",
+        'remember "Ines prefers calls after ten"\n  openclaw-mem remember --dry-run "decided: SQLite stays"',
+        " Where it goes,\nand why, is shown with the diff before anything is written.",
+        (option("words", nargs="+", metavar="TEXT", help="what to remember"), _TO, _DRY_RUN, _YES),
+    ),
+    Command(
+        "undo",
+        "take back the last change that openclaw-mem made in a note",
+        "undo\n  openclaw-mem undo --list\n  openclaw-mem undo 12 --show",
+        " It refuses when the\nnote was changed since.",
+        (
+            option("edit", nargs="?", metavar="EDIT", help="its number (default: the last one)"),
+            flag("--list", "the changes that can be taken back, newest first"),
+            flag("--show", "print the note as it was before the change"),
+            _DRY_RUN,
+            _YES,
+        ),
+        "remember:undo",
+    ),
+    Command(
+        "tool",
+        "call one of the agent's memory tools exactly as the agent does",
+        'tool memory_search \'{"query": "vpn certificate"}\'\n'
+        '  openclaw-mem tool memory_get \'{"path": "MEMORY.md", "from": 3, "lines": 10}\'',
+        " It prints the\nanswer that the agent gets, as JSON, with citations and scope.",
+        (
+            option("name", metavar="NAME", help=", ".join(_TOOL_NAMES)),
+            option("parameters", nargs="?", default="{}", metavar="JSON", help="its parameters; - is stdin"),
+            option("--session-key", metavar="KEY", help="whose session asks: decides citations and scope"),
+            flag("--no-sync", "do not bring the index up to date before"),
+        ),
+    ),
+    Command(
+        "memories",
+        "the store of single memories (plug-in memory-lancedb): list, search, store, forget, capture",
+        "memories list",
+        commands=(
+            Command("list", "all memories, newest first", "memories list", runner="memories:listed"),
+            Command(
+                "search",
+                "the nearest memories with their scores",
+                'memories search "tea"',
+                options=(option("words", nargs="+", metavar="QUERY", help="what to look for"), _LIMIT),
+                runner="memories:search",
+            ),
+            Command("stats", "how many, by category", "memories stats", runner="memories:stats"),
+            Command(
+                "store",
+                "keep a text, also one that auto-capture refuses",
+                'memories store "the NAS is called heron" --category entity',
+                options=(
+                    option("words", nargs="+", metavar="TEXT", help="what to keep"),
+                    option("--category", metavar="C", default="other", help=", ".join(CATEGORIES)),
+                    option("--importance", metavar="X", default="0.7", help="0 to 1 (default 0.7)"),
+                ),
+                runner="memories:store",
+            ),
+            Command(
+                "forget",
+                "remove the memory with this id",
+                "memories forget 6f1c…",
+                options=(option("id", metavar="ID", help="as `list` prints it; its first 8 characters do"),),
+                runner="memories:forget",
+            ),
+            Command(
+                "capture",
+                "decide about each text as auto-capture does, say which rule decided, and store",
+                'memories capture --dry-run "I prefer dark mode" "thanks"\n'
+                "  openclaw-mem memories capture --dry-run --session main",
+                options=(
+                    option("texts", nargs="*", metavar="TEXT", help="what a user said, one text each"),
+                    option("--session", metavar="ID", help="what the user said in this session"),
+                    _DRY_RUN,
+                ),
+                runner="memories:capture",
+            ),
+            Command(
+                "recall",
+                "what would be put in front of a prompt",
+                'memories recall "which tea?"',
+                options=(option("words", nargs="+", metavar="PROMPT", help="the prompt"),),
+                runner="memories:recall",
+            ),
+        ),
+    ),
+    Command(
+        "curate",
+        "what should be in MEMORY.md and what should not: candidates with evidence and diff",
+        "curate\n  openclaw-mem curate --effect 3f9c01ab\n  openclaw-mem curate --apply 3f9c01ab",
+        " Nothing is\nwritten without a yes; `openclaw-mem undo` takes a change back.",
+        (
+            option("--apply", metavar="ID", help="show this one and its effect, write it after a yes"),
+            option("--effect", metavar="ID", help="what it would do to answers, measured on a copy"),
+            option("--reject", metavar="ID", help="do not propose it again"),
+            option("--restore", metavar="ID", help="propose a rejected one again"),
+            flag("--rejected", "list those that were rejected"),
+            _YES,
+        ),
+    ),
+    Command(
+        "flush",
+        "ask a model what of a conversation must last, and append that to the daily log",
+        "flush --session main --dry-run\n  openclaw-mem flush --session main",
+        " This is\nwhat OpenClaw does before it compacts a conversation, with its threshold and prompts.\n"
+        "The chat model is that of flush.provider and flush.model. Nothing is overwritten;\n"
+        "`openclaw-mem undo` takes it back.",
+        (
+            _SESSION,
+            flag("--dry-run", "only the decision and what would be sent: nothing is sent or written"),
+            flag("--force", "whatever the tokens and earlier flushes say"),
+        ),
+    ),
+    Command(
+        "snapshot",
+        "keep the last messages of a conversation as a note, as /new and /reset do",
+        "snapshot --session main --dry-run",
+        " Commands, tool\ncalls and errors are not kept. The note is memory/DATE-NAME.md; the chat model of\n"
+        "flush.model finds the name, without one it is the time. A note that is there is never\n"
+        "replaced.",
+        (_SESSION, _DRY_RUN),
+    ),
+    Command(
+        "prompt",
+        "what the system prompt of an agent gets from memory, and how many tokens that is",
+        "prompt\n  openclaw-mem prompt --session-type group --citations off\n"
+        '  openclaw-mem prompt --query "vpn certificate"',
+        " The\ntext itself, files with the line at which they are cut, missing files, the logs of today and\n"
+        "yesterday; and with --query what a search spares against whole files.",
+        (
+            option(
+                "--session-type",
+                choices=("main", "group", "subagent", "cron"),
+                default="main",
+                help="whose prompt (default: main, a direct chat)",
+            ),
+            option("--citations", choices=("auto", "on", "off"), help="instead of the configured mode"),
+            option("--query", metavar="Q", help="search this, and compare with reading whole files"),
+        ),
+    ),
+    Command(
+        "timeline",
+        "when memory was written and read: flushes, compactions, writes, searches, syncs",
+        "timeline\n  openclaw-mem timeline --kind flush,compaction --since 1w\n"
+        "  openclaw-mem timeline --session agent:main:main --json",
+        " A missed flush is a\ncompaction before which no flush ran. OpenClaw's transcripts are only read.",
+        (
+            option("--session", metavar="ID", help="of one session, named as for flush"),
+            option("--since", metavar="WHEN", help="30m, 12h, 2d, 1w ago, or a date: 2026-02-20"),
+            many(
+                "--kind", "K", "only these, with commas: flush, compaction, snapshot, write, search, sync, …"
+            ),
+            option("--limit", metavar="N", help="the last N sessions (default 20); --json has all of them"),
+        ),
+    ),
+)
