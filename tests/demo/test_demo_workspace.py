@@ -54,7 +54,7 @@ def test_it_is_as_large_as_promised() -> None:
     assert sum(path.stat().st_size for path in AUTHORED) < 350_000
     assert max(path.stat().st_size for path in AUTHORED) < 60_000
     assert all(8 <= len(path.read_text("utf-8").splitlines()) <= 60 for path in logs)
-    assert len(list(DATA.glob("agents/main/sessions/*.jsonl"))) == 5
+    assert len(list(DATA.glob("agents/main/sessions/*.jsonl"))) == 6
 
 
 def test_it_spans_eight_months_and_ends_on_the_anchor() -> None:
@@ -160,7 +160,7 @@ def test_times_of_last_change_follow_the_dates(demo: Path) -> None:
 def test_sessions_are_openclaw_transcripts_that_moved_along(demo: Path) -> None:
     sessions = demo / "agents/main/sessions"
     entries = json.loads((sessions / "sessions.json").read_text("utf-8"))
-    assert len(entries) == 5
+    assert len(entries) == 6
     latest = max(entry["updatedAt"] for entry in entries.values())
     assert datetime.datetime.fromtimestamp(latest / 1000, datetime.UTC).date() == TODAY
     flushed = 0

@@ -58,7 +58,9 @@ def test_lesson_exact_id(demo: Memory) -> None:
     lost, saved = both_runs(demo, SUGGESTED["An exact id, lost and saved"])
     assert not lost.hits
     row = next(r for r in lost.trace.rows if r.path == "memory/2025-09-18.md")
-    assert row.outcome.stage == "min_score"
+    assert row.outcome.stage == "min_score" and row.final is not None and row.final < 0.35
+    bm25 = next(operand for operand in row.operands if "rank" in operand.inputs)
+    assert bm25.product == pytest.approx(0.15) and row.ranks["bm25"] == 1 < row.ranks["vector"]
     assert [(h.path, h.rescued) for h in saved.hits] == [("memory/2025-09-18.md", True)]
 
 

@@ -16,7 +16,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
-from openclaw_mem_tui.features.search.comparison import compared, lost
+from openclaw_mem_tui.features.search.comparison import compared, lost, missing
 from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
 from openclaw_mem_tui.widgets.dialogs import Choices
 from openclaw_mem_tui.widgets.edges import Banner
@@ -66,9 +66,14 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         assert view.baseline.trace.query == "router vlan" and view.baseline.trace.knobs == before.knobs
         await press(pilot, "3")
         assert "· builtin ·" in app.screen.query_one("#top").text, "the index shown is the configured one"  # type: ignore[attr-defined]
+        screen.tune(screen.search.view.knobs.set({"max_results": 3}))
         await press(pilot, "escape", "o")
         view = screen.search.view
         assert view.pool is not None and view.pool.backend == "builtin" and view.knobs == before.knobs
+        await press(pilot, "o")
+        assert screen.search.view.knobs.max_results == 3, "each backend keeps its knobs"
+        await press(pilot, "o")
+        view = screen.search.view
         assert view.baseline is not None and view.baseline.name == "qmd"
         assert "returned by qmd, not now" in screen.hits.text
     assert [worker.error for worker in app.workers if worker.error] == []
@@ -173,7 +178,7 @@ async def test_the_providers_screen_shows_the_external_qmd(tmp_path: Path) -> No
         assert listed == [(row.chunk_id, row.scores["final"]) for row in searched.returned]
         await press(pilot, "2")
         shown = " ".join(screen.link_pane.text.split())
-        assert "✗ circuit open" in screen.chain.text and "exit code 3: no disk" in shown
+        assert "✗ paused" in screen.chain.text and "exit code 3: no disk" in shown
         assert "retry at" in shown
 
 
@@ -219,6 +224,12 @@ async def test_scope_and_citations_are_those_of_the_session_that_asks(tmp_path: 
         assert screen.query_line.border_title == f"session {group}: channel telegram, chat type group"
         assert "Nothing was searched: the scope denies it to this session." in screen.hits.text
         assert "Nothing matches" not in screen.hits.text
+        await press(pilot, "W", *"MEMORY.md:3", "enter")
+        why = app.screen
+        assert isinstance(why, WhyNotScreen) and why.answer is not None and why.answer.stage == "session"
+        assert "✗ session" in why.query_one("#walk", Pane).text
+        await press(pilot, "full_stop", "escape")
+        assert "expected  ✗ MEMORY.md:3 The search was denied by its scope" in screen.verdict.text
         await press(pilot, "S")
         offered = app.screen.query_one(Choices).text
         assert f"▌ {group}" in offered and "qmd denies it: channel telegram" in offered
@@ -226,6 +237,11 @@ async def test_scope_and_citations_are_those_of_the_session_that_asks(tmp_path: 
         view = screen.search.view
         assert view.trace is not None and len(view.trace.returned) == 1 and "scope" not in screen.notes.text
         assert "channel signal, chat type direct" in str(screen.query_line.border_title)
+        screen.search.pin_baseline()
+        await press(pilot, "S", *group, "enter")
+        (gone,) = missing(screen.search.view)
+        assert "denied by its scope" in str(gone.outcome.reason), "no retriever ran"
+        await press(pilot, "B", "S", *"agent:main:signal:dm:7", "enter")
         assert "Source: MEMORY.md#L" in screen.preview.text
         await press(pilot, "S", "down", "enter")
         assert not screen.search.view.session_key
@@ -277,7 +293,7 @@ async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Pa
         assert "static-minilm-256-int8 · whole documents of " in facts and "cached" not in facts
         assert "2 files · 2 chunks · 2 of 2 vectors" in facts and "state    fresh" in facts
         assert [row.path for row in screen.presenter.state.files] == ["MEMORY.md", "memory/a.md"]
-        assert "index             can be opened and is whole" in screen.doctor.text
+        assert " checks passed: " in screen.doctor.text and "index" in screen.doctor.text
         assert "sync" in screen.events.text and not screen.presenter.state.trouble
         assert "chunks    1: the whole document" in screen.detail.text
         await press(pilot, "enter")
@@ -291,5 +307,7 @@ async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Pa
         assert "· builtin ·" in app.screen.query_one("#top", Pane).text
         await press(pilot, "3")
         assert "· qmd ·" in app.screen.query_one("#top", Pane).text
+        title = str(app.screen.query_one("#files-box").border_title)
+        assert title.endswith("index of qmd, as configured; builtin answers")
         assert "whole documents" in app.screen.query_one("#facts", Pane).text
     assert [worker.error for worker in app.workers if worker.error] == []

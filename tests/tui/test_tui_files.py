@@ -36,6 +36,20 @@ def test_json_is_the_explain_format() -> None:
     assert json.loads(export.as_json(view)) == json.loads(json.dumps(view.trace.to_dict()))
 
 
+def test_exports_are_private_and_without_secrets(tmp_path: Path) -> None:
+    secret = f"glpat-{'aB3dE5fG7h' * 2}"
+    view = world.view(query=f"the key {secret}")
+    folder = tmp_path / "data/exports"
+    for text in (export.as_json(view), export.as_markdown(view)):
+        written = export.write(folder, "20260331-180000-x.md", text)
+        assert secret not in written.read_text() and "glpat-" in written.read_text()
+        assert oct(written.stat().st_mode & 0o777) == "0o600"
+    assert {oct(one.stat().st_mode & 0o777) for one in (folder, folder.parent)} == {"0o700"}
+    line = '<text class="terminal-r4" x="0" y="68.8" textLength="366" clip-path="url(#l)">{}</text>'
+    drawn = export.in_cells(line.format(f"use {secret}"))
+    assert drawn == line.format("use glpat-…fG7h" + "&#160;" * 15)
+
+
 def test_markdown_is_inert() -> None:
     view = world.view(
         Knobs().set({"min_score": 0.2}), Knobs(), query=HOSTILE, paths=(f"memory/{HOSTILE}.md",) * 3

@@ -132,3 +132,8 @@ def test_bars_meet_where_one_ends_and_the_next_begins() -> None:
     second, rest = fmt.bar(0.5, 0.6, 20)
     assert (first, text) == (0, "█" * 10)
     assert (second, rest) == (10, "██")
+
+
+def test_numbers_in_sentences_have_two_digits_or_more() -> None:
+    said = fmt.numbers("0.369 is below 0.4, short by 0.031; 0.5 s and 0.4 ms at 10.2 of v0.4")
+    assert said == ".369 is below .40, short by .031; .5 s and .4 ms at 10.2 of v0.4"

@@ -19,8 +19,10 @@ from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.commands import choose
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
+from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.index import presenter
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
@@ -64,14 +66,14 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
     first = first_index(tmp_path, watch=False)
     async with opened(Workbench(first, initial_query="heron")) as (pilot, screen):
         facts = shown(screen, "#facts")
-        assert "87 files · 100 chunks · 100 of 100 vectors" in facts and "fresh" in facts
+        assert "87 files · 102 chunks · 102 of 102 vectors" in facts and "fresh" in facts
         assert "chunks of 400 tokens, 80 overlap" in facts and "= as configured" in facts
         assert screen.files.drawn and len(screen.files.drawn) == 87
         assert "MEMORY.md" in screen.files.text and "● up to date" in screen.files.text
-        assert "doctor · [$warning]1 warning" in str(screen.doctor.border_title)
-        assert "✓ integrity" in screen.doctor.text and "✓ recall" in screen.doctor.text
-        assert "sync" in screen.events.text and "87 files new or changed" in screen.events.text
-        assert "5; enter draws them" in screen.detail.text
+        assert "doctor · [$warning]2 warnings" in str(screen.doctor.border_title)
+        assert all(f" {name}" in screen.doctor.text for name in ("✓", "integrity,", "recall"))
+        assert "sync" in screen.events.text and "87 files new" in screen.events.text
+        assert "7; enter draws them" in screen.detail.text
         await press(pilot, "j")
         assert "memory/2025-08-01.md" in screen.detail.text
         marked = [y for y in range(6) if screen.files.render_line(y).text.startswith("▌")]
@@ -79,7 +81,7 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
         await press(pilot, "tab")
         assert screen.doctor.has_focus and "finding" in screen.detail.text
         await press(pilot, "G")
-        assert "check" in screen.detail.text and "result" in screen.detail.text
+        assert "✓ integrity: " in screen.detail.text and "✓ recall: " in screen.detail.text
         await press(pilot, "tab")
         assert screen.events.has_focus and "texts embedded" in screen.detail.text
         await press(pilot, "tab")
@@ -99,7 +101,7 @@ async def test_looking_writes_nothing_and_the_deep_doctor_and_verify_read_every_
         assert before == after
 
         await press(pilot, "D")
-        assert "deep" in str(screen.doctor.border_title) and "✓ notes" in screen.doctor.text
+        assert "deep" in str(screen.doctor.border_title) and " notes" in screen.doctor.text
 
         note = notes(tmp_path) / "memory" / "2025-08-01.md"
         status, text = note.stat(), note.read_text()
@@ -144,6 +146,21 @@ async def test_a_change_that_the_watcher_sees_reaches_the_screen(tmp_path: Path)
         assert "88 files" in shown(screen, "#facts")
 
 
+async def test_failed_searches_and_other_processes_reach_the_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presenter, "EVENTS_EVERY_S", 0.02)
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        before = len(screen.presenter.state.events)
+        settings = screen.search.service.settings
+        # As another process does.
+        log = EventLog(settings.data_dir / EVENTS_FILE)
+        log.add("search-failed", "A search failed.", agent=settings.agent, workspace=str(settings.workspace))
+        log.close()
+        await until(pilot, lambda: len(screen.presenter.state.events) > before)
+        assert "A search failed." in screen.events.text
+
+
 # -- the doctor ---------------------------------------------------------------------------------------------
 
 
@@ -165,9 +182,9 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         await press(pilot, "tab", "tab", "enter")
         chunks = pilot.app.screen
         assert isinstance(chunks, ChunksScreen) and "✗ no" in chunks.pieces.text
-        assert "keyword 0 of 5 · vector 5 of 5" in chunks.query_one("#status").text
+        assert "keyword 0 of 7 · vector 7 of 7" in chunks.query_one("#status").text
         await press(pilot, "escape", "f", "enter")
-        assert "doctor · [$warning]1 warning" in str(screen.doctor.border_title)
+        assert "doctor · [$warning]2 warnings" in str(screen.doctor.border_title)
         assert "repaired:" in shown(screen, "#status")
         assert "doctor" in screen.events.text.splitlines()[0]
         await press(pilot, "f")
@@ -225,7 +242,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         await press(pilot, "enter")
         chunks = pilot.app.screen
         assert isinstance(chunks, ChunksScreen)
-        assert chunks.anatomy is not None and len(chunks.pieces.drawn) == 5
+        assert chunks.anatomy is not None and len(chunks.pieces.drawn) == 7
         assert "the index holds this text" in chunks.query_one("#cut").text  # type: ignore[attr-defined]
         text = chunks.text.text
         hidden = [row for row in text.splitlines() if row[2:].lstrip("0123456789 ").startswith("┊ ")]
@@ -237,7 +254,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert "┏━ chunk 2 · lines 20–41 · overlaps 1 by 89, 3 by 93 tokens" in text
         shared = [row for row in text.splitlines() if row.startswith("╋") and row[2:].split()[0].isdigit()]
         assert len(shared) == 6 + chunks.anatomy.pieces[2].shared
-        assert "chunk 2 of 5 · 391 tokens" in chunks.query_one("#status").text  # type: ignore[attr-defined]
+        assert "chunk 2 of 7 · 391 tokens" in chunks.query_one("#status").text  # type: ignore[attr-defined]
         await press(pilot, "G", "escape")
         assert isinstance(pilot.app.screen, IndexScreen)
 
@@ -265,8 +282,8 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         await press(pilot, "Y")
         assert isinstance(pilot.app.screen, ConfirmScreen)
         plan = pilot.app.screen.query_one("Pane").text
-        assert "87 files are read again, and a new index is built from 100 chunks" in plan
-        assert "0 texts to embed, 100 from the cache" in plan and "stays on this machine" in plan
+        assert "87 files are read again, and a new index is built from 102 chunks" in plan
+        assert "0 texts to embed, 102 from the cache" in plan and "stays on this machine" in plan
         await press(pilot, "escape")
         assert "rebuild" not in screen.events.text
         await press(pilot, "Y", "enter")
@@ -298,9 +315,9 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             assert "forget notes" in keys.text  # type: ignore[attr-defined]
             await press(pilot, "P")
             assert isinstance(pilot.app.screen, ConfirmScreen)
-            assert "87 files with 100 chunks are removed" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
+            assert "87 files with 102 chunks are removed" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
             await press(pilot, "escape")
-            assert "87 files · 100 chunks" in shown(screen, "#facts")
+            assert "87 files · 102 chunks" in shown(screen, "#facts")
             await press(pilot, "P", "enter")
             assert "0 files · 0 chunks" in shown(screen, "#facts")
             assert "87 deleted" in shown(screen, "#status")

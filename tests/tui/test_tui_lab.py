@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -47,7 +48,7 @@ async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
         assert screen.hits.has_focus
         assert screen.search.view.query == "restore drill"
         assert "restore-drill.md" in screen.hits.text.splitlines()[1]
-        assert "found" in str(screen.query_line.border_subtitle)
+        assert "in the pool" in str(screen.query_line.border_subtitle)
         assert "fused" in screen.funnel.text
         assert screen.search.history.queries == ["restore drill"]
 
@@ -127,8 +128,13 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         assert pilot.app.screen is screen
 
         assert "not returned" in screen.hits.text
+        await press(pilot, "G")
+        hidden = screen.hits.selected
         await press(pilot, "d")
-        assert "not returned" not in screen.hits.text
+        assert "not returned" not in screen.hits.text and screen.hits.selected is not hidden
+        await press(pilot, "d")
+        assert screen.hits.selected is hidden, "as before"
+        await press(pilot, "d", "home")
         await press(pilot, "v", "v")
         assert "+." in screen.hits.text
 
@@ -155,7 +161,7 @@ async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -
         assert not screen.search.view.pending
         assert screen.search.view.knobs.min_score == pytest.approx(0.15)
         assert len(screen.search.view.trace.returned) > before  # type: ignore[union-attr]
-        assert "was 0.35" in screen.knob_panel.text
+        assert "was .35" in screen.knob_panel.text
         assert "new" in screen.hits.text and "baseline default" in screen.funnel.text
         await press(pilot, "u")
         assert screen.search.view.knobs == screen.search.view.defaults
@@ -206,6 +212,8 @@ async def test_a_hit_is_read_copied_exported_and_the_mouse_is_enough(tmp_path: P
         files = {path.suffix: path for path in (tmp_path / "data" / "exports").iterdir()}
         assert set(files) == {".json", ".md", ".svg", ".json5"}
         assert json.loads(files[".json"].read_text())["query"] == DRILL
+        loaded = re.findall(r"url\(([^)#][^)]*)\)|href=|@import|@font-face", files[".svg"].read_text())
+        assert loaded == [], "no outside reference"
         assert str(files[".json5"]) in screen.search.activity.said
 
         await pilot.click("#hits", offset=(10, 3))
@@ -300,7 +308,7 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
         row = screen.hits.selected
         assert row is not None and screen.search.view.baseline is not None
         assert not row.returned and screen.search.view.baseline.ranks[row.chunk_id] == 1
-        assert "not returned" in screen.waterfall.text
+        assert "rank 28" in screen.waterfall.text
         seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
         assert any(line.startswith("▌") for line in seen)
 
@@ -335,3 +343,19 @@ async def test_a_pane_that_shrinks_keeps_the_match_in_sight(tmp_path: Path) -> N
         await pilot.resize_terminal(120, 32)
         await settled(pilot)
         assert screen.preview.scroll_offset.y == 0
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+async def test_the_first_layout_is_that_of_the_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    seen: list[int] = []
+    lay_out = SearchScreen._refresh_layout
+
+    def record(screen: SearchScreen, *size: Any, **options: Any) -> None:
+        lay_out(screen, *size, **options)
+        seen.append(screen.query_one("#side").region.x)
+
+    monkeypatch.setattr(SearchScreen, "_refresh_layout", record)
+    async with world.workbench(tmp_path).run_test(size=(columns, 24)):
+        assert seen and set(seen) == {0}, "below the hits, never beside them"

@@ -145,8 +145,8 @@ def test_a_list_that_added_nothing_shows_its_rank() -> None:
 
 def test_counts_have_one_word_each() -> None:
     view = world.view()
-    assert funnel.counts(view, 120).startswith("3 found · 3 in the pool · 2 returned · ")
-    assert funnel.counts(view, 80) == "3 found · 3 pool · 2 returned"
+    assert funnel.counts(view, 120).startswith("3 in the pool · 2 returned · ")
+    assert funnel.counts(view, 80) == "3 pool · 2 returned"
 
 
 # -- waterfall --------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ def test_the_snippet_pane_draws_what_the_agent_gets_then_the_cut_then_the_rest()
     made = snippet_of(view)
     result, drawn = view.result("c0"), texts(made).splitlines()
     assert result is not None and view.candidate("c0") is not None
-    at = next(n for n, text in enumerate(drawn) if text.startswith("── cut; ┊ in no other result"))
+    at = next(n for n, text in enumerate(drawn) if text.startswith("── cut off; ┊ = not in the answer ──"))
     assert [text[6:].rstrip() for text in drawn[: at - 1]] == result.snippet.split("\n")
     assert drawn[at - 1].startswith("250 UTF-16 units")
     below = made[at + 1 :]
@@ -320,10 +320,13 @@ def test_a_truncated_row_is_marked_and_counted() -> None:
     shown = view.trace.rows[0].shown.lines[0]
     row = row_texts(view, 80)[1].split()
     assert row[:2] == ["1!", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 9}/30"
-    assert spans.text_of(funnel.funnel(view, 140)).rstrip().endswith("→ 1 returned, 1 truncated")
-    assert " snip 1 1!" in spans.text_of(funnel.funnel(view, 60))
+    full = spans.text_of(funnel.funnel(view, 140)).rstrip()
+    assert full.endswith("→ 1 returned, 1 shortened, best line cut off in 1")
+    narrow = spans.text_of(funnel.funnel(view, 60)).rstrip()
+    assert narrow.endswith("→ max 1"), "the sentence above says the rest"
     whole = long_view("best-line")
-    assert row_texts(whole, 80)[1].split()[0] == "1" and "truncated" not in texts([funnel.funnel(whole, 140)])
+    assert row_texts(whole, 80)[1].split()[0] == "1"
+    assert spans.text_of(funnel.funnel(whole, 140)).rstrip().endswith("→ 1 returned, 1 shortened")
 
 
 def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
@@ -342,7 +345,7 @@ def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
     assert "2 results from 3 chunks" in funnel.counts(view, 120)
     drawn = texts(snippet_of(view)).splitlines()
     assert [text[:5].split() for text in drawn[:3]] == [["10", "▸"], [], ["13"]] and drawn[1].strip() == "…"
-    assert any(text.startswith("── cut;") for text in drawn) and " 11 ┊ nothing" in "\n".join(drawn)
+    assert any(text.startswith("── cut off;") for text in drawn) and " 11 ┊ nothing" in "\n".join(drawn)
     second = preview.snippet(view, view.trace.rows[2], "", Marker.of(view.pool), 60)
     assert [spans.text_of(line)[4] for line in second[:3]] == [" ", " ", "▸"], "the lines of its own chunk"
 
@@ -360,12 +363,12 @@ def test_lines_that_another_result_shows_are_not_said_to_be_lost() -> None:
     )
     drawn = texts(snippet_of(view)).splitlines()
     assert drawn[-2].startswith(" 38 ┊") and drawn[-1].startswith(" 39 ▸")
-    assert "truncated" in texts([funnel.funnel(view, 140)])
+    assert "best line cut off in 1" in texts([funnel.funnel(view, 140)])
 
 
 def test_a_chunk_that_is_not_returned_is_drawn_as_such() -> None:
     made = texts(snippet_of(world.view(Knobs().set({"min_score": 1.0, "keyword_rescue": "off"}))))
-    assert made.startswith("── not returned; ┊ in no result ──") and "context" not in made
+    assert made.startswith("── ┊ = not in the answer ──") and "context" not in made
 
 
 def test_excerpt_tells_chunk_from_context() -> None:
@@ -437,7 +440,7 @@ def test_stems_meet() -> None:
 def test_changed_knobs_are_bold_and_show_their_default() -> None:
     panel = knobs.panel(EVERYTHING, Knobs(), 45, 0)
     row = panel[state.KNOB_NAMES.index("min_score")]
-    assert "0.30" in spans.text_of(row) and "was 0.35" in spans.text_of(row)
+    assert ".30" in spans.text_of(row) and "was .35" in spans.text_of(row)
     assert any("strong" in span.role for span in row)
     for line in panel:
         assert spans.width(line) == 45

@@ -89,17 +89,20 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
     async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
         rows = screen.chain.text.splitlines()
         assert any("static" in row and "primary" in row and "● active" in row for row in rows)
-        assert "○ ready" in rows[-1] and "keywords" in rows[-1]
-        assert screen.selected is not None and screen.selected.name == "static"
+        assert "● active" in rows[-2] and "keywords" in rows[-2]
+        assert "7 more" in rows[-1] and "· not selected local, openai, gemini" in rows[-1]
+        assert screen.selected[0].name == "static"
         drawn = screen.link_pane.text
-        assert "stays on this machine" in drawn and "100 of 100 passages" in drawn and "free" in drawn
-        assert "100 entries" in screen.query_one("#cache").text  # type: ignore[attr-defined]
+        assert "stays on this machine" in drawn and "102 of 102 passages" in drawn and "free" in drawn
+        assert "102 entries" in screen.query_one("#cache").text  # type: ignore[attr-defined]
         assert "vectors of static-minilm-256-int8 and BM25" in " ".join(screen.last.text.split())
-        await press(pilot, "g")
+        await press(pilot, "G")
         assert "· not selected" in screen.link_pane.text
+        said = " ".join(screen.link_pane.text.split())
+        assert "static is named: local, openai, gemini, voyage, mistral, ollama, none" in said
         await press(pilot, "r")
         assert "is not in use" in screen.query_one("#status").text  # type: ignore[attr-defined]
-        await press(pilot, "G", "r")
+        await press(pilot, "k", "r")
         assert "BM25 needs no provider" in screen.query_one("#status").text  # type: ignore[attr-defined]
 
         await pilot.press("question_mark")
@@ -164,9 +167,9 @@ async def test_a_provider_that_refuses_is_shown_with_reason_and_next_try(remote:
             server.forever = unauthorized()
             await press(pilot, "r")
             drawn = " ".join(screen.link_pane.text.split())
-            assert "✗ circuit open since" in drawn and "; retry at" in drawn and "401" in drawn
+            assert "✗ paused since" in drawn and "; retry at" in drawn and "401" in drawn
             assert "openai did not answer" in screen.query_one("#status").text  # type: ignore[attr-defined]
-            keywords = screen.chain.text.splitlines()[-1]
+            keywords = screen.chain.text.splitlines()[-2]
             assert "● active" in keywords
             assert SECRET not in every_text(screen) and SECRET not in app.export_screenshot()
             await press(pilot, "escape", "slash", "x", "enter")
@@ -276,6 +279,6 @@ async def test_the_fallback_provider_answers_and_is_named(remote: World) -> None
             assert SECRET not in screen.notes.text
             await press(pilot, "2")
             rows = providers(app).chain.text.splitlines()
-            assert any("openai" in row and "✗ circuit open" in row for row in rows)
+            assert any("openai" in row and "✗ paused" in row for row in rows)
             assert any("static" in row and "fallback" in row and "● active" in row for row in rows)
             assert "401" in providers(app).last.text

@@ -14,7 +14,7 @@ import pytest
 from lab_world import LARGE, SMALL, lab, make, press, settled, until
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.errors import Cancelled, IndexLocked, PathRefused, ProviderError
+from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable, PathRefused, ProviderError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Excerpt, Fallback, Note
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -22,6 +22,7 @@ from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.service import Service
+from openclaw_mem_tui.widgets.dialogs import HelpText, TextScreen
 
 SAMPLES = (
     "\x1b[31mrouter in red\x1b[0m",
@@ -151,6 +152,24 @@ async def test_an_index_that_cannot_be_opened_is_said_and_can_be_tried_again(tmp
         await settled(pilot)
         assert "heron" in screen.preview.text
         assert not screen.notes.display
+
+
+async def test_a_message_that_is_cut_says_so_and_a_key_opens_it(tmp_path: Path) -> None:
+    path = "/home/someone" + "/a-long-folder" * 12
+    error = IndexUnavailable(f"The index {path}/main.sqlite cannot be used. `openclaw-mem doctor` names why.")
+    app = Workbench(world.failing(error))
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        notes = lab(app).notes
+        assert notes.text.rstrip().endswith("… ! shows all"), "not silently"
+        assert len(notes.text.splitlines()) == notes.region.height
+        for keys in (("escape", "exclamation_mark"), ("escape", "3", "exclamation_mark")):
+            await press(pilot, *keys)
+            assert isinstance(app.screen, TextScreen)
+            opened = "".join(app.screen.query_one(HelpText).text.split())
+            assert "".join(str(error).split()) in opened and opened.startswith("!3thend:")
+        await press(pilot, "escape")
+        assert not isinstance(app.screen, TextScreen)
 
 
 async def test_a_failing_search_keeps_the_rows_and_says_why(tmp_path: Path) -> None:

@@ -134,6 +134,8 @@ async def test_every_size_shows_the_first_no(tmp_path: Path, size: tuple[int, in
         steps = screen.query_one("#walk", Pane)
         assert any("✗" in steps.render_line(y).text for y in range(steps.size.height))
         assert screen.changes.region.height > 3
+        folded = "steps passed: file, listed" in steps.text
+        assert folded == (size[1] < 30) and len(steps.drawn) <= max(2, size[1] // 2 - 5) + 2
 
 
 def test_every_typed_word_must_be_in_the_line() -> None:

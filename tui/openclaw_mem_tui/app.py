@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -82,6 +85,17 @@ class Workbench(App[int]):
 
     def get_default_screen(self) -> Screen[None]:
         return self.search_screen
+
+    def on_load(self) -> None:
+        """A signal that ends the process leaves the alternate screen first; exit code 128 + its number."""
+        if self.is_headless:
+            return
+        loop = asyncio.get_running_loop()
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            # Windows has not all of them, and no handlers in a loop; other threads than the first neither.
+            with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):
+                number = getattr(signal, name)
+                loop.add_signal_handler(number, self.exit, 128 + number)
 
     def on_mount(self) -> None:
         if self.theme_trouble:

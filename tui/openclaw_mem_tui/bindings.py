@@ -38,12 +38,20 @@ class Action(NamedTuple):
 #: Actions that several screens share, or that differ by an argument; every key has an id of its own, by which
 #: users rebind it.
 _SHARED = {
-    **dict.fromkeys(("pane_down", "detail_down", "text_down", "walk_down"), "scroll_pane(3)"),
-    **dict.fromkeys(("pane_up", "detail_up", "text_up", "walk_up"), "scroll_pane(-3)"),
+    **dict.fromkeys(("pane_down", "detail_down", "text_down", "walk_down", "moment_down"), "scroll_pane(3)"),
+    **dict.fromkeys(("pane_up", "detail_up", "text_up", "walk_up", "moment_up"), "scroll_pane(-3)"),
     "verify": "sync_index(True)",
     "examine_deep": "examine(True)",
     "next_of_index": "next_list(1)",
     "previous_of_index": "next_list(-1)",
+    "next_of_timeline": "next_list(1)",
+    "previous_of_timeline": "next_list(-1)",
+    "leave_timeline": "leave",
+    "diff_down": "scroll_pane(3)",
+    "diff_up": "scroll_pane(-3)",
+    "next_of_curate": "next_list(1)",
+    "previous_of_curate": "next_list(-1)",
+    "leave_curate": "leave",
     "leave_chunks": "leave",
     "leave_why_not": "leave",
 }
@@ -54,7 +62,8 @@ _EXPORT_CHANGE = "write the selected change as configuration"
 _MUCH = "a large step (H and L too)"
 _NEXT_LESSON = "next lesson of the demo"
 _EDIT_CHUNK = "open the file in your editor, at the chunk"
-_TOGGLE = "simulate a fault, or stop; then compare with the baseline"
+_MESSAGES = "every message of this screen in full"
+_TOGGLE = "simulate a fault, or stop"
 _NEXT_LIST = "from the chain to the faults and back"
 _REBUILD = "build a new index, after showing what that takes"
 _VERIFY = "read every file again, whatever its date says, and sync"
@@ -62,6 +71,14 @@ _DEEP = "deep check: cut every file again and compare with the index"
 _PRUNE = "forget the notes of an emptied workspace, after showing how many"
 _REPAIR = "repair what the doctor can, after showing what that is"
 _NEXT_OF_INDEX = "next list: files, doctor, events"
+_OPEN_MOMENT = "the file of a write, a search again in the lab"
+_KINDS = "which events: all, flushes, missed flushes, writes, searches, index"
+_ZOOM = "the curve of the session, the day, or the hour"
+_NEXT_OF_TIMELINE = "next list: events, sessions, files by day"
+_ACCEPT = "write the shown change, after asking; a rejected candidate is proposed again"
+_EDIT_PROPOSAL = "edit the proposal, or the selected file, in your editor"
+_WHICH = "which candidates: all, one kind, the rejected ones"
+_REMEMBER = "remember… a fact in MEMORY.md, an event in the log of the day"
 
 ACTIONS: tuple[Action, ...] = (
     Action("focus_query", "slash,i", "/ i", "edit the query", "Search", footer="search", rank=1),
@@ -137,6 +154,31 @@ ACTIONS: tuple[Action, ...] = (
     Action("text_up", "K", "K", "scroll the text up", "Chunks", "chunks"),
     Action("edit_chunk", "e", "e", _EDIT_CHUNK, "Chunks", "chunks", "edit", 2),
     Action("leave_chunks", "escape,enter", "esc", "back to the index", "Chunks", "chunks", "back", 3),
+    Action("open_moment", "enter", "enter", _OPEN_MOMENT, "Timeline", "timeline", "open", 1),
+    Action("kinds", "f", "f", _KINDS, "Timeline", "timeline", "filter", 2),
+    Action("zoom", "z", "z", _ZOOM, "Timeline", "timeline", "zoom", 3),
+    Action("next_of_timeline", "tab", "tab", _NEXT_OF_TIMELINE, "Timeline", "timeline", "next list", 4),
+    Action("previous_of_timeline", "shift+tab", "shift+tab", "previous list", "Timeline", "timeline"),
+    Action("this_session", "s", "s", "only this session, or all", "Timeline", "timeline", "session", 6),
+    Action("find_moment", "slash", "/", "find an event by its text", "Timeline", "timeline", "find", 7),
+    Action("edit_moment", "e", "e", "open the file in your editor", "Timeline", "timeline", "edit", 8),
+    Action("read_timeline", "r", "r", "read transcripts and log again", "Timeline", "timeline", "again", 10),
+    Action("moment_down", "J", "J", "scroll the details down", "Timeline", "timeline"),
+    Action("moment_up", "K", "K", "scroll the details up", "Timeline", "timeline"),
+    Action("leave_timeline", "escape", "esc", "back to the search lab", "Timeline", "timeline"),
+    Action("accept", "a", "a", _ACCEPT, "Curate", "curate", "accept", 1),
+    Action("reject", "x", "x", "do not propose it again", "Curate", "curate", "reject", 2),
+    Action("edit_proposal", "e", "e", _EDIT_PROPOSAL, "Curate", "curate", "edit", 3),
+    Action("undo_note", "z", "z", "take back the last change of a note", "Curate", "curate", "undo", 4),
+    Action("which", "f", "f", _WHICH, "Curate", "curate", "filter", 6),
+    Action("measure", "m", "m", "measure the effect on answers again", "Curate", "curate", "effect", 7),
+    Action("open_note", "enter", "enter", "the note with its chunks", "Curate", "curate", "note", 8),
+    Action("next_of_curate", "tab", "tab", "candidates, files", "Curate", "curate", "next list", 5),
+    Action("previous_of_curate", "shift+tab", "shift+tab", "back to the other list", "Curate", "curate"),
+    Action("read_notes", "r", "r", "read notes and searches again", "Curate", "curate", "again", 10),
+    Action("diff_down", "J", "J", "scroll the change down", "Curate", "curate"),
+    Action("diff_up", "K", "K", "scroll the change up", "Curate", "curate"),
+    Action("leave_curate", "escape", "esc", "back to the search lab", "Curate", "curate"),
     *(
         Action(f"show_{name}", key, key, help, "Screens", "everywhere", footer, rank)
         for name, key, _, help, footer, rank in SCREENS
@@ -146,6 +188,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("previous_lesson", "left_square_bracket", "[", "previous lesson of the demo", "More"),
     Action("export", "x", "x", "export JSON, Markdown, SVG, configuration", "More", footer="export", rank=11),
     Action("sync", "r", "r", "sync the index, or try to open it again", "More"),
+    Action("remember", "M", "M", _REMEMBER, "More", "everywhere"),
+    Action("messages", "exclamation_mark", "!", _MESSAGES, "More", "everywhere"),
     Action("palette", "colon", ": ctrl+p", "command palette, themes", "More", "everywhere"),
     Action("help", "question_mark,f1", "? f1", "this help", "More", "everywhere", footer="help", rank=1),
     Action("quit", "q", "q ctrl+q", "quit", "More", "everywhere", footer="quit", rank=5),

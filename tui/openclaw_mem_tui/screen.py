@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 from textual import on
@@ -17,7 +18,8 @@ from openclaw_mem_tui.bindings import ACTIONS, elsewhere
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
 from openclaw_mem_tui.render import status
-from openclaw_mem_tui.widgets.dialogs import HelpScreen, Reading
+from openclaw_mem_tui.sync_controller import Job
+from openclaw_mem_tui.widgets.dialogs import HelpScreen, Reading, TextScreen
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane
 
@@ -45,6 +47,10 @@ class WorkbenchScreen(Screen[None]):
         self._read_for: object = None
 
     def compose(self) -> ComposeResult:
+        # Textual sets these classes after the first layout: another one would be seen for a moment.
+        steps = (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS)
+        for size, limits in zip(self.app.size, steps, strict=True):
+            self.add_class(max(limit for limit in limits if limit[0] <= size)[1])
         yield Banner()
         yield Pane(id="top")
         yield from self.body()
@@ -162,12 +168,34 @@ class WorkbenchScreen(Screen[None]):
     def action_palette(self) -> None:
         self.app.action_command_palette()
 
+    def action_remember(self) -> None:
+        from openclaw_mem_tui.features.curate.remember import RememberScreen
+
+        def written(said: str | None) -> None:
+            if said:
+                self.remembered(said)
+
+        self.app.push_screen(RememberScreen(self.search), written)
+
+    def remembered(self, said: str) -> None:
+        """A note was written: say so, and bring the index up to date where nothing watches the notes."""
+        getattr(self, "presenter", self.search).say(said)
+        if not self.search.service.settings.sync.watch:
+            self.app.search_screen.resync(Job(tails=True))  # type: ignore[attr-defined]
+
     def action_help(self) -> None:
         of_focused = getattr(self.focused, "about", "") or getattr(self.focused, "HELP", "")
         about = f"{self.HELP or ''} {of_focused or ''}".strip()
         idle = {action.id for action in ACTIONS if not self.check_action(action.id, ())}
         hidden = elsewhere(self.WHERE) | idle | {self.OPENED_BY}
         self.app.push_screen(HelpScreen(about, self.reading(), hidden))
+
+    def action_messages(self) -> None:
+        """Every message in full: lines of a screen are cut where room is short."""
+        own = getattr(getattr(self, "presenter", None), "state", None)
+        others = [text for text in (getattr(own, "trouble", ""), getattr(own, "said", "")) if text]
+        drawer = partial(status.messages, self.search.view, self.search.activity, others=others)
+        self.app.push_screen(TextScreen("messages", drawer))
 
     @property
     def lower_pane(self) -> Pane:

@@ -65,6 +65,10 @@ class Service:
         self._syncs = LongCalls("openclaw-mem-sync")
         self._examinations = LongCalls("openclaw-mem-doctor")
         self._walks = LongCalls("openclaw-mem-why")
+        self._transcripts = LongCalls("openclaw-mem-timeline")
+        self._curation = LongCalls("openclaw-mem-curate")
+        #: Called when all threads have ended.
+        self.at_close: list[Callable[[], None]] = []
         self._following = LongCalls("openclaw-mem-follow")
         self._probes: dict[tuple[str, frozenset[str]], asyncio.Future[float]] = {}
 
@@ -116,8 +120,11 @@ class Service:
             probe.cancel()
         async with self._switching:
             faulted, self._faulted = self._faulted, None
-        for calls in (self._following, self._syncs, self._examinations, self._walks):
+        reading = (self._transcripts, self._curation)
+        for calls in (self._following, self._syncs, self._examinations, self._walks, *reading):
             await calls.close()
+        while self.at_close:
+            self.at_close.pop()()
         for memory in (faulted, *self._others.values(), self._healthy):
             if memory is not None:
                 await memory.close()
@@ -210,12 +217,24 @@ class Service:
         memory = self._healthy.opened
         return await self._examinations.run(lambda token: work(memory, token))
 
-    async def why_not(self, query: str, passage: Expected, knobs: Knobs) -> WhyNot:
+    async def read_transcripts(self, work: Callable[[Settings, threading.Event], T]) -> T:
+        """A call that reads files beside the index, and may take seconds, in a thread of its own. Cancelling
+        the coroutine stops it."""
+        settings = self.settings
+        return await self._transcripts.run(lambda token: work(settings, token))
+
+    async def curate(self, work: Callable[[Memory, threading.Event], T]) -> T:
+        """A call about notes, in a thread of its own: the configured memory and a token that stops it.
+        Cancelling the coroutine sets that."""
+        memory = self._healthy.opened
+        return await self._curation.run(lambda token: work(memory, token))
+
+    async def why_not(self, query: str, passage: Expected, knobs: Knobs, session_key: str = "") -> WhyNot:
         """Why the memory that answers does or does not return a passage. Cancelling the coroutine stops
         it."""
         memory = self._answering.opened
         return await self._walks.run(
-            lambda token: memory.why_not(query, passage.path, passage.line, knobs, token)
+            lambda token: memory.why_not(query, passage.path, passage.line, knobs, token, session_key)
         )
 
     async def set_aside(self, damage: IndexDamaged) -> object:
@@ -236,6 +255,12 @@ class Service:
             running.add_done_callback(lambda _: self._probes.pop(key, None))
             running.add_done_callback(_retrieved)
         return await asyncio.shield(running)
+
+    def warm_up(self) -> None:
+        """Load the model of the configured memory in a thread of its own; a failure is found again, and
+        shown, by the first search."""
+        warm = call_detached(self._healthy.opened.warm_up, "openclaw-mem-warm-up")
+        warm.add_done_callback(_retrieved)
 
     # -- keeping up to date -------------------------------------------------------------------------------
 

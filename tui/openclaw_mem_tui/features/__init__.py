@@ -33,6 +33,8 @@ SCREENS: tuple[ScreenEntry, ...] = (
     ScreenEntry("search", "1", "SearchScreen", "search lab", "lab", 6),
     ScreenEntry("providers", "2", "ProvidersScreen", "providers, fallback and faults", "providers", 7),
     ScreenEntry("index", "3", "IndexScreen", "index health: files, doctor, events", "index", 8),
+    ScreenEntry("timeline", "4", "TimelineScreen", "timeline: flushes, writes, searches", "timeline", 10),
+    ScreenEntry("curate", "5", "CurateScreen", "curate MEMORY.md, with evidence", "curate", 11),
 )
 
 #: Folders with style sheets: those of the screens above, and of what opens from one of them alone.

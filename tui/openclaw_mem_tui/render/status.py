@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,7 +16,7 @@ Task = Literal["sync", "rebuild", "verify"]
 SPINNER = "◐◓◑◒"
 
 #: Codes of notes that say the same as the line about the fallback.
-_OF_FALLBACK = frozenset({"embedding-failed", "fallback-vectors", "qmd-fallback"})
+_OF_FALLBACK = frozenset({"embedding-failed", "fallback-vectors", "other-vectors", "qmd-fallback"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,27 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
     made.extend(fit(_signed(_WARNING, text), cells) for text in warnings[:3])
     made.extend(fit(_signed(_INFO, text), cells) for text in informative[:2])
     return made
+
+
+def messages(view: View, activity: Activity, cells: int, others: Sequence[str] = ()) -> list[Line]:
+    """Every message in full: errors, troubles, ``others``, notes, why a fallback answers, what was said."""
+    known = [(_FAILED, view.error), (_WARNING, activity.trouble), *((_WARNING, text) for text in others)]
+    notes = view.trace.notes if view.trace is not None else ()
+    if view.pool is not None and not any(reason(view.pool) in note.text for note in notes):
+        known.append((_WARNING, reason(view.pool)))
+    known += [(_WARNING if note.level == "warning" else _INFO, note.text) for note in notes]
+    known += [(_INFO, activity.noted), (_INFO, activity.said)]
+    signs: dict[str, Span] = {}
+    for sign, text in known:
+        if text:
+            signs.setdefault(text, sign)
+    if not signs:
+        return [line(("There is no message.", "dim"))]
+    return [
+        piece
+        for text, sign in signs.items()
+        for piece in wrapped(line(sign, fmt.message(text, 10_000)), cells - 1, 3)
+    ]
 
 
 def _signed(sign: Span, text: str) -> Line:

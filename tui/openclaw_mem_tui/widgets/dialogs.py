@@ -176,12 +176,11 @@ def _help(about: str, reading: Reading, hidden: frozenset[str], cells: int) -> l
     """Two columns where there is room."""
     made: list[Line] = [*wrapped(line((about, "")), cells), ()] if about else []
     half = (cells - 3) // 2 if cells >= 96 else cells
-    groups = []
+    groups = [_section(*reading, half)]
     for title in GROUPS:
         shown = [a for a in ACTIONS if a.group == title and a.shown and a.id not in hidden]
         if shown:
             groups.append(_section(title, [(action.shown, action.help) for action in shown], half))
-    groups.append(_section(*reading, half))
     if cells < 96:
         return [*made, *(row for group in groups for row in (*group, ()))]
     columns: tuple[list[Line], list[Line]] = ([], [])
@@ -202,17 +201,23 @@ def _section(title: str, rows: Sequence[tuple[str, str]], cells: int) -> list[Li
     return made
 
 
-class HelpScreen(Dialog[None]):
+class TextScreen(Dialog[None]):
+    """A text to read."""
+
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("escape,q,question_mark,f1,enter", "dismiss(None)", show=False),
+        Binding("escape,q,question_mark,exclamation_mark,f1,enter", "dismiss(None)", show=False),
         Binding("j", "scroll(1)", show=False),
         Binding("k", "scroll(-1)", show=False),
     ]
 
-    def __init__(self, about: str, reading: Reading, hidden: frozenset[str]) -> None:
-        """``hidden`` are ids of actions that do nothing now."""
-        text = HelpText(partial(_help, about, reading, hidden))
-        super().__init__(text, "help", "j k scroll · esc closes")
+    def __init__(self, title: str, drawer: Drawer) -> None:
+        super().__init__(HelpText(drawer), title, "j k scroll · esc closes")
 
     def action_scroll(self, step: int) -> None:
         self._box.scroll_relative(y=step, animate=False)
+
+
+class HelpScreen(TextScreen):
+    def __init__(self, about: str, reading: Reading, hidden: frozenset[str]) -> None:
+        """``hidden`` are ids of actions that do nothing now."""
+        super().__init__("help", partial(_help, about, reading, hidden))

@@ -9,9 +9,19 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
 
-from openclaw_mem_tui.render.spans import Line
+from openclaw_mem_tui.render.spans import Line, Span, fit, width
+
+
+class WholeCells(ScrollBarRender):
+    """A thumb of whole cells: parts of one are drawn with glyphs that many fonts set apart from the rest."""
+
+    VERTICAL_BARS = [" "]  # noqa: RUF012 - Textual reads it from the class
+
+
+ScrollBar.renderer = WholeCells
 
 
 class Lines(ScrollView, can_focus=False):
@@ -186,3 +196,22 @@ class Pane(Lines):
 
     def draw(self, cells: int) -> Sequence[Line]:
         return self._drawer(cells)
+
+
+_MORE = (Span(" … ", "dim"), Span("!", "key"), Span(" shows all ", "dim"))
+
+
+class Brief(Pane):
+    """Draws at most ``most`` lines; the last one names the key that shows all messages when more are left."""
+
+    def __init__(self, most: int, *, id: str) -> None:
+        super().__init__(id=id)
+        self.most = most
+
+    def draw(self, cells: int) -> Sequence[Line]:
+        lines = super().draw(cells)
+        if len(lines) <= self.most:
+            return lines
+        last = lines[self.most - 1]
+        room = cells - width(_MORE)
+        return [*lines[: self.most - 1], (*fit(last, min(room, width(last))), *_MORE)]

@@ -18,10 +18,11 @@ T = TypeVar("T")
 
 
 class Rows(NamedTuple):
-    """Lines above the items, and the lines of each item."""
+    """Lines above the items, the lines of each item, and lines below all of them."""
 
     head: Sequence[Line] = ()
     items: Sequence[Sequence[Line]] = ()
+    foot: Sequence[Line] = ()
 
 
 #: Draws all items, given the width and the number of the item under the cursor.
@@ -78,7 +79,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
             spans.append((len(lines), len(lines) + len(item)))
             lines.extend(item)
         self._spans = spans
-        return lines
+        return [*lines, *rows.foot]
 
     def painted(self, index: int) -> Strip:
         first, stop = self._spans[self.cursor] if self.cursor < len(self._spans) else (0, 0)
@@ -93,6 +94,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     def action_go(self, step: int) -> None:
         target = max(0, min(len(self._spans) - 1, self.cursor + step))
         if target == self.cursor:
+            self.scroll_relative(y=step, animate=False)  # to the lines above and below all items
             return
         for at in (self.cursor, target):
             for index in range(*self._spans[at]) if at < len(self._spans) else ():
@@ -188,3 +190,26 @@ class Table(CursorList, Generic[T]):
         else:
             self._painted.clear()
             self.refresh()
+
+
+class WrappedTable(Table[T]):
+    """A table of few rows that may take several lines each: all of them are drawn."""
+
+    draw, changed = CursorList.draw, CursorList.changed
+
+    def show_wrapped(self, items: Sequence[T], rows: Callable[[T, int, bool], Sequence[Line]]) -> None:
+        """As ``show_rows``, with all lines of an item."""
+        self._items = items
+        self.cursor = max(0, min(self.cursor, len(items) - 1))
+        if len(self._spans) != len(items):  # until they are drawn, the cursor moves by one line
+            self._spans = [(at, at + 1) for at in range(len(items))]
+        self.show(
+            lambda cells, cursor: Rows(
+                (), [rows(item, cells, at == cursor and self.has_focus) for at, item in enumerate(items)]
+            )
+        )
+
+    def on_focus(self) -> None:
+        self.call_later(self.changed)  # the mark of the cursor, once it has the focus
+
+    on_blur = on_focus

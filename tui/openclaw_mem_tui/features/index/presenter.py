@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ _KEYS: dict[Order, Callable[[FileRow], float]] = {
 }
 #: Events that are read at most.
 EVENTS = 500
+#: Seconds between two looks for new events: failed searches and other processes change no index.
+EVENTS_EVERY_S = 1.0
 #: Checks run without being asked for when the last run took less, in seconds, or the index is small enough.
 QUICK_S = 1.0
 FEW_FILES = 2_000
@@ -66,9 +69,13 @@ class IndexState:
     trouble: str = ""
 
     @property
-    def findings(self) -> tuple[Finding | Check, ...]:
-        """The findings of the doctor, the worst first, then its checks."""
-        return (*self.report.findings, *self.report.checks) if self.report is not None else ()
+    def findings(self) -> tuple[Finding | Check | tuple[Check, ...], ...]:
+        """The findings of the doctor, the worst first, checks that failed, and those that passed as one."""
+        if self.report is None:
+            return ()
+        failed = [check for check in self.report.checks if not check.ok]
+        passed = tuple(check for check in self.report.checks if check.ok)
+        return (*self.report.findings, *failed, *([passed] if passed else []))
 
 
 class IndexPresenter(Presenter[IndexState]):
@@ -112,6 +119,16 @@ class IndexPresenter(Presenter[IndexState]):
             trouble="",
         )
         return True
+
+    async def follow_events(self) -> None:
+        """Show what is logged from now on, by this process or another, until it is cancelled."""
+        while True:
+            await asyncio.sleep(EVENTS_EVERY_S)
+            if not self.service.is_open:
+                continue
+            newest = await self.service.read(lambda memory: memory.events(1))
+            if newest and newest[0] not in self.state.events[:1]:
+                self.update(events=tuple(await self.service.read(lambda memory: memory.events(EVENTS))))
 
     def _is_quick(self) -> bool:
         if self.state.report is None:

@@ -21,21 +21,19 @@ from openclaw_mem_tui.render.spans import Line
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Choice, ConfirmScreen, PickScreen, Reading
-from openclaw_mem_tui.widgets.line_view import Pane
-from openclaw_mem_tui.widgets.lists import CursorList, Table
+from openclaw_mem_tui.widgets.line_view import Brief, Pane
+from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Event, Finding
+    from openclaw_mem_engine.api import Event
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 #: Actions that are about the file under the cursor.
 _OF_FILES = {"chunks", "order", "edit_file", "find_file"}
 #: Actions that need an index that can be opened.
 _WITH_INDEX = frozenset(_OF_FILES | {"rebuild", "verify", "examine", "examine_deep", "repair", "prune"})
-#: Seconds between frames of the spinner, while something runs.
-_FRAME = 0.12
-#: So many files are offered to pick from at once.
-_PICKED = 200
+#: Seconds between frames of the spinner while something runs; files that are offered to pick from at once.
+_FRAME, _PICKED = 0.12, 200
 
 READING: Reading = (
     "Reading the index",
@@ -52,7 +50,6 @@ READING: Reading = (
         ("generation", "grows with every change of the index"),
     ),
 )
-
 
 _FILES = "Every file that is indexed, is to be indexed, or is excluded."
 _DOCTOR = "The findings of the doctor, the worst first, then its checks. A check changes nothing."
@@ -75,7 +72,7 @@ class IndexScreen(WorkbenchScreen):
         self._lab = lab
         self.presenter = IndexPresenter(search.service)
         self.files: Table[FileRow] = Table(_FILES, id="files")
-        self.doctor: Table[Finding | Check] = Table(_DOCTOR, id="doctor", classes="listed")
+        self.doctor: WrappedTable[doctor.Item] = WrappedTable(_DOCTOR, id="doctor", classes="listed")
         self.events: Table[Event] = Table(_EVENTS, id="events", classes="listed")
         self.detail = Pane(id="detail", classes="pane")
         self.lists: tuple[Table[Any], ...] = (self.files, self.doctor, self.events)
@@ -86,7 +83,7 @@ class IndexScreen(WorkbenchScreen):
         self._detailed: object = None
 
     def body(self) -> ComposeResult:
-        yield Pane(id="facts")
+        yield Brief(5, id="facts")
         with Container(id="index-body"):
             with Vertical(id="files-box", classes="listed"):
                 yield Pane(id="files-head")
@@ -102,14 +99,14 @@ class IndexScreen(WorkbenchScreen):
     def on_mount(self) -> None:
         self.presenter.listen(self.draw)
         self.set_interval(_FRAME, self._tick)
+        self.run_in(self.presenter.follow_events, "watch")
         self.files.focus()
         self.draw()
 
     def read_again(self) -> None:
         """After a sync, or when the files were found to differ. At the beginning of one too: while it waits
         for another process, what it has to do is shown."""
-        activity = self.search.activity
-        syncing = activity.phase == "syncing"
+        syncing = (activity := self.search.activity).phase == "syncing"
         if self._was_syncing and not syncing:
             self.presenter.say("")  # the outcome of the sync is shown now
         self._was_syncing = syncing
@@ -130,10 +127,12 @@ class IndexScreen(WorkbenchScreen):
         self.query_one("#facts", Pane).show(lambda cells: summary.facts(state, activity, cells, short))
         self.query_one("#files-head", Pane).show(lambda cells: [files.header(cells)])
         self.files.show_rows(state.files, partial(files.file_row, state))
-        self.doctor.show_rows(state.findings, doctor.item_row)
+        self.doctor.show_wrapped(state.findings, doctor.item_rows)
         self.events.show_rows(state.events, partial(files.event_row, state))
         box = self.query_one("#files-box", Vertical)
-        box.border_title = files.title(state)
+        asked, shown = self.search.service.backend, self.search.service.configured_backend
+        other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)
+        box.border_title = files.title(state) + other
         box.border_subtitle = f"by {state.order} (o)" + " · enter: chunks" * self.search.service.draws_chunks
         self.doctor.border_title = doctor.title(state)
         self.doctor.border_subtitle = doctor.subtitle(state)
@@ -148,7 +147,8 @@ class IndexScreen(WorkbenchScreen):
         state, item = self.presenter.state, self.at.selected
         drawer: Callable[[int], list[Line]]
         if self.at is self.doctor:
-            name = "check" if isinstance(item, Check) else "finding"
+            kinds = {Check: "check", tuple: "checks passed"}
+            name = kinds.get(type(item), "finding")
             drawer = partial(doctor.item_detail, item)
         elif self.at is self.events:
             name, drawer = "event", partial(files.event_detail, item, state)

@@ -1,5 +1,4 @@
-"""Text of the providers screen: the chain, one provider, the cache; faults, and what they did to an
-answer."""
+"""Text of the providers screen: chain, one provider, cache; faults, and what they did to an answer."""
 
 from __future__ import annotations
 
@@ -27,44 +26,68 @@ _STATES = {
     "skipped": ("·", "faint"),
 }
 _PROBING = ("◐", "probing", "accent")
-
-_NAME, _ROLE, _STATE = 9, 9, 14
-#: Cells of the labels before details.
-_LABEL = 9
+#: Cells of the columns, and of the labels before details.
+_NAME, _ROLE, _STATE, _LABEL = 9, 9, 14, 9
 
 
 def header(cells: int) -> Line:
     """Titles of the chain's columns."""
-    titles = f"  {fmt.left('provider', _NAME)} {fmt.left('role', _ROLE)} {fmt.left('state', _STATE)} why"
-    return line((fmt.crop(titles, cells), "dim"))
+    names = (("provider", _NAME), ("role", _ROLE), ("state", _STATE), ("why", 3))
+    return line((fmt.crop(f"  {' '.join(fmt.left(*name) for name in names)}", cells), "dim"))
 
 
-def link_row(link: ProviderState, chain: ChainState, cells: int, selected: bool) -> Line:
-    """One provider: name, role, state, and why it is in that state."""
-    mark, role = _STATES[link.state]
+def grouped(links: Sequence[ProviderState]) -> list[Sequence[ProviderState]]:
+    """The rows of the chain: each provider, and last all that are not selected as one."""
+    unused = [link for link in links if link.state == "skipped"]
+    return [*([link] for link in links if link.state != "skipped"), *([unused] if unused else [])]
+
+
+def link_row(group: Sequence[ProviderState], chain: ChainState, cells: int, selected: bool) -> Line:
+    """One provider: name, role, state, and why it is in that state. Several that are not selected: names."""
+    link, why = group[0], fmt.message(group[0].why, 600)
+    mark, role = _mark(link)
     words = link.label
+    if link.next_retry is not None and link.next_retry > chain.at and link.state == "failed":
+        why = f"until {fmt.clock(link.next_retry, chain.at, True)}; {why}"
     if key_of(link) in chain.probing:
         mark, words, role = _PROBING
     quiet = "faint" if link.state == "skipped" else ""
     room = cells - 2 - _NAME - _ROLE - _STATE - 3
     return line(
         ("▌ " if selected else "  ", "accent"),
-        (fmt.left(fmt.inert(link.name), _NAME) + " ", quiet or "strong"),
+        (fmt.left(_name(group), _NAME) + " ", quiet or "strong"),
         (fmt.left("" if link.role in ("skipped", "keywords") else link.role, _ROLE) + " ", "dim"),
         (fmt.left(f"{mark} {words}", _STATE) + " ", role),
-        (fmt.crop(fmt.message(link.why, 600), room), "faint" if quiet else "dim"),
+        (fmt.crop(_names(group) if group[1:] else why, room), "faint" if quiet else "dim"),
     )
 
 
-def detail(link: ProviderState | None, chain: ChainState, cells: int) -> list[Line]:
-    """Everything about one provider; every text in full."""
-    if link is None:
+def _mark(link: ProviderState) -> tuple[str, str]:
+    return _STATES["serving" if link.label == "active" else link.state]
+
+
+def _name(group: Sequence[ProviderState]) -> str:
+    return f"{len(group)} more" if group[1:] else fmt.inert(group[0].name)
+
+
+def _names(group: Sequence[ProviderState]) -> str:
+    return ", ".join(fmt.inert(link.name) for link in group)
+
+
+def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> list[Line]:
+    """Everything about one provider, or why several are not selected; every text in full."""
+    if not group:
         if chain.trouble:
             return [line(("The chain could not be read: the line below says why.", "dim"))]
         return [line(("The chain is being read.", "dim"))]
     details = Details(cells)
-    say = details.say
-    mark, role = _STATES[link.state]
+    say, link = details.say, group[0]
+    mark, role = _mark(link)
+    if group[1:]:
+        say("state", (f"{mark} {link.label}", role))
+        for why in dict.fromkeys(link.why for link in group):
+            say("why", fmt.message(why), (f": {_names([link for link in group if link.why == why])}", "dim"))
+        return details.lines
     say("state", (f"{mark} {link.label}", f"strong {role}".strip()), *_when(link, chain))
     say("why", fmt.message(link.why))
     found = chain.probed.get(key_of(link))
@@ -171,9 +194,12 @@ def cache(chain: ChainState, cells: int) -> Line:
     return spread(parts, end, cells)
 
 
-def title(link: ProviderState) -> str:
-    """Title of the pane of one provider."""
-    return fmt.join((fmt.inert(link.name), "" if link.role == "keywords" else link.role))
+def title(group: Sequence[ProviderState]) -> str:
+    """Title of the pane of one provider, or of several that are not selected."""
+    if not group or group[1:]:
+        return "not selected" if group else "provider"
+    role = group[0].role
+    return fmt.join((fmt.inert(group[0].name), "" if role in ("keywords", "skipped") else role))
 
 
 def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Line:
@@ -243,6 +269,9 @@ def last_query(view: View, cells: int) -> list[Line]:
     seen = compared(view) if view.pool_faults else None
     if seen is not None:
         made.extend(wrapped(overlap(seen), cells - 1))
+        made.extend(
+            wrapped(line((_more_without_cut(view), "dim")), cells - 1) if _more_without_cut(view) else ()
+        )
     role = "warn" if pool.fallback is not None else ""
     say("answered", (fmt.inert(answered_by(pool)), role))
     if view.pool_faults and view.other_pool is not None:
@@ -259,6 +288,20 @@ def last_query(view: View, cells: int) -> list[Line]:
             wrapped(line(("space", "key"), (" on a fault searches it again under that.", "dim")), cells - 1)
         )
     return made
+
+
+def _more_without_cut(view: View) -> str:
+    """Why there are more results than in the baseline, where the score cut took them away there."""
+    now, before = view.trace, view.baseline.trace if view.baseline is not None else None
+    if now is None or before is None or before.cut is None or now.cut is not None:
+        return ""
+    more, fewer = len(now.results), len(before.results)
+    if more <= fewer or any(lst.source.kind == "vector" for lst in now.lists):
+        return ""
+    gone = {row.chunk_id for row in before.dropped if row.outcome.stage == before.cut.name}
+    if not any(row.chunk_id in gone for row in now.returned):
+        return ""
+    return f"{more} instead of {fewer}: without vectors the score cut does not apply"
 
 
 def in_short(view: View, cells: int) -> Line:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,14 +29,14 @@ _NAMES = tuple(FAULTS)
 READING: Reading = (
     "Reading the chain",
     (
-        ("● active", "answers queries now"),
+        ("● active", "takes part in answers now"),
         ("○ ready", "would answer, or answers as well"),
-        ("✗ circuit open", "failed, and is asked again later"),
+        ("✗ paused", "failed, and is asked again at that time"),
         ("· not selected", "not in use, and why"),
         ("primary", "whose vectors are searched"),
         ("fallback", "answers when the primary fails"),
         ("also", "its vectors are kept as well, to compare"),
-        ("keywords", "BM25 only: always there, the last"),
+        ("keywords", "BM25: with the vectors, or alone"),
         ("backend", "the external qmd: searches with vectors of its own"),
         ("overlap@6", "hits that two runs share, of six"),
     ),
@@ -78,10 +79,10 @@ class ProvidersScreen(WorkbenchScreen):
         yield Pane(id="status")
 
     @property
-    def selected(self) -> ProviderState | None:
-        """The provider under the cursor."""
-        links, at = self.presenter.state.links, self.chain.cursor
-        return links[at] if at < len(links) else None
+    def selected(self) -> Sequence[ProviderState]:
+        """The provider under the cursor, or the several of its row."""
+        rows, at = render.grouped(self.presenter.state.links), self.chain.cursor
+        return rows[at] if at < len(rows) else ()
 
     def on_mount(self) -> None:
         self.presenter.listen(self.draw)
@@ -103,10 +104,11 @@ class ProvidersScreen(WorkbenchScreen):
 
     def draw_body(self) -> None:
         view, activity, state = self.search.view, self.search.activity, self.presenter.state
+        rows = render.grouped(state.links)
         self.chain.show(
             lambda cells, cursor: Rows(
                 [render.header(cells)],
-                [[render.link_row(link, state, cells, at == cursor)] for at, link in enumerate(state.links)],
+                [[render.link_row(row, state, cells, at == cursor)] for at, row in enumerate(rows)],
             )
         )
         self.faults.show(
@@ -126,7 +128,7 @@ class ProvidersScreen(WorkbenchScreen):
             # The first time, and when the external qmd comes in or leaves, the cursor goes to what searches.
             self._pointed = len(state.links)
             wanted = ("backend", "primary")
-            at = next((at for at, link in enumerate(state.links) if link.role in wanted), 0)
+            at = next((at for at, row in enumerate(rows) if row[0].role in wanted), 0)
             self.chain.action_go(at - self.chain.cursor)
         self.chain.border_subtitle = "r probes now" + " · tab: faults" * self.narrow
         self.faults.border_subtitle = "space switches · u stops all" + " · tab: chain" * self.narrow
@@ -135,9 +137,9 @@ class ProvidersScreen(WorkbenchScreen):
 
     @on(CursorList.Moved, "#chain")
     def _draw_link(self) -> None:
-        link, state = self.selected, self.presenter.state
-        self.link_pane.border_title = render.title(link) if link is not None else "provider"
-        self.link_pane.show(lambda cells: render.detail(link, state, cells))
+        group, state = self.selected, self.presenter.state
+        self.link_pane.border_title = render.title(group)
+        self.link_pane.show(lambda cells: render.detail(group, state, cells))
 
     def action_next_list(self) -> None:
         self._go_to(self.faults if not self.faults.has_focus else self.chain)
@@ -149,17 +151,19 @@ class ProvidersScreen(WorkbenchScreen):
     def on_descendant_focus(self) -> None:
         self.set_class(self.faults.has_focus, "-trials")
 
-    @on(CursorList.Chosen, "#faults")
     def action_toggle_fault(self) -> None:
-        """On: to the search lab, where the run without the fault is the baseline. Off: that answer again."""
+        """Simulate the fault under the cursor, or stop; the last query is answered again."""
         if not self.faults.has_focus:
             self._go_to(self.faults)
             self.presenter.say("space switches the fault under the cursor")
             return
         name, before = _NAMES[self.faults.cursor], self.search.view.faults
         self._lab.switch_faults(before ^ {name})
-        if name not in before:
-            self.action_compare()
+        if not self.search.view.query.strip():
+            then = "; enter: type a query, it is answered under the fault"
+        else:
+            then = "; enter compares with the baseline"
+        self.presenter.say(f"{name} is off" if name in before else f"{name} is simulated{then}")
 
     def action_clear_faults(self) -> None:
         if self.search.view.faults:
@@ -168,6 +172,7 @@ class ProvidersScreen(WorkbenchScreen):
         else:
             self.presenter.say("no fault is simulated")
 
+    @on(CursorList.Chosen, "#faults")
     def action_compare(self) -> None:
         self.app.pop_screen()
         if not self.search.view.query.strip():
@@ -178,5 +183,5 @@ class ProvidersScreen(WorkbenchScreen):
         return self.last if self.faults.has_focus else self.link_pane
 
     def action_probe(self) -> None:
-        if self.selected is not None:
-            self.run_in(partial(self.presenter.probe, self.selected), "probe", exclusive=False)
+        if self.selected:
+            self.run_in(partial(self.presenter.probe, self.selected[0]), "probe", exclusive=False)

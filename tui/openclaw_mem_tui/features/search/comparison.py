@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from openclaw_mem_engine.api import Outcome, Pool, Row, Trace
+from openclaw_mem_engine.api import Outcome, Pool, Row, Trace, unsearched
 from openclaw_mem_tui.features.search.state import Baseline, View
 
 #: Stage of a row that the baseline returned and the shown run did not even find.
@@ -57,7 +57,8 @@ def missing(view: View) -> list[Row]:
         return []
     key = view.baseline.key
     found = {key(row) for row in view.trace.rows}
-    outcome = Outcome("dropped", stage=GONE, reason="no retriever that ran found it")
+    reason = unsearched(view.trace.notes) or "no retriever that ran found it"
+    outcome = Outcome("dropped", stage=GONE, reason=reason)
     return [
         row._replace(scores={}, ranks={}, operands=(), outcome=outcome, diversity=None)
         for row in _firsts(view.baseline, view.baseline.trace)

@@ -1,9 +1,11 @@
-"""A run as files: JSON, Markdown, the screen as SVG, and the knob changes as a piece of configuration."""
+"""A run as files: JSON, Markdown, the screen as SVG, and the knob changes as a piece of configuration.
+Everything that looks like a secret is masked; in the picture where it is on one line in one style."""
 
 from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import time
 from itertools import groupby
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, get_character_cell_size
 
-from openclaw_mem_engine.api import Answer, fragment, trace_markdown
+from openclaw_mem_engine.api import Answer, fragment, private_folder, redacted, trace_markdown
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
@@ -26,7 +28,7 @@ SUFFIX = {"json": ".json", "markdown": ".md", "svg": ".svg", "config": ".json5"}
 def as_json(view: View) -> str:
     """The trace in the engine's explain format."""
     assert view.trace is not None
-    return json.dumps(view.trace.to_dict(), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    return json.dumps(redacted(view.trace.to_dict()), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
 def as_config(view: View) -> str:
@@ -37,21 +39,35 @@ def as_config(view: View) -> str:
 def as_markdown(view: View) -> str:
     """The engine's report of the run, and the knobs that differ from the configuration."""
     assert view.trace is not None and view.pool is not None
-    report = trace_markdown(Answer(view.pool, view.trace))
+    report: str = redacted(trace_markdown(Answer(view.pool, view.trace)))
     if not view.changed_knobs():
         return report
     heading = "## Knobs that differ from the configuration"
     return "\n".join([report.rstrip(), "", heading, "", "```json5", as_config(view).rstrip(), "```", ""])
 
 
+def picture(app: App[int]) -> str:
+    """The screen as SVG, drawn with fonts of the machine that shows it: nothing is loaded from a host."""
+    svg = in_cells(app.export_screenshot(title="openclaw-mem", simplify=True))
+    svg = re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+    return re.sub(r"font-family: [^;]+;", f"font-family: {_FONTS};", svg)
+
+
+#: Those of usual systems; East Asian characters come from the first one that has them.
+_FONTS = "'DejaVu Sans Mono', Menlo, Consolas, 'Noto Sans Mono CJK JP', 'Noto Sans CJK JP', monospace"
+
+
 def in_cells(svg: str) -> str:
-    """A picture of the screen in which wide characters take two cells: the length of a text is written as if
-    each took one, so that runs of wide ones and of others become texts of their own."""
+    """A picture of the screen without secrets, in which wide characters take two cells: the length of a text
+    is written as if each took one, so that runs of wide ones and of others become texts of their own."""
 
     def runs(match: re.Match[str]) -> str:
         before, x, middle, _, after, content = match.groups()
         at, made = float(x), []
-        for _, run in groupby(html.unescape(content), lambda char: get_character_cell_size(char) > 1):
+        plain = html.unescape(content)
+        shown: str = redacted(plain)
+        shown += "\xa0" * (cell_len(plain) - cell_len(shown))
+        for _, run in groupby(shown, lambda char: get_character_cell_size(char) > 1):
             text = "".join(run)
             length = cell_len(text) * _CELL
             escaped = html.escape(text, quote=False).replace("\xa0", "&#160;")
@@ -59,7 +75,10 @@ def in_cells(svg: str) -> str:
             at += length
         return "".join(made)
 
-    return _TEXT.sub(lambda match: match[0] if cell_len(match[6]) == len(match[6]) else runs(match), svg)
+    def is_plain(text: str) -> bool:
+        return cell_len(text) == len(text) and redacted(html.unescape(text)) == html.unescape(text)
+
+    return _TEXT.sub(lambda match: match[0] if is_plain(match[6]) else runs(match), svg)
 
 
 #: Width of a cell in a picture, and a text in it: before x, x, between x and length, length, rest, content.
@@ -78,13 +97,14 @@ def file_name(query: str, stamp: str, kind: str) -> str:
 
 
 def write(folder: Path, name: str, text: str) -> Path:
-    """Write a new file (never over an old one) and return its path. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write a new file (never over an old one), for this user alone, and return its path. Raises OSError."""
+    private_folder(folder).chmod(0o700)  # an earlier version made it readable for all
     stem, suffix = name.rsplit(".", 1)
     for number in range(1, 1000):
         path = folder / (name if number == 1 else f"{stem}-{number}.{suffix}")
         try:
-            with path.open("x", encoding="utf-8", newline="\n", errors="replace") as file:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n", errors="replace") as file:
                 file.write(text)
         except FileExistsError:
             continue
@@ -101,10 +121,10 @@ def offer_export(app: App[int], search: SearchPresenter) -> None:
         search.say("there is no answer to export yet")
         return
     # Taken before the dialog covers the screen.
-    svg = in_cells(app.export_screenshot(title="openclaw-mem", simplify=True))
+    svg = picture(app)
     changes = fmt.count(len(view.changed_knobs()), "knob") + " changed"
     choices = [
-        Choice("json", "JSON", "the whole trace, as search --explain prints it", "j"),
+        Choice("json", "JSON", "the trace of openclaw-mem search QUERY --explain --json", "j"),
         Choice("markdown", "Markdown", "a report: stages, hits, what was dropped and why", "m"),
         Choice("svg", "SVG", "this screen as a picture", "s"),
         Choice("config", "Configuration", f"the knobs to paste into openclaw.json ({changes})", "c"),

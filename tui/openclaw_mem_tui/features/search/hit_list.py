@@ -29,6 +29,8 @@ class HitList(CursorList, inherit_bindings=False):
         self.marker = Marker.of(None)
         self.mode: Columns = "scores"
         self.dropped = True
+        #: The selected row when rows were hidden, and the one that was selected instead.
+        self._hidden: tuple[Row | None, Row | None] = (None, None)
         self.stale = False
         self.rows: Sequence[Row] = ()
         self._groups: list[hits.Group] = []
@@ -54,8 +56,11 @@ class HitList(CursorList, inherit_bindings=False):
         self._redraw()
 
     def set_dropped(self, dropped: bool) -> None:
+        """Hiding them moves the cursor off a hidden row; showing them moves it back, unless it went on."""
+        chosen, (hidden, instead) = self.selected, self._hidden
         self.dropped = dropped
-        self._arrange(self.selected)
+        self._arrange(hidden if dropped and hidden is not None and chosen is instead else chosen)
+        self._hidden = (None, None) if dropped else (chosen, self.selected)
 
     def set_stale(self, stale: bool) -> None:
         """Old rows are dim until a newer answer is there."""

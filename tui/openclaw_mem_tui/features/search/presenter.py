@@ -52,6 +52,8 @@ class SearchPresenter(Presenter[View]):
         #: The lesson that is shown; None when another query was asked since.
         self.lesson_at: int | None = None
         self._last_lesson = 0
+        #: Knobs and lesson of each backend when another one took over.
+        self._left: dict[str, tuple[Knobs, int | None]] = {}
 
     @property
     def view(self) -> View:
@@ -245,8 +247,14 @@ class SearchPresenter(Presenter[View]):
         except OpenClawMemError as error:
             self.trouble(f"The backend {name} cannot be used: {error}")
             return False
-        self.lesson_at = None  # its knobs are those of the other backend
-        self._show(state.with_backend(self.view, name, self.service.knobs))
+        self._left[self.view.backend] = self.view.knobs, self.lesson_at
+        view = state.with_backend(self.view, name, self.service.knobs)
+        knobs, lesson = self._left.get(name, (view.knobs, None))
+        asked = None if lesson is None or self.guide is None else self.guide[lesson].query
+        if asked not in (None, view.query):  # the knobs of a lesson are for its query alone
+            knobs, lesson = view.knobs, None
+        self.lesson_at = lesson
+        self._show(replace(view, knobs=knobs))
         await self.sync.read_status()
         return True
 

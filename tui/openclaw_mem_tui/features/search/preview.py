@@ -74,8 +74,16 @@ class Preview(Pane):
         found = marker.count(text)
         whole = fmt.count(len(result.chunk_ids), "chunk") if result and len(result.chunk_ids) > 1 else ""
         matches = fmt.count(found, "match", "matches") if found else ""
-        cut = "truncated" if row.shown.truncated else ""
-        self.begin("snippet", fmt.join(("snippet", whole, matches, cut)), f"citations: {mode} (t)")
+        cut = "best line cut off" if row.shown.truncated else ""
+        title = fmt.join(("snippet", whole, matches, cut))
+        if result is None:
+            # Lines of it may be in the result of another chunk of its file.
+            others = view.results_of(row.path)
+            held = any(
+                first <= row.end_line and row.start_line <= last for r in others for first, last in r.shown
+            )
+            title = "passage · not returned" if held else "passage · not in the answer"
+        self.begin("snippet", title, f"citations: {mode} (t)")
         self.show(lambda cells: render.snippet(view, row, text, marker, cells), render.evidence)
 
     def begin(self, kind: Kind, title: str, subtitle: str) -> None:

@@ -30,8 +30,7 @@ from openclaw_mem_tui.render import status
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Reading
-from openclaw_mem_tui.widgets.edges import Banner, KeyBar
-from openclaw_mem_tui.widgets.line_view import Pane, nothing
+from openclaw_mem_tui.widgets.line_view import Brief, Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList
 
 #: Seconds between frames of the spinner, while something runs.
@@ -57,7 +56,7 @@ class SearchScreen(WorkbenchScreen):
         self.hint = Pane(id="hint")
         self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
         self.verdict = Pane(id="verdict")
-        self.notes, self.status_line = Pane(id="notes"), Pane(id="status")
+        self.notes, self.status_line = Brief(4, id="notes"), Pane(id="status")
         self.add_actions(QueryActions(self), HitActions(self), NoteActions(self), MoreActions(self))
         self.add_actions(WhyNotActions(self))
         self._initial_query = initial_query
@@ -69,9 +68,7 @@ class SearchScreen(WorkbenchScreen):
         self._fault_opens = bool(search.view.faults)  # the comparison opens on its first row
         self._lesson_opens = False  # the answer to a lesson opens on the row that the lesson is about
 
-    def compose(self) -> ComposeResult:
-        yield Banner()
-        yield Pane(id="top")
+    def body(self) -> ComposeResult:
         yield self.query_line
         yield self.lesson
         yield self.strip
@@ -88,7 +85,6 @@ class SearchScreen(WorkbenchScreen):
                     yield self.hint
         yield self.notes
         yield self.status_line
-        yield KeyBar(id="keys")
 
     def on_mount(self) -> None:
         self.hits.border_title, self.waterfall.border_title = "hits", "waterfall"
@@ -105,6 +101,7 @@ class SearchScreen(WorkbenchScreen):
         """Open, load the first lesson, answer what was asked already, sync, answer again, watch."""
         if not await self.search.open():
             return
+        self.search.service.warm_up()
         if self.preview.citations is None:
             self.preview.citations = self.search.service.settings.citations
         if self.search.guide is not None and not self._initial_query:

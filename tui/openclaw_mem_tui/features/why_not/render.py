@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
-from openclaw_mem_engine.api import Change, Knobs, Step, TextChange, WhyNot
+from openclaw_mem_engine.api import Change, Knobs, Step, WhyNot
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, line, wrapped
-
-#: One item of the list of changes.
-AnyChange: TypeAlias = Change | TextChange
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 
 _NAME = 12
 _SETTING = 34
@@ -28,38 +23,48 @@ def heading(query: str, answer: WhyNot | None, location: str, cells: int) -> lis
     return made
 
 
-def walk(steps: tuple[Step, ...], cells: int) -> list[Line]:
-    """One line a step, or more; the first no, which is the last step, stands out."""
-    made: list[Line] = []
-    for step in steps:
-        sign, role = ("✓ ", "good") if step.ok else ("✗ ", "bad")
-        name = fmt.left(step.name.replace("_", " "), _NAME)
-        text = line((sign, role), (name, "dim" if step.ok else "strong bad"))
-        made += wrapped((*text, Span(sentence(step.text), "" if step.ok else "strong")), cells - 1, _NAME + 2)
+def walk(steps: tuple[Step, ...], cells: int, room: int) -> list[Line]:
+    """One line a step, or more; the first no, which is the last step, stands out. Where there is no ``room``
+    for so many lines, the first steps that were passed share one."""
+    drawn = [_step(step, cells) for step in steps]
+    folded = 0
+    while folded < len(steps) - 1 and bool(folded) + sum(map(len, drawn[folded:])) > room:
+        folded += 1
+    made = [row for rows in drawn[folded:] for row in rows]
+    if folded:
+        names = ", ".join(step.name.replace("_", " ") for step in steps[:folded])
+        passed = line(("✓ ", "good"), f"{fmt.count(folded, 'step')} passed: ", (names, "dim"))
+        made.insert(0, fit(passed, cells - 1))
     return made
 
 
-def changes(answer: WhyNot) -> tuple[AnyChange, ...]:
-    """What the cursor moves over: changes of knobs, then those of the text."""
-    return (*answer.changes, *answer.text_changes)
+def _step(step: Step, cells: int) -> list[Line]:
+    sign, role = ("✓ ", "good") if step.ok else ("✗ ", "bad")
+    name = fmt.left(step.name.replace("_", " "), _NAME)
+    text = line((sign, role), (name, "dim" if step.ok else "strong bad"))
+    return wrapped((*text, Span(sentence(step.text), "" if step.ok else "strong")), cells - 1, _NAME + 2)
 
 
-def change_rows(answer: WhyNot, knobs: Knobs, cells: int, cursor: int) -> tuple[list[Line], list[list[Line]]]:
-    """The notes, and every change with the rank that it gives and what it costs."""
-    head: list[Line] = []
-    for note in answer.notes:
-        head += wrapped(line((f"· {sentence(note.text)}", "dim")), cells - 1, 2)
-    items = [_item(change, knobs, cells - 1, at == cursor) for at, change in enumerate(changes(answer))]
-    if not items and not head:
+def change_rows(
+    answer: WhyNot, knobs: Knobs, cells: int, cursor: int
+) -> tuple[list[Line], list[list[Line]], list[Line]]:
+    """What is said of all, every change of knobs with the rank that it gives and what it costs, and below
+    them the changes of the text, which no key makes."""
+    head = [row for note in answer.notes for row in _note("· ", note.text, cells)]
+    items = [_item(change, knobs, cells - 1, at == cursor) for at, change in enumerate(answer.changes)]
+    foot = [row for change in answer.text_changes for row in _note("note  ", change.text, cells)]
+    if not (items or head or foot):
         none = "nothing to change: it is returned" if answer.returned else "no change is known"
         head = [line((none, "dim"))]
-    return head, items
+    return head, items, foot
 
 
-def _item(change: AnyChange, knobs: Knobs, cells: int, selected: bool) -> list[Line]:
+def _note(mark: str, text: str, cells: int) -> list[Line]:
+    return wrapped(line((f"  {mark}", "dim"), sentence(text)), cells - 1, 2 + len(mark))
+
+
+def _item(change: Change, knobs: Knobs, cells: int, selected: bool) -> list[Line]:
     mark = Span("▌ " if selected else "  ", "accent")
-    if isinstance(change, TextChange):
-        return wrapped(line(mark, ("note  ", "dim"), sentence(change.text)), cells, 8)
     text = setting(change, knobs)
     wide = max(_SETTING, fmt.width_of(text) + 2)
     return wrapped(

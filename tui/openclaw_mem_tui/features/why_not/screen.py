@@ -81,7 +81,9 @@ class WhyNotScreen(WorkbenchScreen):
     async def _walk(self) -> None:
         view = self.search.view
         try:
-            self.answer = await self.search.service.why_not(view.query, self.passage, view.knobs)
+            self.answer = await self.search.service.why_not(
+                view.query, self.passage, view.knobs, view.session_key
+            )
             self._knobs, self.trouble = view.knobs, ""
         except OpenClawMemError as error:
             self.answer, self.trouble = None, str(error)
@@ -106,7 +108,9 @@ class WhyNotScreen(WorkbenchScreen):
             return
         if answer is not self._drawn:  # else it stays scrolled as it is
             self._drawn = answer
-            steps.show(lambda cells: render.walk(answer.steps, cells))
+            height = self.size.height
+            room = height * 3 // 5 - 2 if self.has_class("-tall") else max(2, height // 2 - 5)
+            steps.show(lambda cells: render.walk(answer.steps, cells, room))
             self.call_after_refresh(steps.scroll_end, animate=False)  # to the first no
             self.changes.show(
                 lambda cells, cursor: Rows(*render.change_rows(answer, self._knobs, cells, cursor))
@@ -117,16 +121,15 @@ class WhyNotScreen(WorkbenchScreen):
 
     def _change(self) -> Change | None:
         """The change of knobs under the cursor."""
-        chosen = render.changes(self.answer) if self.answer is not None else ()
-        at = self.changes.cursor
-        return found if at < len(chosen) and isinstance(found := chosen[at], Change) else None
+        chosen = self.answer.changes if self.answer is not None else ()
+        return chosen[self.changes.cursor] if self.changes.cursor < len(chosen) else None
 
     # -- actions ------------------------------------------------------------------------------------------
 
     @on(CursorList.Chosen)
     def action_apply_change(self) -> None:
         if (change := self._change()) is None:
-            self.search.say("a change of the text is made in the note: e opens it")
+            self.search.say("no setting to apply: e opens the note")
             return
         knobs = self._knobs
         self.app.pop_screen()
@@ -135,7 +138,7 @@ class WhyNotScreen(WorkbenchScreen):
 
     def action_export_change(self) -> None:
         if (change := self._change()) is None:
-            self.search.say("a change of the text has no configuration")
+            self.search.say("no setting to export")
             return
         view, settings = self.search.view, self.search.service.settings
         text = fragment(self._knobs.set(change.set).changes_from(view.defaults))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from openclaw_mem_engine.api import Check, DoctorReport, Finding
 from openclaw_mem_tui.render import format as fmt
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 #: Mark and role of each severity: never distinguished by colour alone.
 _SEVERITIES = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
-_CHECK = 17
 
 
 def _key_of(finding: Finding) -> str:
@@ -21,31 +20,53 @@ def _key_of(finding: Finding) -> str:
     return "f" if finding.fixable else fmt.COMMAND_KEYS.get(finding.repair, "")
 
 
-def item_row(item: Finding | Check, cells: int, selected: bool) -> Line:
-    """One finding, or one check, in a line; the key that repairs it at the right."""
+#: A row of the list: a finding, a check that failed, or all that passed.
+Item: TypeAlias = Finding | Check | tuple[Check, ...]
+
+
+def item_rows(item: Item, cells: int, selected: bool) -> list[Line]:
+    """One finding, one check that failed, or all that passed; the key that repairs it at the right."""
     bar = ("▌ " if selected else "  ", "accent")
     cells -= 1  # the scroll bar touches no text
+    if isinstance(item, tuple):
+        names = ", ".join(fmt.inert(check.name) for check in item)
+        text = line(bar, ("✓ ", "good"), f"{fmt.count(len(item), 'check')} passed: ", (names, "dim"))
+        return wrapped(text, cells, 4)
     if isinstance(item, Finding):
         mark, role = _SEVERITIES[item.severity]
         key = _key_of(item)
         end = line((f" {key}", "key")) if key else ()
-        text = fmt.crop(fmt.message(item.text), cells - 4 - width(end))
-        return spread(line(bar, (f"{mark} ", f"strong {role}"), text), end, cells)
-    mark, role, name_role = ("✓ ", "good", "") if item.ok else ("✗ ", "bad", "strong")
-    name = fmt.left(fmt.inert(item.name), _CHECK)
-    detail = fmt.crop(fmt.inert(item.detail), max(0, cells - 5 - _CHECK))
-    return line(bar, (mark, role), (name + " ", name_role), (detail, "dim"))
+        text = line(bar, (f"{mark} ", f"strong {role}"), _short(fmt.message(item.text)))
+        first, *more = wrapped(text, cells - width(end), 4)
+        return [spread(first, end, cells), *more]
+    name = (fmt.inert(item.name), "strong")
+    return wrapped(line(bar, ("✗ ", "bad"), name, (f": {fmt.inert(item.detail)}", "dim")), cells, 4)
 
 
-def item_detail(item: Finding | Check | None, cells: int) -> list[Line]:
+def _short(text: str) -> str:
+    """The first sentence; the pane beside has all of them."""
+    first, more, _ = text.partition(". ")
+    return f"{first}." if more else text
+
+
+def item_detail(item: Item | None, cells: int) -> list[Line]:
     """Everything about one finding or check; every text in full."""
     if item is None:
         return wrapped(line(("Nothing was checked yet: d runs the checks.", "dim")), cells)
     details = Details(cells)
     say = details.say
+    if isinstance(item, tuple):
+        for check in item:
+            details.lines.extend(
+                wrapped(
+                    line(("✓ ", "good"), f"{fmt.inert(check.name)}: ", (fmt.inert(check.detail), "dim")),
+                    cells,
+                    2,
+                )
+            )
+        return details.lines
     if isinstance(item, Check):
-        outcome = (" · ok", "good") if item.ok else (" · failed", "bad")
-        say("check", fmt.inert(item.name), outcome)
+        say("check", fmt.inert(item.name), (" · failed", "bad"))
         say("result", fmt.inert(item.detail))
         return details.lines
     mark, role = _SEVERITIES[item.severity]
@@ -85,7 +106,7 @@ def subtitle(state: IndexState) -> str:
     if report is None:
         return "d checks"
     repairs = f" · f repairs {len(report.fixable)}" if report.fixable else ""
-    when = "before the last sync" if state.stale else f"at {fmt.clock(state.examined_at, state.at)}"
+    when = "before the last sync" if state.stale else fmt.clock(state.examined_at, state.at)
     return f"last checked {when} · d again{repairs}"
 
 

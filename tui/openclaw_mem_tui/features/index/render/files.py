@@ -29,7 +29,7 @@ _MEANING: dict[FileState, str] = {
     "left-out": "found, and not indexed: no search finds it",
     "indexed": "what is indexed is what is on disk",
 }
-_CHUNKS, _SIZE, _STATE, _TIME = 6, 8, 20, 10
+_CHUNKS, _SIZE, _STATE, _TIME = 6, 8, 18, 10
 
 
 def title(state: IndexState) -> str:
@@ -80,7 +80,7 @@ def _state(row: FileRow) -> str:
     if row.state != "changed":
         return words
     if not row.delta:
-        return f"{words} same size"
+        return f"{words} ±0 B"
     return f"{words} {'+' if row.delta > 0 else '−'}{fmt.bytes_of(abs(row.delta))}"
 
 
@@ -137,6 +137,10 @@ _KINDS: dict[EventKind, tuple[str, str, str]] = {
     "search-failed": ("✗", "failed", "bad"),
     "doctor": ("i", "doctor", "accent"),
     "watch": ("·", "watch", "dim"),
+    "denied": ("!", "denied", "warn"),
+    "flush": ("●", "flush", "accent"),
+    "snapshot": ("●", "snapshot", "accent"),
+    "edit": ("●", "edit", "accent"),
 }
 _KIND = 10
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openclaw_mem_engine.api import Knobs, Stage, Trace, returned_words
 from openclaw_mem_tui.features.search.lessons import Guide
+from openclaw_mem_tui.features.search.render.hits import is_shortened
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
@@ -19,9 +20,10 @@ def funnel(view: View, cells: int) -> Line:
     if view.compares and view.baseline is not None:
         role = "accent" if view.pin or view.pool_faults else ""
         end = line(("baseline ", "dim"), (view.baseline.name, role), " ")
-    parts = _parts(trace, compact=False)
-    if width(parts) + width(end) > cells - 3:
-        parts = _parts(trace, compact=True)
+    for detail in (3, 2, 1, 0):
+        parts = _parts(trace, detail)
+        if width(parts) + width(end) <= cells - 3:
+            break
     return _with_end(parts, end, cells)
 
 
@@ -30,8 +32,10 @@ def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
     return spread((Span(" "), *parts), end if width(parts) + width(end) + 3 <= cells else (), cells)
 
 
-def _parts(trace: Trace, compact: bool) -> list[Span]:
-    parts: list[Span] = []
+def _parts(trace: Trace, detail: int) -> list[Span]:
+    """The stages in words: with what is shortened (``detail`` 3), with best lines that are cut off (2), or
+    without that (1); 0 omits stages that change nothing."""
+    compact, parts = not detail, list[Span]()
     variants = [lst.key for lst in trace.lists if compact and lst.source.role != "original"]
     for stage in trace.stages:
         if stage.name in variants:
@@ -40,6 +44,8 @@ def _parts(trace: Trace, compact: bool) -> list[Span]:
             text = line((f"{len(variants)} of variants", "dim")) if last else ()
         else:
             text = _stage(stage, compact)
+            if stage.kind == "snippet" and detail > 1:
+                text += _shortened(trace, whole=detail > 2)
         if text and parts:
             parts.append(Span(" + " if stage.kind == "list" else " → ", "faint"))
         parts.extend(text)
@@ -63,31 +69,39 @@ def _stage(stage: Stage, compact: bool) -> Line:
     minus = Span(f" (−{lost})", "bad") if lost else Span("")
     if stage.kind in ("score", "order"):
         if not stage.changed:
-            return line((stage.label, "dim"), ("" if compact else " (no rank changed)", "faint"))
-        changed = f" {stage.changed}↕" if compact else f" ({fmt.count(stage.changed, 'rank')} changed)"
-        return line((stage.label, "dim"), changed)
+            return () if compact else line((stage.label, "dim"), (" moved none", "faint"))
+        return line((stage.label, "dim"), f" moved {stage.changed}")
     if stage.kind == "cut":
         if stage.note:
             return line((f"{stage.label} ", "dim"), ("not applied", "faint"))
+        if compact and not lost:
+            return ()
         value = "" if compact else f"{fmt.setting(stage.limit or 0.0)}: "
         return line((f"{stage.label} {value}", "dim"), str(stage.left), minus)
     if stage.kind == "rescue":
         return line((f"{stage.label} ", "dim"), (f"+{stage.changed}", "warn")) if stage.changed else ()
     if stage.kind == "snippet":
-        head, tail = (f"{stage.label} ", "") if compact else ("", " returned")
-        cut = f" {stage.changed}!" if compact else f", {stage.changed} truncated"
-        return line((head, "dim"), f"{stage.left}{tail}", minus, (cut if stage.changed else "", "warn"))
+        return () if compact and not lost else line(f"{stage.left} returned", minus)
     return line((f"{stage.label} ", "dim"), str(stage.left), minus if stage.kind == "count" else "")
 
 
+def _shortened(trace: Trace, whole: bool) -> Line:
+    """Of how many returned chunks the agent gets a part, and how many of these lose their best line."""
+    shortened, lose = sum(map(is_shortened, trace.returned)), len(trace.truncated)
+    return line(
+        (f", {shortened} shortened" if whole and shortened else "", "dim"),
+        (f", best line cut off in {lose}" if lose else "", "warn"),
+    )
+
+
 def counts(view: View, cells: int) -> str:
-    """``97 found · 36 in the pool · 6 returned · 1.0 ms`` for the frame of the query line."""
+    """``36 in the pool · 6 returned · 1.0 ms`` for the frame of the query line."""
     trace = view.trace
     if trace is None:
         return ""
     pool = f"{_in_pool(trace):,} {'in the pool' if cells >= 100 else 'pool'}"
     spent = fmt.milliseconds(sum(took for _, took in timings(view))) if cells >= 100 else ""
-    return fmt.join((f"{len(trace.rows):,} found", pool, returned_words(trace), spent))
+    return fmt.join((pool, returned_words(trace), spent))
 
 
 def _in_pool(trace: Trace) -> int:

@@ -111,6 +111,12 @@ def shown(row: Row) -> str:
     return f"{lines}/{row.end_line - row.start_line + 1}"
 
 
+def is_shortened(row: Row) -> bool:
+    """Whether the agent gets a part of a returned chunk only."""
+    lines = sum(last - first + 1 for first, last in row.shown.lines)
+    return bool(row.shown.cut) or lines <= row.end_line - row.start_line
+
+
 def header(plan: Layout) -> Line:
     """Titles of the columns."""
     parts = [Span(fmt.right("#", 2 + plan.rank), "dim")]
@@ -318,9 +324,8 @@ _MARKS = (
     ("new", "not returned by the baseline"),
     ("out", "returned by the baseline, not now"),
     ("*", "rescued: a keyword hit below the minimum"),
-    ("!", "truncated: its best line is cut off"),
-    ("2↕", "above the hits: that stage changed 2 ranks"),
-    ("9/18", "9 of its 18 lines are shown to the agent"),
+    ("!", "its best line is cut off (truncated), in yellow"),
+    ("9/18", "shortened: the agent gets 9 of its 18 lines"),
 )
 _OUTSIDE = (
     ("pool", "out: in no list near enough to be ranked"),

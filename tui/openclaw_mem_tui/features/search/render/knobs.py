@@ -45,7 +45,7 @@ def _value(name: str, value: KnobValue) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, float):
-        return f"{value:g}" if name == "half_life_days" else f"{value:.2f}"
+        return f"{value:g}" if name == "half_life_days" else fmt.score(value, 2)
     return str(value)
 
 
@@ -70,10 +70,11 @@ def idle(name: str, knobs: Knobs) -> str:
 
 def hint(name: str, cells: int, knobs: Knobs) -> list[Line]:
     """What the selected knob means and which values it takes; first of all, why it has no effect now."""
+    title = (f"{name.replace('_', ' ')}: ", "accent")
     if name == PROFILE:
-        return wrapped(line(("sets all knobs: ", "dim"), (", ".join(PROFILES), "dim")), cells)
+        return wrapped(line(title, ("sets all knobs: ", "dim"), (", ".join(PROFILES), "dim")), cells)
     spec: KnobSpec = KNOBS[name]
     tail = "" if spec.free else " · needs a new retrieval"
     reason = idle(name, knobs)
     why = f"no effect: {reason} · " if reason else ""
-    return wrapped(line((why, "warn"), (spec.help, ""), (f" · {spec.allowed}{tail}", "dim")), cells)
+    return wrapped(line(title, (why, "warn"), (spec.help, ""), (f" · {spec.allowed}{tail}", "dim")), cells)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from openclaw_mem_engine.api import Candidate, Excerpt, Result, Row, note_lines
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
 from openclaw_mem_tui.render.terms import Marker
 
 # A list item goes on below its text, not below its bullet.
@@ -54,8 +54,8 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
         if (rest := _rest(text, here.get(n, ())))
     ]
     if hidden:
-        label = "cut; ┊ in no other result" if result is not None else "not returned; ┊ in no result"
-        made.append(fit(line((f"── {label} ", "warn"), ("─" * cells, "faint")), cells))
+        head = line((f"── {'cut off; ' if result is not None else ''}┊ = not in the answer ", "warn"))
+        made.append(fit((*head, Span("─" * max(0, cells - 1 - width(head)), "faint")), cells))
         made += _numbered(hidden, last, marker, cells)
     return made
 

@@ -89,8 +89,11 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
     def said(note: str) -> list[Line]:
         return wrapped(line(" " * _LABEL, (note, "faint")), cells, _LABEL) if note else []
 
-    made = [_head(trace, row, cells, digits)]
+    head = _head(trace, row, cells, digits)
     reason, other_spaces = _reason(trace, row, cells), _other_spaces(trace, row, cells)
+    if (short := _outcome(trace, row)) and width(short) + fmt.width_of(row.location) < cells:
+        head, reason = spread(path_spans(row, cells - width(short) - 1), short, cells), []
+    made = [head]
     compared = _compare(view, trace, row, digits, cells)
     if not row.operands:
         return [*made, *reason, *other_spaces, *(compared if row.outcome.stage == GONE else ())]
@@ -154,6 +157,15 @@ def _head(trace: Trace, row: Row, cells: int, digits: int) -> Line:
         end = line(("not returned: ", "dim"), (tag(row, trace), "bad"))
     room = cells - width(end) - 1
     return spread(path_spans(row, room), end, cells)
+
+
+def _outcome(trace: Trace, row: Row) -> Line:
+    """``out: rank 28; before decay it was rank 1`` of a row past the last result; empty for any other."""
+    stage, rank = trace.stage(row.outcome.stage or ""), row.ranks.get("final")
+    if row.returned or stage is None or stage.kind != "count" or rank is None:
+        return ()
+    before = (row.outcome.reason or "").partition("; ")[2]
+    return line(("out: ", "dim"), (f"rank {rank}{before and '; '}{fmt.inert(before)}", "bad"))
 
 
 def _role(term: str) -> str:
