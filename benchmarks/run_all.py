@@ -29,6 +29,7 @@ QUICK = {
     "why_not": ["--files", "300", "--questions", "10"],
     "quality": [],
     "workbench": ["--rounds", "3"],
+    "timeline": ["--sessions", "50", "--megabytes", "20", "--rounds", "2"],
     "chunking": ["--megabytes", "1", "--rounds", "2"],
     "static_embedder": ["--megabytes", "2"],
 }
