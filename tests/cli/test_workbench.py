@@ -75,6 +75,11 @@ def test_json_never_opens_it(bare: Call, opened: Opened) -> None:
     assert opened == []
 
 
+def test_a_terminal_without_a_size_gets_a_sentence(world: World) -> None:
+    code, said = on_a_terminal(world, ["tui"], columns=0)
+    assert code == 2 and "no columns" in said and "stty" in said
+
+
 def test_a_dumb_terminal_gets_a_sentence(call: Call, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     said = call("tui")

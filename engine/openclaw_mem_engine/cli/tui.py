@@ -23,9 +23,13 @@ def run(arguments: Namespace) -> int:
     """Open the workbench on the user's workspace. Raises UsageError without a terminal to draw on."""
     faults = faults_of(arguments)
     if arguments.json or not can_draw():
-        dumb = " that can be drawn on, and TERM is dumb" if os.environ.get("TERM") == "dumb" else ""
+        missing = ""
+        if os.environ.get("TERM") == "dumb":
+            missing = " that can be drawn on, and TERM is dumb"
+        elif is_terminal(sys.stdout) and not _has_size():
+            missing = ", and this one has no columns: give it a size, as with `stty rows 24 cols 80`"
         raise UsageError(
-            f"The workbench needs a terminal{dumb}. In a script use `openclaw-mem search QUERY --json`."
+            f"The workbench needs a terminal{missing}. In a script use `openclaw-mem search QUERY --json`."
         )
     from openclaw_mem_engine.workspace.rules import open_workspace
 
@@ -42,8 +46,17 @@ def run(arguments: Namespace) -> int:
 
 
 def can_draw() -> bool:
-    """Whether there is a terminal at both ends that moves its cursor."""
-    return is_terminal(sys.stdin) and is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
+    """Whether there is a terminal at both ends that moves its cursor, and has a size: Textual would paint one
+    of no columns again and again."""
+    both = is_terminal(sys.stdin) and is_terminal(sys.stdout)
+    return both and os.environ.get("TERM") != "dumb" and _has_size()
+
+
+def _has_size() -> bool:
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns > 0
+    except (OSError, ValueError):
+        return True
 
 
 def open_workbench(
