@@ -150,7 +150,7 @@ async def test_the_providers_screen_shows_the_external_qmd(tmp_path: Path) -> No
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         pool = lab(app).search.view.pool
-        assert pool is not None and pool.backend == "qmd"
+        assert pool is not None and pool.backend == "qmd", pool and (pool.fallback, pool.notes)
         await press(pilot, "w")
         assert isinstance(app.screen, WhyNotScreen) and app.screen.answer is not None
         assert "rank 1 of its 3 results" in app.screen.query_one("#walk", Pane).text
