@@ -25,6 +25,7 @@ from openclaw_mem_engine.retrieval import (
     BackendContext,
     Capabilities,
     IndexStatus,
+    PassageQuestion,
     open_backend,
     scoped,
 )
@@ -225,7 +226,8 @@ class Memory:
         to being returned) of the file ``path``, and what would bring it in. Raises PathRefused for a path
         that cannot be memory, UsageError for one neither on disk nor indexed, or a line beyond its end."""
         knobs, complete = knobs or self.knobs, self._reranking.complete
-        return self._backend.why_not(query, path, line, knobs, cancel, complete, session_key)
+        question = PassageQuestion(query, path, line, knobs, complete, session_key)
+        return self._backend.why_not(question, cancel)
 
     def searching(self) -> AbstractContextManager[None]:
         """For callers whose search is more than ``search``, like a sync before it: an error of the body is

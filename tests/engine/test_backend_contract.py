@@ -16,7 +16,7 @@ from openclaw_mem_engine.errors import Cancelled, PathRefused, UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED
 from openclaw_mem_engine.ranking.trace import recompute
-from openclaw_mem_engine.retrieval import BACKENDS, Backend, Capabilities
+from openclaw_mem_engine.retrieval import BACKENDS, Backend, Capabilities, PassageQuestion
 from openclaw_mem_engine.stores.findings import DoctorReport
 from support.memories import settings_for, write_notes
 
@@ -57,7 +57,7 @@ NEEDS: dict[str, tuple[Callable[[Backend], Any], ...]] = {
     "sync": (lambda b: b.sync(), lambda b: b.plan(), lambda b: b.would_rebuild()),
     "files": (lambda b: b.files(),),
     "chunks": (lambda b: b.chunks("MEMORY.md"),),
-    "why_not": (lambda b: b.why_not("router", "MEMORY.md", None, DOCUMENTED),),
+    "why_not": (lambda b: b.why_not(PassageQuestion("router", "MEMORY.md", None, DOCUMENTED)),),
     "doctor": (lambda b: b.examine(), lambda b: b.repair(DoctorReport((), ()))),
     "cache": (lambda b: b.cache_sizes(), lambda b: b.prune_cache(1_000)),
 }

@@ -85,6 +85,20 @@ class BackendContext:
 
 
 @dataclass(frozen=True, slots=True)
+class PassageQuestion:
+    """What ``why_not`` is asked (see ``Memory.why_not``). ``line`` is 1-based; None: the passage of the file
+    nearest to being returned. ``complete`` adds rerank scores to the pool; ``session_key`` is whose session
+    asks, for ``memory.qmd.scope``."""
+
+    query: str
+    path: str
+    line: int | None
+    knobs: Knobs
+    complete: Complete | None = None
+    session_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class IndexStatus:
     """Sizes of an index and how it is searched. ``vectors`` are chunks with a vector of the primary space,
     ``cached`` rows of the embedding cache; ``index_bytes`` is 0 for a backend without a file of its own."""
@@ -185,19 +199,9 @@ class Backend(Protocol):
 
     # -- capability "why_not" ----------------------------------------------------------------------------
 
-    def why_not(
-        self,
-        query: str,
-        path: str,
-        line: int | None,
-        knobs: Knobs,
-        cancel: CancelToken | None = None,
-        complete: Complete | None = None,
-        session_key: str | None = None,
-    ) -> WhyNot:
-        """Why ``retrieve`` and these ``knobs`` do or do not return a passage (see ``Memory.why_not``);
-        ``complete`` adds rerank scores to the pool. Raises PathRefused, UsageError, WorkspaceError, and what
-        ``retrieve`` raises."""
+    def why_not(self, question: PassageQuestion, cancel: CancelToken | None = None) -> WhyNot:
+        """Why ``retrieve`` and the knobs do or do not return a passage. Raises PathRefused, UsageError,
+        WorkspaceError, and what ``retrieve`` raises."""
 
     # -- capability "doctor" -----------------------------------------------------------------------------
 

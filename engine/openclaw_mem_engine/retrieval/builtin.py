@@ -12,7 +12,13 @@ from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progre
 from openclaw_mem_engine.providers.base import Embedders, space_of, stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
-from openclaw_mem_engine.retrieval import EVERYTHING, PRUNE_WAIT_S, BackendContext, Complete, IndexStatus
+from openclaw_mem_engine.retrieval import (
+    EVERYTHING,
+    PRUNE_WAIT_S,
+    BackendContext,
+    IndexStatus,
+    PassageQuestion,
+)
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder, candidate_of
 from openclaw_mem_engine.retrieval.freshness import FreshnessTracker, note_by_products, note_staleness
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
@@ -203,21 +209,12 @@ class BuiltinBackend:
         with self._searching.until(cancel) as stop, self.journal.searching():
             return self.pool_of(self.search(query, knobs, stop, compare=compare), knobs, stop)
 
-    def why_not(
-        self,
-        query: str,
-        path: str,
-        line: int | None,
-        knobs: Knobs,
-        cancel: CancelToken | None = None,
-        complete: Complete | None = None,
-        session_key: str | None = None,
-    ) -> WhyNot:
+    def why_not(self, question: PassageQuestion, cancel: CancelToken | None = None) -> WhyNot:
         from openclaw_mem_engine.retrieval.passages import PassageLookup
         from openclaw_mem_engine.why_not.steps import no_collections
 
         with self._searching.until(cancel) as stop, no_collections():
-            return PassageLookup(self, query, path, line, stop, complete).why_not(knobs, session_key)
+            return PassageLookup(self, question, stop).why_not()
 
     def look(self) -> tuple[Freshness, Changes, list[SkippedFile]]:
         """The index compared with the disk (see ``FreshnessTracker.look``)."""

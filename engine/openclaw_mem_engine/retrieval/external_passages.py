@@ -12,7 +12,6 @@ from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.qmd.documents import handelize
-from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
@@ -25,7 +24,7 @@ from openclaw_mem_engine.workspace.opening import NoteRefused
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.retrieval import Complete
+    from openclaw_mem_engine.retrieval import PassageQuestion
     from openclaw_mem_engine.retrieval.qmd_process import QmdProcessBackend
 
 _UNKNOWN = Note(
@@ -42,15 +41,12 @@ class ExternalLookup(CollectionLookup[Pool]):
         self,
         backend: QmdProcessBackend,
         answer: Pool | None,
-        query: str,
-        path: str,
-        line: int | None,
+        question: PassageQuestion,
         cancel: CancelToken,
-        complete: Complete | None = None,
     ) -> None:
-        super().__init__(backend, query, path, line, cancel, complete)
+        super().__init__(backend, question, cancel)
         self._backend = backend
-        self._answer = answer or Pool(query, (), {}, 0.0)
+        self._answer = answer or Pool(self._query, (), {}, 0.0)
 
     def _collections(self) -> Sequence[Collection]:
         return self._backend.upkeep.collections
@@ -118,6 +114,3 @@ class ExternalLookup(CollectionLookup[Pool]):
         return self._answer
 
     complete = pool
-
-    def same(self, knobs: Knobs) -> Knobs:
-        return knobs

@@ -11,23 +11,18 @@ from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import QMD_DOCUMENTED, QMD_PROCESS, profile
-from openclaw_mem_engine.retrieval import PRUNE_WAIT_S, BackendContext, Complete, IndexStatus
+from openclaw_mem_engine.retrieval import BackendContext, IndexStatus, PassageQuestion
 from openclaw_mem_engine.retrieval.freshness import note_staleness
 from openclaw_mem_engine.retrieval.scoped import denial
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.inspection import Overview
-    from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.ranking.pool import Pool
     from openclaw_mem_engine.ranking.unshown import Unshown
     from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
     from openclaw_mem_engine.retrieval.qmd_process import QmdProcessBackend
     from openclaw_mem_engine.sidecar.state import QmdFacts, QmdState
-    from openclaw_mem_engine.stores.base import CacheSize
-    from openclaw_mem_engine.stores.findings import DoctorReport
-    from openclaw_mem_engine.sync.plan import Plan
     from openclaw_mem_engine.why_not import WhyNot
 
 _OLDER = Note(
@@ -78,6 +73,10 @@ class FallbackBackend:
         self.settings = context.settings
         self.scores = builtin.scores
         self.capabilities = builtin.capabilities
+        self.plan, self.would_rebuild = builtin.plan, builtin.would_rebuild
+        self.files, self.chunks = builtin.files, builtin.chunks
+        self.examine, self.repair = builtin.examine, builtin.repair
+        self.cache_sizes, self.prune_cache = builtin.cache_sizes, builtin.prune_cache
         self._state = state
         self._clock = context.clock
         self._journal = context.journal
@@ -196,64 +195,24 @@ class FallbackBackend:
             report.seconds += step.seconds
         return report
 
-    def plan(self, request: SyncRequest = DEFAULT_REQUEST, cancel: CancelToken | None = None) -> Plan:
-        return self.builtin.plan(request, cancel)
-
-    def would_rebuild(self) -> bool:
-        return self.builtin.would_rebuild()
-
-    def files(self) -> Overview:
-        return self.builtin.files()
-
-    def chunks(self, path: str) -> Anatomy:
-        return self.builtin.chunks(path)
-
     def unshown(self, knobs: Knobs) -> dict[str, Unshown]:
         return self.builtin.unshown(_builtin_knobs(self.settings, knobs))
 
-    def why_not(
-        self,
-        query: str,
-        path: str,
-        line: int | None,
-        knobs: Knobs,
-        cancel: CancelToken | None = None,
-        complete: Complete | None = None,
-        session_key: str | None = None,
-    ) -> WhyNot:
+    def why_not(self, question: PassageQuestion, cancel: CancelToken | None = None) -> WhyNot:
         """Of what answers: of the program files, collections, scope and its own answer; all steps of the
         built-in index."""
         from openclaw_mem_engine.retrieval.external_passages import ExternalLookup
         from openclaw_mem_engine.retrieval.lookup import checked
 
-        query = checked(query, path)
+        query, knobs = checked(question.query, question.path), question.knobs
         # A search that the scope denies is not made.
-        pool = None if denial(self.settings, session_key) else self.retrieve(query, knobs, cancel)
+        pool = None if denial(self.settings, question.session_key) else self.retrieve(query, knobs, cancel)
         fallback = self.fallback if pool is None else pool.fallback
         if fallback is None:
-            lookup = ExternalLookup(self.primary, pool, query, path, line, LinkedToken(cancel), complete)
-            return lookup.why_not(knobs, session_key)
+            return ExternalLookup(self.primary, pool, question, LinkedToken(cancel)).why_not()
         own = knobs if pool is None else ranking_knobs(self.settings, pool, knobs)
-        found = self.builtin.why_not(query, path, line, own, cancel, complete, session_key)
+        found = self.builtin.why_not(replace(question, knobs=own), cancel)
         return replace(found, notes=(_note(fallback), *found.notes))
-
-    def examine(
-        self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
-    ) -> DoctorReport:
-        return self.builtin.examine(progress, cancel, deep=deep)
-
-    def repair(
-        self, report: DoctorReport, progress: Progress | None = None, cancel: CancelToken | None = None
-    ) -> tuple[list[str], DoctorReport | None]:
-        return self.builtin.repair(report, progress, cancel)
-
-    def cache_sizes(self) -> list[CacheSize]:
-        return self.builtin.cache_sizes()
-
-    def prune_cache(
-        self, most: int, cancel: CancelToken | None = None, *, wait_s: float = PRUNE_WAIT_S
-    ) -> int:
-        return self.builtin.prune_cache(most, cancel, wait_s=wait_s)
 
 
 def _note(fallback: Fallback) -> Note:

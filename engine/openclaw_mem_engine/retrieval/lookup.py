@@ -24,7 +24,7 @@ from openclaw_mem_engine.why_not.text_changes import text_changes
 from openclaw_mem_engine.why_not.walk import ListFact, walk
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.retrieval import Backend, Complete
+    from openclaw_mem_engine.retrieval import Backend, PassageQuestion
 
 INDEX = TextChange("index", "Run `openclaw-mem index`.")
 #: Code of the note that none of the settings tried helps.
@@ -67,29 +67,22 @@ class Lookup(ABC, Generic[F, C]):
     #: Knobs that the lists of this backend are made with.
     made_with: Collection[str] = MADE_WITH
 
-    def __init__(
-        self,
-        backend: Backend,
-        query: str,
-        path: str,
-        line: int | None,
-        cancel: CancelToken,
-        complete: Complete | None = None,
-    ) -> None:
-        self._query = checked(query, path)
+    def __init__(self, backend: Backend, question: PassageQuestion, cancel: CancelToken) -> None:
+        self._question = question
+        self._query = checked(question.query, question.path)
         self._answering = backend
-        self._asked = path.strip()
-        self._line = None if line is None else max(1, line)
+        self._asked = question.path.strip()
+        self._line = None if question.line is None else max(1, question.line)
         self._cancel = cancel
-        self._complete = complete
         self._steps: list[Step] = []
         self._notes: list[Note] = []
         self._path = self._asked
 
-    def why_not(self, knobs: Knobs, session_key: str | None = None) -> WhyNot:
+    def why_not(self) -> WhyNot:
         """Walk and look for changes. Raises as ``Backend.why_not``."""
         chunks = self._file_steps()
-        settings = self._answering.settings
+        settings, knobs = self._answering.settings, self._question.knobs
+        complete, session_key = self._question.complete, self._question.session_key
         if reason := denial(settings, session_key):  # whatever the index holds
             self._steps = [step for step in self._steps if step.ok]
             return self._stop_at("session", f"the scope denies the search: {reason}")
@@ -99,8 +92,8 @@ class Lookup(ABC, Generic[F, C]):
             self._pass("session", f"the search is allowed: {scope_decision(settings, session_key).reason}")
         found = self._found(knobs)
         pool = self._pool_of(found, knobs)
-        if self._complete is not None:
-            pool = self._complete(pool, knobs, self._cancel)
+        if complete is not None:
+            pool = complete(pool, knobs, self._cancel)
         self._first = pool
         knobs = ranking_knobs(settings, pool, knobs)
         self._knobs = knobs
@@ -174,8 +167,8 @@ class Lookup(ABC, Generic[F, C]):
     def pool(self, knobs: Knobs) -> Pool: ...
     @abstractmethod
     def complete(self, knobs: Knobs) -> Pool: ...
-    @abstractmethod
-    def same(self, knobs: Knobs) -> Knobs: ...
+    def same(self, knobs: Knobs) -> Knobs:
+        return knobs
 
     def is_known(self, knobs: Knobs) -> bool:  # noqa: ARG002 - of a backend that asks no model
         """Whether what a search with these knobs finds can be said without asking a model."""

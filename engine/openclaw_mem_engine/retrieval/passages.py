@@ -28,7 +28,7 @@ from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, absolute_path, open_workspace, source_of
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.retrieval import Complete
+    from openclaw_mem_engine.retrieval import PassageQuestion
     from openclaw_mem_engine.retrieval.builtin import BuiltinBackend, FoundLists
 
 _NO_VARIANTS: dict[str, Any] = {"rerank": False, "expansion": "off", "strong_signal": False}
@@ -37,16 +37,8 @@ _NO_VARIANTS: dict[str, Any] = {"rerank": False, "expansion": "off", "strong_sig
 class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
     """The lookup in the built-in index."""
 
-    def __init__(
-        self,
-        backend: BuiltinBackend,
-        query: str,
-        path: str,
-        line: int | None,
-        cancel: CancelToken,
-        complete: Complete | None = None,
-    ) -> None:
-        super().__init__(backend, query, path, line, cancel, complete)
+    def __init__(self, backend: BuiltinBackend, question: PassageQuestion, cancel: CancelToken) -> None:
+        super().__init__(backend, question, cancel)
         self._backend = backend
         self._searches: dict[tuple[object, ...], FoundLists] = {}
         self._pools: dict[tuple[object, ...], Pool] = {}

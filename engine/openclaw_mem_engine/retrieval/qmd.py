@@ -19,7 +19,7 @@ from openclaw_mem_engine.providers.base import space_of
 from openclaw_mem_engine.qmd.queries import QueryDocument
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Pool, Signal
-from openclaw_mem_engine.retrieval import BackendContext, Capabilities, Complete, IndexStatus
+from openclaw_mem_engine.retrieval import BackendContext, Capabilities, IndexStatus, PassageQuestion
 from openclaw_mem_engine.retrieval.freshness import note_by_products, note_staleness
 from openclaw_mem_engine.retrieval.qmd_lists import ListBuilder, line_signals
 from openclaw_mem_engine.retrieval.qmd_sync import NO_COLLECTION, KeepingUp
@@ -128,20 +128,11 @@ class QmdBackend(KeepingUp):
         with self._searching.until(cancel) as stop, self.journal.searching():
             return self.pool_of(self.search(query, knobs, stop), knobs)
 
-    def why_not(
-        self,
-        query: str,
-        path: str,
-        line: int | None,
-        knobs: Knobs,
-        cancel: CancelToken | None = None,
-        complete: Complete | None = None,
-        session_key: str | None = None,
-    ) -> WhyNot:
+    def why_not(self, question: PassageQuestion, cancel: CancelToken | None = None) -> WhyNot:
         from openclaw_mem_engine.retrieval.qmd_passages import DocumentLookup
 
         with self._searching.until(cancel) as stop:
-            return DocumentLookup(self, query, path, line, stop, complete).why_not(knobs, session_key)
+            return DocumentLookup(self, question, stop).why_not()
 
     @property
     def expander(self) -> Expander | None:

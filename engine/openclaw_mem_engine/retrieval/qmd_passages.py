@@ -34,7 +34,7 @@ from openclaw_mem_engine.workspace.opening import NoteRefused
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.qmd.collections import Collection
-    from openclaw_mem_engine.retrieval import Complete
+    from openclaw_mem_engine.retrieval import PassageQuestion
 
 #: More rows than an index has documents: every rank is exact.
 _ALL = 10**9
@@ -49,16 +49,8 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
 
     made_with = MADE_WITH
 
-    def __init__(
-        self,
-        backend: QmdBackend,
-        query: str,
-        path: str,
-        line: int | None,
-        cancel: CancelToken,
-        complete: Complete | None = None,
-    ) -> None:
-        super().__init__(backend, query, path, line, cancel, complete)
+    def __init__(self, backend: QmdBackend, question: PassageQuestion, cancel: CancelToken) -> None:
+        super().__init__(backend, question, cancel)
         self._backend = backend
         self.only = backend.only
         self._known: dict[tuple[str, str], Known | None] = {}
@@ -233,9 +225,6 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
     def _again(self, pool: Pool) -> Pool:
         """What is remembered of documents is true of every pool; of lists and signals, of its own."""
         return replace(pool, memo={key: self._first.memo[key] for key in CHUNKS & self._first.memo.keys()})
-
-    def same(self, knobs: Knobs) -> Knobs:
-        return knobs
 
     def is_known(self, knobs: Knobs) -> bool:
         """Not where a model has to be asked for variants of the query, or an embedder fails meanwhile."""
