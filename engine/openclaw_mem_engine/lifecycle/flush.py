@@ -32,7 +32,7 @@ from openclaw_mem_engine.notes.editor import KEEP_EDITS, NoteEditor, Written
 from openclaw_mem_engine.notes.user_time import UserTime, user_time
 from openclaw_mem_engine.providers.base import Message
 from openclaw_mem_engine.state import private_folder
-from openclaw_mem_engine.state.events import EVENTS_FILE, Event, EventLog
+from openclaw_mem_engine.state.events import Event
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.rules import open_workspace
 
@@ -92,13 +92,10 @@ class Flusher:
     """Flushes the sessions of one agent. Safe between threads and processes: of two at once one works, and
     the other says so. ``clock`` gives epoch seconds."""
 
-    def __init__(
-        self, settings: Settings, clock: Callable[[], float] = time.time, log: EventLog | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
         self._clock = clock
-        self._log = log or EventLog(settings.data_dir / EVENTS_FILE, clock)
-        self._editor = NoteEditor(settings, clock, self._log)
+        self._editor = NoteEditor(settings, clock)
         self._folder = settings.data_dir / "flushes" / settings.agent
 
     def plan(self, session: SessionEntry, *, force: bool = False) -> FlushPlan:
@@ -164,13 +161,11 @@ class Flusher:
         if result.written is not None:
             counts["edit"] = result.written.id
         words = _OUTCOMES[result.outcome] + (f" {result.edit.summary()}" if result.edit is not None else "")
-        self._log.add(
+        self._editor.add_event(
             "flush",
             f"{words}{OF_SESSION}{plan.session.id}",
             counts=counts,
             reason=result.reason if result.outcome in ("skipped", "failed") else "",
-            agent=self._settings.agent,
-            workspace=str(self._settings.workspace),
             topic=f"flush {plan.session.id}",
             state=f"{plan.decision.cycle} {result.outcome} {result.code}",
             # A skip that is the same as the last one is one event, however often it is tried.

@@ -22,7 +22,6 @@ from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.notes.editor import NoteEditor, Written
 from openclaw_mem_engine.providers.base import Message
 from openclaw_mem_engine.redact import redact
-from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
 from openclaw_mem_engine.workspace.opening import NoteRefused
 
 if TYPE_CHECKING:
@@ -90,13 +89,10 @@ def snapshot_text(session: SessionEntry, messages: list[Said], at: datetime, sou
 class Snapshots:
     """Snapshots of the sessions of one agent. ``clock`` gives epoch seconds."""
 
-    def __init__(
-        self, settings: Settings, clock: Callable[[], float] = time.time, log: EventLog | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
         self._clock = clock
-        self._log = log or EventLog(settings.data_dir / EVENTS_FILE, clock)
-        self._editor = NoteEditor(settings, clock, self._log)
+        self._editor = NoteEditor(settings, clock)
 
     def plan(
         self, session: SessionEntry, chat: Chat | None = None, cancel: CancelToken | None = None
@@ -123,12 +119,10 @@ class Snapshots:
                 edit = self._free(edit.path.removeprefix("memory/")[:-3], edit.after or "", edit.reason)
         else:
             raise WorkspaceError(f"{edit.path} is taken again and again. Try again.")
-        self._log.add(
+        self._editor.add_event(
             "snapshot",
             f"wrote {edit.summary()}{OF_SESSION}{snapshot.session.id}",
             counts={"messages": len(snapshot.messages), "edit": written.id},
-            agent=self._settings.agent,
-            workspace=str(self._settings.workspace),
         )
         return written
 

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,9 @@ class NoteEditor:
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._log = log or EventLog(settings.data_dir / EVENTS_FILE, clock)
+        log = log or EventLog(settings.data_dir / EVENTS_FILE, clock)
+        #: ``EventLog.add`` for events of this workspace.
+        self.add_event = partial(log.add, agent=settings.agent, workspace=str(settings.workspace))
         key = hashlib.sha256(os.fsencode(os.path.realpath(settings.workspace))).hexdigest()[:16]
         self._folder = settings.data_dir / "edits" / key
 
@@ -118,12 +121,15 @@ class NoteEditor:
 
     def history(self, limit: int = 20) -> list[Written]:
         """The latest edits, newest first."""
-        found = [record for record in map(self._record, self._numbers()) if record is not None]
-        undone: set[int] = set()
-        for record in reversed(found):  # an undo that was undone itself takes nothing back
-            if record.id not in undone:
+        found: list[Written] = []
+        undone: set[int] = set()  # an edit is only ever undone by a later one
+        for record in filter(None, map(self._record, reversed(self._numbers()))):
+            if record.id not in undone:  # an undo that was undone itself takes nothing back
                 undone.add(record.undoes)
-        return [replace(record, undone=record.id in undone) for record in reversed(found[-limit:])]
+            found.append(replace(record, undone=record.id in undone))
+            if len(found) == limit:
+                break
+        return found
 
     def settle(self) -> None:
         """Finish what a killed process has left, so that the history is complete."""
@@ -205,11 +211,9 @@ class NoteEditor:
             self._finish_interrupted()
         for old in numbers[: max(0, len(numbers) + 1 - KEEP_EDITS)]:
             shutil.rmtree(self._folder / f"{old:06d}", ignore_errors=True)
-        self._log.add(
+        self.add_event(
             "edit",
             f"{edit.reason}: {edit.summary()}",
-            agent=self._settings.agent,
-            workspace=str(self._settings.workspace),
             counts={"added": done.added, "removed": done.removed, "edit": done.id},
         )
         return done
