@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import looking, say_warnings, settings_of
 from openclaw_mem_engine.cli.remember import ask, diff_lines
-from openclaw_mem_engine.cli.terminal import dim, one_line, out, print_json, say, stoppable, strong, width
+from openclaw_mem_engine.cli.terminal import dim, one_line, out, say, show, stoppable, strong, width
 from openclaw_mem_engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def run(arguments: Namespace) -> int:
             if doing in ("reject", "restore"):
                 done = "rejected" if doing == "reject" else "restored"
                 (curator.state.reject if doing == "reject" else curator.state.restore)(candidate.id)
-                _print({"id": candidate.id, "done": done}, [f"{done}: {candidate.title}"], arguments)
+                lines = [one_line(f"{done}: {candidate.title}")]
+                show({"id": candidate.id, "done": done}, lines, as_json=arguments.json, exact=True)
                 return 0
             effect, said = None, "advice alone: nothing to write"
             if candidate.edits:
@@ -76,7 +77,7 @@ def run(arguments: Namespace) -> int:
         "effect": effect.to_dict() if effect else None,
         "written": [item.to_dict() for item in written],
     }
-    _print(data, lines, arguments)
+    show(data, map(one_line, lines), as_json=arguments.json, exact=True)
     return 0
 
 
@@ -92,34 +93,29 @@ def _find(curator: Curator, material: Material, wanted: str, *, rejected: bool) 
 
 def _list(curator: Curator, material: Material, arguments: Namespace) -> None:
     found = curator.candidates(material, rejected=arguments.rejected)
-    budget = material.budget
-    if arguments.json:
-        data = {
-            "budget": budget.to_dict(),
-            "hiddenShare": material.hidden_share,
-            "searches": len(material.recalls),
-        }
-        files = [note.to_dict() for note in material.files]
-        found_as_json = [one.to_dict() for one in found]
-        print_json(
-            data | {"files": files, "unread": list(material.unread), "candidates": found_as_json}, exact=True
-        )
-        return
-    for line in material.unread:
-        say(one_line(line))
-    out(strong(budget.sentence))
-    out(one_line(material.searches_sentence))
+    data = {
+        "budget": material.budget.to_dict(),
+        "hiddenShare": material.hidden_share,
+        "searches": len(material.recalls),
+        "files": [note.to_dict() for note in material.files],
+        "unread": list(material.unread),
+        "candidates": [one.to_dict() for one in found],
+    }
+    if not arguments.json:
+        for line in material.unread:
+            say(one_line(line))
+    show(data, _lines(found, material, rejected=arguments.rejected), as_json=arguments.json, exact=True)
+
+
+def _lines(found: list[NoteCandidate], material: Material, *, rejected: bool) -> Iterator[str]:
+    yield strong(material.budget.sentence)
+    yield one_line(material.searches_sentence)
     for candidate in found:
-        out("")
-        for line in (*_entry(candidate), *_beginning(list(_diffs(candidate)), candidate)):
-            out(line)
+        yield from ("", *_entry(candidate), *_beginning(list(_diffs(candidate)), candidate))
     count = len(found)
-    what = "rejected candidates" if arguments.rejected else "candidates"
-    out("")
-    out(
-        f"{count or 'no'} {what[:-1] if count == 1 else what}"
-        + (f"; {_NEXT[arguments.rejected]}" if found else "")
-    )
+    what = "rejected candidates" if rejected else "candidates"
+    yield ""
+    yield f"{count or 'no'} {what[:-1] if count == 1 else what}" + (f"; {_NEXT[rejected]}" if found else "")
 
 
 _NEXT = {
@@ -154,11 +150,3 @@ def _beginning(lines: list[str], candidate: NoteCandidate) -> list[str]:
         *lines[:MOST_LINES],
         dim(f"  … {rest:,} more lines: `openclaw-mem curate --effect {candidate.id}`"),
     ]
-
-
-def _print(data: object, lines: list[str], arguments: Namespace) -> None:
-    if arguments.json:
-        print_json(data, exact=True)
-        return
-    for line in lines:
-        out(one_line(line))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.cli.opening import say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import flush_model, say_warnings, settings_of
 from openclaw_mem_engine.cli.terminal import aligned, indented, marked, one_line, say, show, stoppable, strong
 from openclaw_mem_engine.cli.text_format import count, destination
 from openclaw_mem_engine.sanitize import visible
@@ -22,9 +21,6 @@ def run(arguments: Namespace) -> int:
     from openclaw_mem_engine.errors import ConfigError, ProviderError
     from openclaw_mem_engine.lifecycle.flush import Flusher
     from openclaw_mem_engine.lifecycle.sessions import find_session
-    from openclaw_mem_engine.providers.factory import RECORDS_FILE
-    from openclaw_mem_engine.providers.records import ProviderRecords
-    from openclaw_mem_engine.providers.services import Services
 
     settings = settings_of(arguments)
     say_warnings(settings)
@@ -33,9 +29,7 @@ def run(arguments: Namespace) -> int:
     plan = flusher.plan(session, force=arguments.force)
     if plan.time.note:
         say(plan.time.note)
-    records = ProviderRecords(settings.data_dir / RECORDS_FILE)
-    with closing(records), closing(Services(settings, records.add_usage)) as services, stoppable() as token:
-        chat = services.flush_chat
+    with flush_model(settings) as chat, stoppable() as token:
         if arguments.dry_run:
             show(_plan_dict(plan, chat), _plan_lines(plan, chat), as_json=arguments.json)
             return 0

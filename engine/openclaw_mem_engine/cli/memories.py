@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import say_warnings, settings_of
 from openclaw_mem_engine.cli.parser import whole_number
-from openclaw_mem_engine.cli.terminal import crop, one_line, out, print_json, say, table, width
+from openclaw_mem_engine.cli.terminal import crop, one_line, say, show, table, width
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.redact import credential_warning
 from openclaw_mem_engine.sanitize import visible
@@ -64,7 +64,7 @@ def stats(arguments: Namespace) -> int:
     total = sum(counts.values())
     lines = [f"{total} memor{'y' if total == 1 else 'ies'}"]
     lines += [f"  {name}  {number}" for name, number in counts.most_common()]
-    _show({"total": total, "categories": dict(counts)}, lines, as_json=arguments.json)
+    _show({"total": total, "categories": dict(counts)}, lines, arguments)
     return 0
 
 
@@ -81,7 +81,7 @@ def store(arguments: Namespace) -> int:
     _show(
         found.to_dict() | {"action": "created" if is_new else "duplicate"},
         [f"{said} {found.id}: {one_line(found.text)}"],
-        as_json=arguments.json,
+        arguments,
     )
     return 0
 
@@ -98,7 +98,7 @@ def forget(arguments: Namespace) -> int:
         raise UsageError(
             f"There is no memory {one_line(arguments.id)}: `openclaw-mem memories list` has them."
         )
-    _show({"id": wanted, "action": "deleted"}, [f"forgotten: {wanted}"], as_json=arguments.json)
+    _show({"id": wanted, "action": "deleted"}, [f"forgotten: {wanted}"], arguments)
     return 0
 
 
@@ -123,7 +123,7 @@ def capture(arguments: Namespace) -> int:
         lines.append(crop(f"          {one_line(text)}", width()) if at else f"          {one_line(text)}")
     if any(not item.decision.captured for item in found):
         lines.append("A refused text is kept with `openclaw-mem memories store TEXT`.")
-    _show(data, lines, as_json=arguments.json)
+    _show(data, lines, arguments)
     return 0
 
 
@@ -148,18 +148,13 @@ def recall(arguments: Namespace) -> int:
     _show(
         {"prependContext": found},
         (found or "nothing is put in front of this prompt").splitlines(),
-        as_json=arguments.json,
+        arguments,
     )
     return 0
 
 
-def _show(data: object, lines: Iterable[str], *, as_json: bool) -> None:
-    """Text of memories acts on nothing, and is not taken for a message of ours."""
-    if as_json:
-        print_json(data, exact=True)
-        return
-    for line in lines:
-        out(visible(line))
+def _show(data: object, lines: Iterable[str], arguments: Namespace) -> None:
+    show(data, map(visible, lines), as_json=arguments.json, exact=True)
 
 
 def _print(found: Sequence[Stored], arguments: Namespace, nothing: str) -> None:
@@ -169,9 +164,6 @@ def _print(found: Sequence[Stored], arguments: Namespace, nothing: str) -> None:
         score = "-" if item.score is None else f"{item.score:.2f}"
         category = one_line(item.category)
         rows.append((item.id[:_ID], when, category, f"{item.importance:g}", score, one_line(item.text)))
-    if arguments.json:
-        print_json([item.to_dict() for item in found], exact=True)
-        return
     head, *texts = table(rows)
-    for line in (head, *(crop(text, width()) for text in texts)) if found else (nothing,):
-        out(line)
+    lines = (head, *(crop(text, width()) for text in texts)) if found else (nothing,)
+    show([item.to_dict() for item in found], lines, as_json=arguments.json, exact=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from openclaw_mem_engine.stores.sqlite.files import index_is_there
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.memory import Memory
+    from openclaw_mem_engine.providers.base import Chat
 
 
 def settings_of(arguments: Namespace) -> Settings:
@@ -103,6 +104,18 @@ def looking(settings: Settings, *, needs_workspace: bool = True, damaged: bool =
             save_embeddings(settings.index_path, elsewhere.index_path)
         with Memory.open(elsewhere) as memory:
             yield memory
+
+
+@contextmanager
+def flush_model(settings: Settings) -> Iterator[Chat | None]:
+    """The chat model of ``flush.*``, None when none is configured. Its usage is recorded."""
+    from openclaw_mem_engine.providers.factory import RECORDS_FILE
+    from openclaw_mem_engine.providers.records import ProviderRecords
+    from openclaw_mem_engine.providers.services import Services
+
+    records = ProviderRecords(settings.data_dir / RECORDS_FILE)
+    with closing(records), closing(Services(settings, records.add_usage)) as services:
+        yield services.flush_chat
 
 
 def say_warnings(settings: Settings) -> None:

@@ -12,8 +12,7 @@ from openclaw_mem_engine.cli.terminal import (
     indented,
     json_text,
     one_line,
-    out,
-    print_json,
+    show,
     stoppable,
     strong,
     table,
@@ -44,11 +43,8 @@ def run(arguments: Namespace) -> int:
     whole = whole_memory(settings)
     prompt = memory_prompt(settings, arguments.session_type, arguments.citations)
     searched = _searched(settings, arguments, whole) if arguments.query is not None else None
-    if arguments.json:
-        print_json(_dict(prompt, whole, searched))
-    else:
-        for line in _lines(prompt, whole, searched):
-            out(line)
+    data, lines = _dict(prompt, whole, searched), _lines(prompt, whole, searched)
+    show(data, lines, as_json=arguments.json, exact=True)
     return 0
 
 

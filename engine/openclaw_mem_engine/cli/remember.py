@@ -7,7 +7,6 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import say_warnings, settings_of
 from openclaw_mem_engine.cli.terminal import (
@@ -25,9 +24,6 @@ from openclaw_mem_engine.cli.terminal import (
 )
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.sanitize import visible
-
-if TYPE_CHECKING:
-    pass
 
 #: The first letter of a line, and what it means.
 _UNDO_ANSWERS = {"": "yes", "y": "yes", "n": "no", "q": "no"}

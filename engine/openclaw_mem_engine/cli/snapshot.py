@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import closing
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import say_warnings, settings_of
-from openclaw_mem_engine.cli.terminal import one_line, out, print_json, say, stoppable, strong
+from openclaw_mem_engine.cli.opening import flush_model, say_warnings, settings_of
+from openclaw_mem_engine.cli.terminal import one_line, say, show, stoppable, strong
 from openclaw_mem_engine.cli.text_format import count
 from openclaw_mem_engine.sanitize import visible
 
@@ -21,9 +20,6 @@ def run(arguments: Namespace) -> int:
     """Write the note, or with ``--dry-run`` show it; then no model is asked for its name."""
     from openclaw_mem_engine.lifecycle.sessions import find_session
     from openclaw_mem_engine.lifecycle.snapshot import Snapshots, naming
-    from openclaw_mem_engine.providers.factory import RECORDS_FILE
-    from openclaw_mem_engine.providers.records import ProviderRecords
-    from openclaw_mem_engine.providers.services import Services
 
     settings = settings_of(arguments)
     say_warnings(settings)
@@ -33,9 +29,7 @@ def run(arguments: Namespace) -> int:
     if arguments.dry_run:
         snapshot = snapshots.plan(session)
     else:
-        records = ProviderRecords(settings.data_dir / RECORDS_FILE)
-        with closing(records), closing(Services(naming(settings), records.add_usage)) as services:
-            chat = services.flush_chat
+        with flush_model(naming(settings)) as chat:
             if chat is not None and chat.host:
                 say(f"The beginning of these messages goes to {one_line(chat.host)}, for a name.")
             with stoppable() as token:
@@ -43,11 +37,8 @@ def run(arguments: Namespace) -> int:
         written = snapshots.write(snapshot)
     asks = arguments.dry_run and settings.flush.provider != "none"
     named_by = "the time; the model is not asked in a dry run" if asks else snapshot.named_by
-    if arguments.json:
-        print_json(_dict(snapshot, written, named_by))
-    else:
-        for line in _lines(snapshot, written, named_by):
-            out(line)
+    data, lines = _dict(snapshot, written, named_by), _lines(snapshot, written, named_by)
+    show(data, lines, as_json=arguments.json, exact=True)
     return 0
 
 

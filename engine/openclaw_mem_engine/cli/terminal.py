@@ -112,13 +112,14 @@ def out(text: str, end: str = "\n") -> None:
         print(text, end=end)
 
 
-def show(data: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print an answer that holds no text of notes: ``data`` as JSON, or ``lines`` for people."""
+def show(data: Any, lines: Iterable[str], *, as_json: bool, exact: bool = False) -> None:
+    """Print an answer: ``data`` as JSON, or ``lines`` for people; with the commands of its messages completed
+    unless it is to be ``exact``, because text of notes is not taken for a message of ours."""
     if as_json:
-        print_json(data)
+        print_json(data, exact=exact)
         return
     for line in lines:
-        out(advice(line))
+        out(line if exact else advice(line))
 
 
 def print_json(value: Any, *, exact: bool = False) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
@@ -13,6 +12,7 @@ from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import flush_out, json_text, one_line, out, stoppable
 from openclaw_mem_engine.cli.text_format import count, duration, left_out_words
 from openclaw_mem_engine.commands import advice
+from openclaw_mem_engine.sync.report import first_few
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sync.follow import FollowEvent, SyncTrigger
     from openclaw_mem_engine.sync.report import SyncReport
 
-#: How many paths a line names; the counts are always exact.
-_NAMED, _NAMED_JSON = 3, 50
+#: How many paths a JSON line names of each kind; the counts are always exact.
+_NAMED_JSON = 50
 
 
 def run(arguments: Namespace) -> int:
@@ -72,14 +72,14 @@ def _words(event: FollowEvent, settings: Settings) -> str:
 def _report_words(report: SyncReport, event: FollowEvent) -> str:
     did = ["built anew"] if report.rebuilt else []
     if report.changed:
-        did.append(f"indexed {_names(report.changed)}")
+        did.append(f"indexed {first_few(report.changed)}")
     if report.gone:
-        did.append(f"gone: {_names(report.gone)}")
+        did.append(f"gone: {first_few(report.gone)}")
     if event.excluded:
-        did.append(f"excluded {_names([left_out_words(file, report) for file in event.excluded])}")
+        did.append(f"excluded {first_few([left_out_words(file, report) for file in event.excluded])}")
     named = {*report.changed, *report.gone}
     if back := [path for path in event.included if path not in named]:
-        did.append(f"no longer excluded: {_names(back)}")
+        did.append(f"no longer excluded: {first_few(back)}")
     parts = ["; ".join(did) or "up to date"]
     if report.embedded or report.cache_hits:
         parts.append(f"{count(report.embedded, 'text')} embedded, {report.cache_hits:,} from the cache")
@@ -89,11 +89,6 @@ def _report_words(report: SyncReport, event: FollowEvent) -> str:
     if left_out := sum(not skipped.by_rule for skipped in report.skipped):
         parts.append(f"{left_out:,} excluded")
     return " · ".join([*parts, duration(report.seconds)])
-
-
-def _names(paths: Sequence[str]) -> str:
-    more = len(paths) - _NAMED
-    return ", ".join(paths[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def json_line(event: FollowEvent, settings: Settings) -> str:
