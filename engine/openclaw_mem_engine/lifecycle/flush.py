@@ -32,6 +32,7 @@ from openclaw_mem_engine.notes.editor import KEEP_EDITS, NoteEditor, Written
 from openclaw_mem_engine.notes.user_time import UserTime, user_time
 from openclaw_mem_engine.providers.base import Message
 from openclaw_mem_engine.state import private_folder
+from openclaw_mem_engine.state.disk import replace_file
 from openclaw_mem_engine.state.events import Event
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.rules import open_workspace
@@ -189,12 +190,8 @@ class Flusher:
 
     def _write_state(self, plan: FlushPlan, result: FlushResult) -> None:
         state = {"cycle": plan.decision.cycle, "at": self._clock(), "outcome": result.outcome}
-        file = self._file(plan.session, ".json")
-        draft = file.with_suffix(".tmp")
         with suppress(OSError):  # then the model is asked again
-            draft.touch(0o600)
-            draft.write_text(json.dumps(state), encoding="ascii")
-            draft.replace(file)
+            replace_file(self._file(plan.session, ".json"), json.dumps(state).encode("ascii"))
 
     def _file(self, session: SessionEntry, suffix: str) -> Path:
         key = hashlib.sha256(

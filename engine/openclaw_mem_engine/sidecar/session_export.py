@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
 from openclaw_mem_engine.state import private_folder
+from openclaw_mem_engine.state.disk import replace_file
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 from openclaw_mem_engine.workspace.transcripts import read_transcript
@@ -46,7 +46,4 @@ def _write(path: Path, text: str) -> None:
     with suppress(OSError):
         if path.read_bytes() == data:
             return
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
-        stream.write(data)
-    beside.replace(path)
+    replace_file(path, data)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from math import isfinite
 from pathlib import Path
@@ -17,6 +15,7 @@ from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.sidecar.paths import qmd_home
 from openclaw_mem_engine.state import private_folder
+from openclaw_mem_engine.state.disk import replace_file
 
 _MOST_BYTES = 100_000
 #: A failed backend is asked again by the first search after so many seconds, then after twice as many.
@@ -122,17 +121,12 @@ class QmdState:
         return QmdFacts(**kept)
 
     def _write(self, facts: QmdFacts) -> None:
-        beside = self._file.with_name(f"{self._file.name}.{os.getpid()}.{threading.get_ident()}.tmp")
         try:
             private_folder(self._file.parent)
-            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
-                json.dump(asdict(facts), stream)
-            beside.replace(self._file)
+            replace_file(self._file, json.dumps(asdict(facts)).encode("ascii"))
             self._unwritten = None
         except OSError:
             self._unwritten = facts
-            with suppress(OSError):
-                beside.unlink()
 
 
 def known_of(settings: Settings) -> QmdFacts | None:

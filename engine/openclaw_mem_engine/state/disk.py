@@ -51,6 +51,20 @@ def write_file(path: Path, data: bytes, mode: int | None) -> None:
         os.fsync(file.fileno())
 
 
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a small file of ours, for this user alone, in one step: a reader finds the old or the new one. It
+    may be lost in a crash of the system. Raises OSError."""
+    beside = path.with_name(f"{path.name}.{os.urandom(4).hex()}.tmp")
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+        beside.replace(path)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink()
+        raise
+
+
 def sync_folder(folder: Path) -> None:
     """Wait until the names in a folder are on disk, where the system can do that."""
     with suppress(OSError):

@@ -4,18 +4,17 @@ QMD takes them and a lost index gets them back."""
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import apsw
 
 from openclaw_mem_engine.errors import IndexUnavailable, UsageError
 from openclaw_mem_engine.qmd.collections import Collection
+from openclaw_mem_engine.state.disk import replace_file
 from openclaw_mem_engine.stores.qmd.foreign import ForeignDatabase
 from openclaw_mem_engine.stores.qmd.schema import space_cjk
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database, rows
@@ -23,7 +22,6 @@ from openclaw_mem_engine.stores.sqlite.database import Bound, Database, rows
 #: The context of all collections is set under this name.
 GLOBAL = ""
 _COLUMNS = "name, path, pattern, ignore_patterns, context, update_command, include_by_default"
-_DETAILS = "name, source, configured, update_command"
 
 
 class Collections:
@@ -172,15 +170,9 @@ class Collections:
         config: dict[str, Any] = {"collections": {c.name: _config_of(c) for c in self.collections()}}
         if context := self.global_context():
             config["global_context"] = context
-        aside = self.config_path.with_name(f"{self.config_path.name}.{token_hex(4)}.tmp")
         try:
-            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(config, file, ensure_ascii=False, indent=2)
-            aside.replace(self.config_path)
+            replace_file(self.config_path, json.dumps(config, ensure_ascii=False, indent=2).encode())
         except OSError as error:
-            with suppress(OSError):
-                aside.unlink(missing_ok=True)
             raise IndexUnavailable(
                 f"{self.config_path} cannot be written ({error.strerror}). The index itself is up to date; "
                 "check the permissions and the free space of its folder, and try again."
