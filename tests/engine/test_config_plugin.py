@@ -53,6 +53,12 @@ def test_numbers_are_those_of_the_plugin(world: World) -> None:
             )
 
 
+def test_an_infinite_number_is_refused(world: World) -> None:
+    world.openclaw(_entry({"captureMaxChars": float("inf")}))
+    with pytest.raises(ConfigError, match="captureMaxChars"):
+        world.load()
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_the_slot_none_switches_memory_search_off_wherever_it_is_set(world: World, own: bool) -> None:
     if own:

@@ -51,7 +51,7 @@ def ignored_keys(
 ) -> Iterator[IgnoredKey]:
     """The keys of a configuration that are ignored, ``memorySearch`` apart. ``agents`` are the agents'
     entries with the dotted path of each."""
-    for path, node in (*((path, _at(root, path)) for path in SECTIONS), *agents):
+    for path, node in (*((path, object_at(root, path)) for path in SECTIONS), *agents):
         read = SECTIONS.get(path, SECTIONS["agents.defaults"])
         prefix = printable(f"{path}.") if path else ""
         for name, value in node.items():
@@ -92,11 +92,18 @@ def nearest(key: str, known: Sequence[str], cutoff: float = 0.6) -> str | None:
     return near[0] if near else None
 
 
-def _at(root: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    node: Any = root
-    for name in filter(None, path.split(".")):
-        node = node.get(name) if isinstance(node, dict) else None
-    return node if isinstance(node, dict) else {}
+def value_at(node: Mapping[str, Any], dotted: str) -> Any:
+    """The value at a dotted path; None where it or an object above it is absent."""
+    found: Any = node
+    for name in dotted.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def object_at(node: Mapping[str, Any], dotted: str) -> Mapping[str, Any]:
+    """The object at a dotted path ("": ``node`` itself); empty for anything else."""
+    found = value_at(node, dotted) if dotted else node
+    return found if isinstance(found, dict) else {}
 
 
 def _leaves(key: str, value: object) -> Iterator[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
-from openclaw_mem_engine.config.secret import Secret
+from openclaw_mem_engine.config.secret import Secret, shown
 from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, SETTINGS, Origin
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import Note
@@ -97,6 +97,19 @@ class Chosen:
         """The value of an entry with its placeholders filled."""
         with_placeholders = entry.origin.kind in _WITH_PLACEHOLDERS
         return _filled(entry.value, self._environ, entry.origin.where) if with_placeholders else entry.value
+
+
+def openclaw_entry(ours: str, value: object, where: str, warn: Callable[[str, str], None]) -> Entry | None:
+    """A value of OpenClaw's file for our key, as OpenClaw takes it; None with a warning, so that the default
+    holds, where it does not fit."""
+    known = SETTINGS[ours]
+    value = known.rule.floored(value)
+    if known.rule.fits(value):
+        return Entry(tuple(value) if isinstance(value, list) else value, Origin("openclaw", where))
+    instead = "nothing" if known.default is None else shown(known.default)
+    text = f"{where} is {shown(value)}; allowed: {known.rule.allowed}. {instead} is used."
+    warn("config-unknown-value", text)
+    return None
 
 
 def _filled(value: Any, environ: Mapping[str, str], where: str) -> Any:

@@ -6,13 +6,12 @@ command runs; what the schema accepts is still clamped. Unknown keys of newer re
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from openclaw_mem_engine.config import plugin
-from openclaw_mem_engine.config.ignored import IgnoredKey, ignored_keys, nearest, notes_of
+from openclaw_mem_engine.config.ignored import IgnoredKey, ignored_keys, nearest, notes_of, object_at
 from openclaw_mem_engine.config.layers import Entry, Layer, missing_variable, secret_from
 from openclaw_mem_engine.config.read_lifecycle import lifecycle_layer
 from openclaw_mem_engine.config.read_qmd import qmd_layer
@@ -150,15 +149,15 @@ class OpenClawConfig:
         if slot := self._text(self._object("plugins.slots"), "memory", "plugins.slots"):
             layer["plugin.slot"] = Entry(slot, self._origin("plugins.slots.memory"))
         entry = "plugins.entries.memory-lancedb.config"
-        for name, value in _plain_object(self._object("plugins.entries"), "memory-lancedb", "config").items():
+        for name, value in object_at(self._object("plugins.entries"), "memory-lancedb.config").items():
             dotted = f"{entry}.{printable(name)}"
             if (ours := plugin.KEYS.get(name)) is None:
                 hint = plugin.ELSEWHERE.get(name, "")
                 self.ignored.append(IgnoredKey(dotted, hint, known=bool(hint)))
                 continue
             rule = SETTINGS[f"plugin.{ours}"].rule
-            value = math.floor(value) if rule.kind == "int" and isinstance(value, float) else value
-            layer[f"plugin.{ours}"] = Entry(rule.check(value, self.where(dotted)), self._origin(dotted))
+            checked = rule.check(rule.floored(value), self.where(dotted))
+            layer[f"plugin.{ours}"] = Entry(checked, self._origin(dotted))
         return layer
 
     @property
@@ -175,7 +174,7 @@ class OpenClawConfig:
     def auth_order(self, provider_id: str) -> tuple[str, ...]:
         """The ids of auth profiles that are to be used for a provider, in order. Not ours to check: what is
         no list of ids counts as absent."""
-        return texts_in(_plain_object(self._root, "auth", "order").get(provider_id))
+        return texts_in(object_at(self._root, "auth.order").get(provider_id))
 
     def secret(self, value: object, where: str) -> Secret | None:
         """A configured key: a text, maybe with ``${NAME}``, or a reference to an environment variable."""
@@ -280,13 +279,6 @@ class OpenClawConfig:
 
     def _warn(self, code: str, text: str) -> None:
         self.notes.append(Note(code, text, "warning"))
-
-
-def _plain_object(node: Any, *names: str) -> Mapping[str, Any]:
-    """The object below ``node`` by these names; empty for anything else."""
-    for name in names:
-        node = node.get(name) if isinstance(node, dict) else None
-    return node if isinstance(node, dict) else {}
 
 
 def _items(value: object) -> tuple[Any, ...]:

@@ -3,16 +3,15 @@ all layers."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from openclaw_mem_engine.config.ignored import IgnoredKey
-from openclaw_mem_engine.config.layers import Chosen, Entry, Layer
+from openclaw_mem_engine.config.ignored import IgnoredKey, value_at
+from openclaw_mem_engine.config.layers import Chosen, Layer, openclaw_entry
 from openclaw_mem_engine.config.lifecycle import OPENCLAW_KEYS, CompactionSettings, MemoryFlushSettings
-from openclaw_mem_engine.config.secret import printable, shown
-from openclaw_mem_engine.config.settings import SETTINGS, Origin
+from openclaw_mem_engine.config.secret import printable
+from openclaw_mem_engine.config.settings import SETTINGS
 
 _AGENT_KEYS = "agents.*."
 #: The section of ``agents.*`` of which every other key is named.
@@ -32,21 +31,13 @@ def lifecycle_layer(
     for path, node in nodes.items():
         prefix = _AGENT_KEYS if path else ""
         for name, ours in OPENCLAW_KEYS.items():
-            value = (
-                _at(node, name.removeprefix(prefix)) if name.startswith(_AGENT_KEYS) == bool(path) else None
-            )
-            if value is None:
+            if name.startswith(_AGENT_KEYS) != bool(path):
                 continue
-            known, dotted = SETTINGS[ours], where(name.replace(_AGENT_KEYS, printable(f"{path}.")))
-            rule = known.rule
-            if rule.kind == "int" and isinstance(value, float) and math.isfinite(value):
-                value = math.floor(value)
-            if rule.fits(value):
-                layer[ours] = Entry(value, Origin("openclaw", dotted))
+            if (value := value_at(node, name.removeprefix(prefix))) is None:
                 continue
-            instead = "nothing" if known.default is None else shown(known.default)
-            text = f"{dotted} is {shown(value)}; allowed: {rule.allowed}. {instead} is used."
-            warn("config-unknown-value", text)
+            dotted = where(name.replace(_AGENT_KEYS, printable(f"{path}.")))
+            if (entry := openclaw_entry(ours, value, dotted, warn)) is not None:
+                layer[ours] = entry
         if path:
             ignored += (IgnoredKey(key, known=True) for key in _other(node.get(_WHOLE), path))
     return layer
@@ -65,13 +56,6 @@ def compaction_settings(chosen: Chosen) -> CompactionSettings:
         system_prompt=prompt("system_prompt"),
     )
     return replace(chosen.group(CompactionSettings, "compaction"), memory_flush=flush)
-
-
-def _at(node: Mapping[str, Any], dotted: str) -> Any:
-    found: Any = node
-    for name in dotted.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
 
 
 def _other(node: object, path: str) -> Iterator[str]:

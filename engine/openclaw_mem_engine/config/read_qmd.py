@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from openclaw_mem_engine.config.ignored import IgnoredKey
-from openclaw_mem_engine.config.layers import Chosen, Entry, Layer
+from openclaw_mem_engine.config.layers import Chosen, Layer, openclaw_entry
 from openclaw_mem_engine.config.qmd import (
     DEFAULT_PATTERN,
     Action,
@@ -24,7 +23,7 @@ from openclaw_mem_engine.config.qmd import (
 )
 from openclaw_mem_engine.config.rules import Rule
 from openclaw_mem_engine.config.secret import printable, shown
-from openclaw_mem_engine.config.settings import SETTINGS, Origin
+from openclaw_mem_engine.config.settings import SETTINGS
 from openclaw_mem_engine.errors import ConfigError
 
 _ACTION = Rule("text", choices=("allow", "deny"))
@@ -54,21 +53,13 @@ def qmd_layer(
             continue
         if value is None:
             continue
-        rule = known.rule
-        if rule.kind == "int" and isinstance(value, float) and math.isfinite(value):
-            value = math.floor(value)
-        if not rule.fits(value):
-            if rule.kind == "table":
-                rule.check(value, where(dotted))
-            instead = "nothing" if known.default is None else shown(known.default)
-            text = f"{where(dotted)} is {shown(value)}; allowed: {rule.allowed}. {instead} is used."
-            warn("config-unknown-value", text)
+        if known.rule.kind == "table":
+            known.rule.check(value, where(dotted))
+        if (entry := openclaw_entry(ours, value, where(dotted), warn)) is None:
             continue
         if ours == "qmd.sessions.export_dir":
             ignored.append(IgnoredKey(dotted, "the export is kept in our data folder", known=True))
-        layer[ours] = Entry(
-            tuple(value) if rule.kind == "tables" else value, Origin("openclaw", where(dotted))
-        )
+        layer[ours] = entry
     return layer
 
 

@@ -116,6 +116,11 @@ class Rule(NamedTuple):
         number = number if self.low is None else max(number, self.low)
         return number if self.high is None else min(number, self.high)
 
+    def floored(self, value: Any) -> Any:
+        """A number rounded down where a whole one is asked for; other values as they are."""
+        whole = self.kind == "int" and isinstance(value, float) and math.isfinite(value)
+        return math.floor(value) if whole else value
+
     def check(self, value: object, where: str) -> object:
         """The value, with a whole ``4.0`` turned into 4 where a whole number is asked for. Raises ConfigError
         naming ``where`` (file and key, and the position in a list), the value and what is allowed."""
