@@ -28,8 +28,7 @@ from openclaw_mem_engine.plugin.agent_tools import (
     memory_store,
 )
 from openclaw_mem_engine.plugin.capture import CATEGORIES, decide, decide_all, looks_like_injection
-from openclaw_mem_engine.plugin.memories import Memories
-from openclaw_mem_engine.plugin.recall_block import block, escaped
+from openclaw_mem_engine.plugin.memories import Memories, escaped, recall_block
 from openclaw_mem_engine.state.disk import held
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES
 from support.goldens import golden
@@ -61,7 +60,7 @@ def test_decisions_are_those_of_the_original() -> None:
     for case in recorded["looksLikePromptInjection"]:
         assert looks_like_injection(case["text"]) == case["flagged"], case
     assert escaped("a & b <c> \"d\" 'e'") == recorded["escape"]
-    assert block([("fact", "a < b"), ("preference", "tea")]) == recorded["format"]
+    assert recall_block([("fact", "a < b"), ("preference", "tea")]) == recorded["format"]
 
 
 def test_the_tools_answer_as_the_original(memories: Memories) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openclaw_mem_engine.chunking.break_chunker import Piece, cut
-from openclaw_mem_engine.qmd.contexts import context_of
+from openclaw_mem_engine.qmd.collections import context_of
 from openclaw_mem_engine.qmd.snippets import best_piece, intent_terms, numbered, snippet
 from support.goldens import qmd_golden
 

@@ -50,7 +50,7 @@ class Contexts:
         self._global = backend.store.global_context()
 
     def of(self, document: Document) -> str:
-        from openclaw_mem_engine.qmd.contexts import context_of
+        from openclaw_mem_engine.qmd.collections import context_of
 
         contexts = self._contexts[document.collection]
         return context_of(contexts, self._global, document.path, replaces=self._replaces)

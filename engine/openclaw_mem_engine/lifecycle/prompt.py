@@ -17,9 +17,6 @@ from openclaw_mem_engine.workspace.listing import list_memory
 from openclaw_mem_engine.workspace.opening import NoteRefused, read_bytes
 from openclaw_mem_engine.workspace.rules import open_workspace
 
-#: The types of session that differ.
-SESSION_TYPES: tuple[SessionType, ...] = ("main", "group", "subagent", "cron")
-
 _RECALL = (
     "Before answering anything about past work, decisions, dates, people, preferences or todos: search "
     "memory with memory_search, then read just the lines that are needed with memory_get. If you are not "

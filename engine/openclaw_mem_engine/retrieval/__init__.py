@@ -246,7 +246,6 @@ class Limited:
     examine = repair = cache_sizes = prune_cache = _refused
 
 
-DEFAULT_BACKEND = "builtin"
 #: Name to module; each has a function ``open_backend(context)``. Loaded when it is used.
 BACKENDS = {
     "builtin": "openclaw_mem_engine.retrieval.builtin",

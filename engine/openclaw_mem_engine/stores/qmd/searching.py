@@ -170,22 +170,14 @@ class Searching(Collections):
 
     def documents(self, ids: Iterable[str]) -> dict[str, Document]:
         """Active documents by id; unknown ones are absent."""
-        return {one.id: one for one in self._documents("d.collection || '/' || d.path", ids)}
-
-    def by_docid(self, prefix: str) -> Document | None:
-        """The first active document whose hash begins with these hex digits."""
-        sql = "SELECT id FROM documents WHERE hash LIKE ? || '%' AND active = 1 ORDER BY id LIMIT 1"
-        found = self._db.read(sql, (prefix.lower(),))
-        return next(iter(self._documents("d.id", [row[0] for row in found])), None)
-
-    def _documents(self, key: str, values: Iterable[str | int]) -> list[Document]:
         found = self._db.read(
-            f"""SELECT d.collection, d.path, d.title, d.hash, d.created_at, d.modified_at, c.doc
+            """SELECT d.collection, d.path, d.title, d.hash, d.created_at, d.modified_at, c.doc
             FROM documents d JOIN content c ON c.hash = d.hash
-            WHERE d.active = 1 AND {key} IN (SELECT value FROM json_each(?)) ORDER BY d.id""",
-            (json.dumps(list(values)),),
+            WHERE d.active = 1 AND d.collection || '/' || d.path IN (SELECT value FROM json_each(?))
+            ORDER BY d.id""",
+            (json.dumps(list(ids)),),
         )
-        return [Document(*row) for row in found]
+        return {one.id: one for one in (Document(*row) for row in found)}
 
     def interrupt(self) -> None:
         """Stop the full-text searches that run now; they raise Cancelled."""
