@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from _bench import Goal, Times, ZipfText, embedder_words, in_turn, print_times, scratch, settings_for
-from workbench import settled
+from workbench import measure, settled
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.memory import Memory
@@ -166,17 +166,7 @@ async def keys(settings: Settings, rounds: int) -> dict[str, Times]:
         await pilot.press("escape", "4")
         await settled(pilot)
         for name, pressed in moves.items():
-            for key in before.get(name, ()):
-                await pilot.press(key)
-                await settled(pilot)
-            for number in range(rounds + 2):
-                wall, cpu = time.perf_counter(), time.process_time()
-                for key in pressed:
-                    await pilot.press(key)
-                    await settled(pilot)
-                if number >= 2:
-                    parts = time.process_time() - cpu, time.perf_counter() - wall
-                    times[name].add(*(part / len(pressed) for part in parts))
+            await measure(pilot, before.get(name, ()), pressed, rounds, times[name])
     return times
 
 

@@ -24,7 +24,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_tui.app import Workbench
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from textual.pilot import Pilot
 
@@ -97,22 +97,28 @@ async def keys(factory: Callable[[frozenset[str]], Memory], rounds: int) -> dict
     async with Workbench(factory, initial_query=QUERY).run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         for name, pressed in KEYS.items():
-            for key in BEFORE.get(name, ("escape",)):
-                await pilot.press(key)
-                await settled(pilot)
-            for number in range(rounds + 2):
-                wall, cpu = time.perf_counter(), time.process_time()
-                for key in pressed:
-                    await pilot.press(key)
-                    await settled(pilot)
-                if number >= 2:
-                    times[name].add(
-                        (time.process_time() - cpu) / len(pressed),
-                        (time.perf_counter() - wall) / len(pressed),
-                    )
+            await measure(pilot, BEFORE.get(name, ("escape",)), pressed, rounds, times[name])
             await pilot.press("escape", "1")
             await settled(pilot)
     return times
+
+
+async def measure(
+    pilot: Pilot[int], before: Sequence[str], pressed: Sequence[str], rounds: int, times: Times
+) -> None:
+    """Press the keys ``before``, then ``rounds`` times ``pressed``; adds the mean of a key in each round.
+    Two rounds before that do not count."""
+    for key in before:
+        await pilot.press(key)
+        await settled(pilot)
+    for number in range(rounds + 2):
+        wall, cpu = time.perf_counter(), time.process_time()
+        for key in pressed:
+            await pilot.press(key)
+            await settled(pilot)
+        if number >= 2:
+            parts = time.process_time() - cpu, time.perf_counter() - wall
+            times.add(*(part / len(pressed) for part in parts))
 
 
 async def settled(pilot: Pilot[int]) -> None:

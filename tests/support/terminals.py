@@ -31,7 +31,7 @@ def on_a_terminal(
     import termios
 
     pid, terminal = pty.fork()
-    if pid == 0:  # pragma: no cover - becomes the command
+    if pid == 0:  # becomes the command
         # The size is set before the command starts: it cannot see another one.
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
         environ = {**world.environ, "TERM": "xterm-256color", **(env or {})}
