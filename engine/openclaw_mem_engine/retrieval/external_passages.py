@@ -85,10 +85,14 @@ class ExternalLookup(CollectionLookup[Pool]):
         first = placed[0]
         return found or [Candidate(first.id, self._path, at, at, "", first.collection.source)]
 
-    def _found(self, *_: object, **__: object) -> Pool:
+    def _key(self, *_: object, **__: object) -> tuple[object, ...]:
+        return ()
+
+    def _search(self, *_: object, **__: object) -> Pool:
         return self._answer
 
-    _pool_of = _found
+    _pool_of = _search
+    complete = _search
 
     def _nearest(
         self, chunks: Sequence[Candidate], state: RankingState, trace: Trace, found: Pool
@@ -108,9 +112,3 @@ class ExternalLookup(CollectionLookup[Pool]):
     def _changes(self, *_: object, **__: object) -> tuple[list[Change], list[TextChange]]:
         self._notes.append(_UNKNOWN)
         return [], []
-
-    # No other settings are tried.
-    def pool(self, *_: object, **__: object) -> Pool:
-        return self._answer
-
-    complete = pool

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -13,7 +14,7 @@ from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import ranked
-from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
+from openclaw_mem_engine.ranking.pool import CHUNKS, Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
 from openclaw_mem_engine.retrieval.fallback import ranking_knobs
@@ -40,10 +41,12 @@ def checked(query: str, path: str) -> str:
 
 
 class Found(Protocol):
-    """The candidate lists of a query."""
+    """The candidate lists of a query, and their chunks by id."""
 
     @property
-    def lists(self) -> Sequence[CandidateList]: ...
+    def lists(self) -> tuple[CandidateList, ...]: ...
+    @property
+    def candidates(self) -> Mapping[str, Candidate]: ...
 
 
 class Holding(Protocol):
@@ -77,6 +80,10 @@ class Lookup(ABC, Generic[F, C]):
         self._steps: list[Step] = []
         self._notes: list[Note] = []
         self._path = self._asked
+        # By what they depend on: what was found first is the beginning of what is found for other knobs.
+        self._searches: dict[tuple[object, ...], F] = {}
+        self._pools: dict[tuple[object, ...], Pool] = {}
+        self._completed: dict[tuple[object, ...], Pool] = {}
 
     def why_not(self) -> WhyNot:
         """Walk and look for changes. Raises as ``Backend.why_not``."""
@@ -146,9 +153,20 @@ class Lookup(ABC, Generic[F, C]):
     def _file_steps(self) -> Sequence[C] | WhyNot:
         """The chunks that hold the line, or the answer when a step before the ranking says no."""
 
-    @abstractmethod
     def _found(self, knobs: Knobs) -> F:
         """The lists that these knobs need."""
+        key = self._key(knobs)
+        if key not in self._searches:
+            self._searches[key] = self._search(knobs, next(iter(self._searches.values()), None))
+        return self._searches[key]
+
+    @abstractmethod
+    def _key(self, knobs: Knobs) -> tuple[object, ...]:
+        """What the lists themselves depend on."""
+
+    @abstractmethod
+    def _search(self, knobs: Knobs, before: F | None) -> F:
+        """Search for these knobs, with what the first search found where it is the same."""
 
     @abstractmethod
     def _pool_of(self, found: F, knobs: Knobs) -> Pool:
@@ -163,8 +181,18 @@ class Lookup(ABC, Generic[F, C]):
         """What the list number ``at`` says of a chunk."""
 
     # What counterfactuals are tried with: see ``why_not.changes.Pools``.
-    @abstractmethod
-    def pool(self, knobs: Knobs) -> Pool: ...
+    def pool(self, knobs: Knobs) -> Pool:
+        key = self._key(knobs)
+        if key not in self._pools:
+            found = self._found(knobs)
+            made = replace(self._first, lists=found.lists, candidates=found.candidates, signals={})
+            self._pools[key] = self._again(made)
+        return self._pools[key]
+
+    def _again(self, pool: Pool) -> Pool:
+        """What is remembered of chunks is true of every pool; of lists and signals, of its own."""
+        return replace(pool, memo={key: self._first.memo[key] for key in CHUNKS & self._first.memo.keys()})
+
     @abstractmethod
     def complete(self, knobs: Knobs) -> Pool: ...
     def same(self, knobs: Knobs) -> Knobs:

@@ -16,7 +16,7 @@ from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import SkippedFile
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
-from openclaw_mem_engine.ranking.pool import CHUNKS, Pool
+from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.lookup import INDEX, Lookup
@@ -40,9 +40,6 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
     def __init__(self, backend: BuiltinBackend, question: PassageQuestion, cancel: CancelToken) -> None:
         super().__init__(backend, question, cancel)
         self._backend = backend
-        self._searches: dict[tuple[object, ...], FoundLists] = {}
-        self._pools: dict[tuple[object, ...], Pool] = {}
-        self._completed: dict[tuple[object, ...], Pool] = {}
 
     def _pool_of(self, found: FoundLists, knobs: Knobs) -> Pool:
         return self._backend.pool_of(found, knobs, self._cancel)
@@ -195,15 +192,6 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
 
     # -- what counterfactuals are tried with (changes.Pools) ----------------------------------------------
 
-    def pool(self, knobs: Knobs) -> Pool:
-        """The lists that these knobs need, without signals."""
-        key = _words_key(knobs)
-        if key not in self._pools:
-            found = self._found(knobs)
-            pool = replace(self._first, lists=found.lists, candidates=found.candidates, signals={})
-            self._pools[key] = self._again(pool)
-        return self._pools[key]
-
     def complete(self, knobs: Knobs) -> Pool:
         # Variants of the query and rerank scores are those of the first pool; true scores that it has are
         # read with fill_missing alone.
@@ -216,10 +204,6 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
             self._completed[key] = self._again(replace(self.pool(knobs), signals=signals))
         return self._completed[key]
 
-    def _again(self, pool: Pool) -> Pool:
-        """What is remembered of chunks is true of every pool; of lists and signals, of its own."""
-        return replace(pool, memo={key: self._first.memo[key] for key in CHUNKS & self._first.memo.keys()})
-
     def same(self, knobs: Knobs) -> Knobs:
         """A keyword score never falls with the weight of words in the path: when the same list results from
         a small and from the largest weight, all between them give it, with the present one."""
@@ -230,16 +214,14 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         first, last = ([lst.rows for lst in self._found(end).lists] for end in ends)
         return replace(knobs, name_weight=max(now, low)) if first == last else knobs
 
-    def _found(self, knobs: Knobs) -> FoundLists:
-        """The lists that these knobs need; the query is embedded, and vectors are searched, once."""
-        key = _words_key(knobs)
-        if key not in self._searches:
-            before = next(iter(self._searches.values()), None)
-            if before is None:
-                self._searches[key] = self._backend.search(self._query, knobs, self._cancel)
-            else:
-                self._searches[key] = self._backend.with_words(before, knobs, self._cancel)
-        return self._searches[key]
+    def _key(self, knobs: Knobs) -> tuple[object, ...]:
+        return _words_key(knobs)
+
+    def _search(self, knobs: Knobs, before: FoundLists | None) -> FoundLists:
+        """The query is embedded, and vectors are searched, once."""
+        if before is None:
+            return self._backend.search(self._query, knobs, self._cancel)
+        return self._backend.with_words(before, knobs, self._cancel)
 
     def _nearest(
         self, chunks: Sequence[StoredChunk], state: RankingState, trace: Trace, found: FoundLists

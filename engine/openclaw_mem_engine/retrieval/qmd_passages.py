@@ -17,7 +17,7 @@ from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.qmd.lexical import Term, terms_of
 from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import CHUNKS, Candidate, CandidateList, Pool, Signal
+from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool, Signal
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.collection_files import CollectionLookup, Placed
@@ -55,9 +55,6 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
         self.only = backend.only
         self._known: dict[tuple[str, str], Known | None] = {}
         self._matches: dict[tuple[str, str], tuple[bool, bool]] = {}
-        self._searches: dict[tuple[object, ...], FoundDocuments] = {}
-        self._pools: dict[tuple[object, ...], Pool] = {}
-        self._completed: dict[tuple[object, ...], Pool] = {}
         self._signals: dict[tuple[str, int | None], Signal] = {}
 
     # -- the file -----------------------------------------------------------------------------------------
@@ -126,16 +123,10 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
 
     # -- lists --------------------------------------------------------------------------------------------
 
-    def _found(self, knobs: Knobs) -> FoundDocuments:
-        key = self._key(knobs)
-        if key not in self._searches:
-            before = next(iter(self._searches.values()), None)
-            if before is None:
-                made = self._backend.search(self._query, knobs, self._cancel, most=_ALL)
-            else:
-                made = self._backend.again(before, knobs, self._cancel)
-            self._searches[key] = made
-        return self._searches[key]
+    def _search(self, knobs: Knobs, before: FoundDocuments | None) -> FoundDocuments:
+        if before is None:
+            return self._backend.search(self._query, knobs, self._cancel, most=_ALL)
+        return self._backend.again(before, knobs, self._cancel)
 
     def _pool_of(self, found: FoundDocuments, knobs: Knobs) -> Pool:
         return self._backend.pool_of(found, knobs, self._signals)
@@ -196,7 +187,6 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
         return {one: self._matches[chunk_id, one] for one in wanted}
 
     def _key(self, knobs: Knobs) -> tuple[object, ...]:
-        """What the lists themselves depend on."""
         first = next(iter(self._searches.values()), None)
         variants = first.builder.variants if first is not None else None
         plain = knobs.mode != "hybrid" or (variants is not None and not variants.queries)
@@ -206,25 +196,12 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
 
     # -- what counterfactuals are tried with (changes.Pools) ----------------------------------------------
 
-    def pool(self, knobs: Knobs) -> Pool:
-        """The lists that these knobs need, without signals."""
-        key = self._key(knobs)
-        if key not in self._pools:
-            found = self._found(knobs)
-            made = replace(self._first, lists=found.lists, candidates=found.candidates, signals={})
-            self._pools[key] = self._again(made)
-        return self._pools[key]
-
     def complete(self, knobs: Knobs) -> Pool:
         key = *self._key(knobs), knobs.candidates
         if key not in self._completed:
             signals = self._found(knobs).signals(knobs, self._signals)
             self._completed[key] = self._again(replace(self.pool(knobs), signals=signals))
         return self._completed[key]
-
-    def _again(self, pool: Pool) -> Pool:
-        """What is remembered of documents is true of every pool; of lists and signals, of its own."""
-        return replace(pool, memo={key: self._first.memo[key] for key in CHUNKS & self._first.memo.keys()})
 
     def is_known(self, knobs: Knobs) -> bool:
         """Not where a model has to be asked for variants of the query, or an embedder fails meanwhile."""
