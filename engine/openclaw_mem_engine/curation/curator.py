@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from datetime import date
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.curation.candidates import candidates_of
@@ -18,7 +19,7 @@ from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.notes.editor import NoteEditor, Written
 from openclaw_mem_engine.state.curation import CurationState
 from openclaw_mem_engine.timeline.merge import TimelineReader
-from openclaw_mem_engine.workspace.listing import list_memory
+from openclaw_mem_engine.workspace.listing import notes_of
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -55,7 +56,7 @@ class Curator:
     def of(cls, settings: Settings, clock: Callable[[], float] = time.time) -> Curator:
         """With the searches and judged queries that are known of this memory."""
         curator = cls(settings, probes=judged_probes(settings), clock=clock)
-        curator._recalls = lambda: (*transcript_recalls(settings), *map(_recall, curator.state.searches()))
+        curator._recalls = lambda: (*transcript_recalls(settings), *starmap(Recall, curator.state.searches()))
         return curator
 
     def close(self) -> None:
@@ -71,9 +72,7 @@ class Curator:
         """The notes as they are on disk; with ``memory`` also what no search shows. Raises WorkspaceError."""
         self._end_dry_run()
         settings = self.settings
-        listing = list_memory(
-            settings.workspace, settings.extra_paths, settings.max_file_bytes, settings.exclude
-        )
+        listing = notes_of(settings)
         texts, unread = {}, []
         for file in listing.files:
             try:
@@ -169,7 +168,3 @@ def transcript_recalls(settings: Settings) -> list[Recall]:
         for moment in session.moments
         if moment.kind == "search" and moment.results
     ]
-
-
-def _recall(row: tuple[float, str, tuple[tuple[str, int, int], ...]]) -> Recall:
-    return Recall(*row)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Expected, as_json
 from openclaw_mem_engine.providers.resolve import model_folder
-from openclaw_mem_engine.workspace.listing import list_memory
+from openclaw_mem_engine.workspace.listing import notes_of
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -246,9 +246,7 @@ def _put(path: Path, data: bytes | None) -> None:
 def _copy(settings: Settings, folder: Path) -> Settings:
     """The settings of a copy: notes with their times and relative paths, the index as it is, nothing of it
     remembered."""
-    files = list_memory(
-        settings.workspace, settings.extra_paths, settings.max_file_bytes, settings.exclude
-    ).files
+    files = notes_of(settings).files
     depth = max((file.path.split("/").count("..") for file in files), default=0)
     workspace = folder.joinpath(*["above"] * depth, "workspace")
     workspace.mkdir(parents=True)

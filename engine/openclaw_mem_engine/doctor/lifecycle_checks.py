@@ -12,7 +12,7 @@ from openclaw_mem_engine.lifecycle.sessions import read_sessions
 from openclaw_mem_engine.redact import credentials
 from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.timeline.merge import missed_flushes
-from openclaw_mem_engine.workspace.listing import list_memory
+from openclaw_mem_engine.workspace.listing import notes_of
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import read_note
 
@@ -66,9 +66,7 @@ def check_credentials(settings: Settings, out: Outcome) -> None:
     found: list[str] = []
     linked: list[str] = []
     try:
-        listing = list_memory(
-            settings.workspace, settings.extra_paths, settings.max_file_bytes, settings.exclude
-        )
+        listing = notes_of(settings)
     except WorkspaceError:
         out.detail = "the workspace cannot be read"  # said by the check of files
         return

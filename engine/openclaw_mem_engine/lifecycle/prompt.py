@@ -13,7 +13,7 @@ from openclaw_mem_engine.lifecycle.bootstrap import Bootstrap, bootstrap
 from openclaw_mem_engine.lifecycle.decision import CHARS_A_TOKEN
 from openclaw_mem_engine.lifecycle.sessions import SessionType
 from openclaw_mem_engine.notes.user_time import user_time
-from openclaw_mem_engine.workspace.listing import list_memory
+from openclaw_mem_engine.workspace.listing import notes_of
 from openclaw_mem_engine.workspace.opening import NoteRefused, read_bytes
 from openclaw_mem_engine.workspace.rules import open_workspace
 
@@ -92,7 +92,7 @@ def memory_prompt(
 
 def whole_memory(settings: Settings) -> WholeMemory:
     """The size of every note that can be searched, transcripts apart. Raises WorkspaceError."""
-    listing = list_memory(settings.workspace, settings.extra_paths, settings.max_file_bytes, settings.exclude)
+    listing = notes_of(settings)
     by_path = {file.path: -(-file.size // CHARS_A_TOKEN) for file in listing.files}
     return WholeMemory(len(by_path), sum(by_path.values()), by_path)
 

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.model import UNLISTED, MemoryFile, SkippedFile, Source
@@ -45,6 +46,9 @@ from openclaw_mem_engine.workspace.rules import (
     resolve_extras,
 )
 
+if TYPE_CHECKING:
+    from openclaw_mem_engine.config.settings import Settings
+
 SUFFIX_CASE = 'ends in another spelling of "{}"; only lower case counts'
 _FOLDER_LINK = "is a link to a folder; links are not followed"
 _EXCLUDED = "excluded by the setting exclude"
@@ -65,6 +69,11 @@ class Listing:
 
     files: tuple[MemoryFile, ...]
     skipped: tuple[SkippedFile, ...]
+
+
+def notes_of(settings: Settings) -> Listing:
+    """The notes of the configured workspace. Raises as ``list_memory``."""
+    return list_memory(settings.workspace, settings.extra_paths, settings.max_file_bytes, settings.exclude)
 
 
 def list_memory(
