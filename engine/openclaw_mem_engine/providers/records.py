@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.model import utf8
+from openclaw_mem_engine.state import StateRecords
 from openclaw_mem_engine.state.database import Row, Schema, StateDatabase, finite
 
 if TYPE_CHECKING:
     import apsw
 
-    from openclaw_mem_engine.model import Note
     from openclaw_mem_engine.providers.base import Usage
 
 #: A reason is a message for people; a server that sends a page of text does not fill the file.
@@ -106,8 +106,8 @@ class StoredJob:
     texts: tuple[str, ...]
 
 
-class ProviderRecords:
-    """A ``StateDatabase`` with its guarantees: no method raises because of the file, see ``note``."""
+class ProviderRecords(StateRecords):
+    """Those in the file ``path``; without a path they are in memory, and ``note`` says so."""
 
     def __init__(
         self, path: Path | None, clock: Callable[[], float] = time.time, *, read_only: bool = False
@@ -116,15 +116,6 @@ class ProviderRecords:
         self._salt = os.urandom(16).hex()
         first = "INSERT INTO meta VALUES('salt', ?)", (self._salt,)
         self._file = StateDatabase(path, SCHEMA, clock, first=first, tidy=self._tidy, read_only=read_only)
-
-    def now(self) -> float:
-        """Epoch seconds."""
-        return self._file.now()
-
-    @property
-    def note(self) -> Note | None:
-        """What to know about the file: that there is none, or why it cannot be used and what to do."""
-        return self._file.note
 
     def add_usage(self, usage: Usage) -> None:
         """Add to the counts of today."""
@@ -214,10 +205,6 @@ class ProviderRecords:
     def drop_job(self, id: str) -> None:
         """Forget a job whose outcome was fetched, or will never come."""
         self._file.write("DELETE FROM jobs WHERE id = ?", (id,))
-
-    def close(self) -> None:
-        """Close the file. May be called twice; a later call opens it again (what was in memory is gone)."""
-        self._file.close()
 
     def _tidy(self, connection: apsw.Connection, new_day: bool) -> None:
         if not new_day:

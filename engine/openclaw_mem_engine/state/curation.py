@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.redact import redact
+from openclaw_mem_engine.state import StateRecords
 from openclaw_mem_engine.state.database import Row, Schema, StateDatabase
 
 if TYPE_CHECKING:
     import apsw
-
-    from openclaw_mem_engine.model import Note
 
 #: The name of the file in the data folder.
 CURATION_FILE = "curation.sqlite"
@@ -43,17 +42,12 @@ SCHEMA = Schema(
 )
 
 
-class CurationState:
-    """Thread-safe. No method raises because of the file."""
+class CurationState(StateRecords):
+    """That of one agent and workspace, in ``folder``. ``clock`` gives epoch seconds."""
 
     def __init__(self, folder: Path, agent: str, workspace: Path, clock: Callable[[], float]) -> None:
         self._file = StateDatabase(folder / CURATION_FILE, SCHEMA, clock, tidy=_tidy)
         self._of = (agent, str(workspace))
-
-    @property
-    def note(self) -> Note | None:
-        """Why the file cannot be used and what to do; None as long as it can."""
-        return self._file.note
 
     def rejected(self) -> set[str]:
         """Ids of rejected candidates."""
@@ -80,9 +74,6 @@ class CurationState:
         """Time (epoch seconds), query and what was returned, oldest first."""
         sql = "SELECT at, query, returned FROM searches WHERE agent = ? AND workspace = ? ORDER BY id"
         return self._file.read(sql, self._of, _search)
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def _search(row: Row) -> tuple[float, str, tuple[Returned, ...]]:

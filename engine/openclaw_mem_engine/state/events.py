@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.state import StateRecords
 from openclaw_mem_engine.state.database import Row, Schema, StateDatabase, finite
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Event:
         return asdict(self)
 
 
-class EventLog:
+class EventLog(StateRecords):
     """The file ``path``; without a path events stay in memory. Safe to call from several threads, and several
     processes may use one file. ``clock`` gives epoch seconds; with ``read_only`` nothing can be added. No
     method raises because of the file."""
@@ -123,10 +124,6 @@ class EventLog:
     def identity(self) -> tuple[int, int] | None:
         """Device and inode of the file, None without one: another file counts its events from the start."""
         return self._file.identity
-
-    def now(self) -> float:
-        """Epoch seconds."""
-        return self._file.now()
 
     def add(
         self,
@@ -196,10 +193,6 @@ class EventLog:
             (max(0, min(after, _MOST)), finite(since), agent, path, max(0, min(limit, _MOST)), *kinds),
             _event,
         )
-
-    def close(self) -> None:
-        """Close the file. May be called twice; a later call opens it again (what was in memory is gone)."""
-        self._file.close()
 
     def _tidy(self, connection: apsw.Connection, new_day: bool) -> None:
         beyond = "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?"

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.model import Expected
+from openclaw_mem_engine.state import StateRecords
 from openclaw_mem_engine.state.database import Schema, StateDatabase
-
-if TYPE_CHECKING:
-    from openclaw_mem_engine.model import Note
 
 #: The name of the file in the data folder.
 EXPECTED_FILE = "expected.sqlite"
@@ -25,17 +22,12 @@ CREATE TABLE expected(
 SCHEMA = Schema((_TABLE,), "expected-passages", "info", "expected passages", "which passages are expected")
 
 
-class ExpectedPassages:
-    """Those of one agent and workspace, in ``folder``. Thread-safe. No method raises because of the file."""
+class ExpectedPassages(StateRecords):
+    """Those of one agent and workspace, in ``folder``."""
 
     def __init__(self, folder: Path, agent: str, workspace: Path) -> None:
         self._file = StateDatabase(folder / EXPECTED_FILE, SCHEMA, time.time)
         self._of = (agent, str(workspace))
-
-    @property
-    def note(self) -> Note | None:
-        """Why the file cannot be used and what to do; None as long as it can."""
-        return self._file.note
 
     def read(self) -> tuple[Expected, ...]:
         """All, sorted by path and line. Makes no file."""
@@ -50,6 +42,3 @@ class ExpectedPassages:
             sql = "INSERT INTO expected VALUES(?, ?, ?, ?)"
         self._file.write(sql, (*self._of, *passage))
         return passage in self.read()
-
-    def close(self) -> None:
-        self._file.close()
