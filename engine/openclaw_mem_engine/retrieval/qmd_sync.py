@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from openclaw_mem_engine.cancellation import CancelToken, Deadline, LinkedToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError, UsageError
 from openclaw_mem_engine.model import WHOLE, Freshness, Note, Progress, SkippedFile
-from openclaw_mem_engine.providers.base import Embedder, space_of
+from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.qmd.queries import document_prompt
 from openclaw_mem_engine.retrieval import BackendContext, Limited
 from openclaw_mem_engine.sidecar.paths import qmd_home, shown_path
@@ -271,19 +271,14 @@ class KeepingUp(Limited):
         request: SyncRequest = DEFAULT_REQUEST,
         cancel: CancelToken | None = None,  # noqa: ARG002 - it takes no time
     ) -> Plan:
-        from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
-        from openclaw_mem_engine.sync.plan import Plan, PlannedSpace
+        from openclaw_mem_engine.sync.plan import Plan, planned_space
 
         changed, gone, _, files = self._differing(prune=request.prune)
         spaces: tuple[PlannedSpace, ...] = ()
         if (embedder := self.embedder) is not None:
             texts, characters = self.store.pending_size(VectorSpace.of(embedder))
-            texts += len(changed)
-            tokens = estimated_tokens(characters + sum(size for _, size in changed))
-            price = (embedder.id, embedder.model, embedder.host)
-            what = space_of(embedder), embedder.host, texts, 0, tokens
-            money = price_class(*price), cost(*price, tokens)
-            spaces = (PlannedSpace(*what, *money, embedder.why_not() or ""),)
+            characters += sum(size for _, size in changed)
+            spaces = (planned_space(embedder, texts + len(changed), 0, characters),)
         rebuild, read = ("", len(changed)) if not request.force else (_FORCED, files)
         return Plan(read, len(gone), len(gone), read, rebuild, spaces, ())
 

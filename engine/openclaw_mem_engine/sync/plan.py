@@ -113,6 +113,14 @@ def plan(
     return Plan(read, len(changes.removed), gone, chunks, rebuild, spaces, tuple(skipped), secret)
 
 
+def planned_space(embedder: Embedder, texts: int, cached: int, size: int) -> PlannedSpace:
+    """What it takes to embed so many texts, of ``size`` bytes or characters together."""
+    tokens, model = estimated_tokens(size), (embedder.id, embedder.model, embedder.host)
+    money = price_class(*model), cost(*model, tokens)
+    why_not = embedder.why_not() or ""
+    return PlannedSpace(space_of(embedder), embedder.host, texts, cached, tokens, *money, why_not)
+
+
 def _planned(
     store: IndexStore, embedder: Embedder, texts: dict[str, str], going: set[str] | None
 ) -> PlannedSpace:
@@ -125,14 +133,4 @@ def _planned(
         wanted.update((chunk.hash, chunk.text) for chunk in waiting if chunk.path not in going)
     known = store.cached_vectors(wanted, space)
     missing = [text for key, text in wanted.items() if key not in known]
-    tokens = estimated_tokens(sum(len(utf8(text)) for text in missing))
-    return PlannedSpace(
-        space,
-        embedder.host,
-        len(missing),
-        len(known),
-        tokens,
-        price_class(embedder.id, embedder.model, embedder.host),
-        cost(embedder.id, embedder.model, embedder.host, tokens),
-        embedder.why_not() or "",
-    )
+    return planned_space(embedder, len(missing), len(known), sum(len(utf8(text)) for text in missing))
