@@ -6,7 +6,7 @@ import argparse
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 
-from openclaw_mem_engine.cli.terminal import out
+from openclaw_mem_engine.cli.terminal import show
 
 
 def run(arguments: Namespace) -> int:
@@ -17,7 +17,8 @@ def run(arguments: Namespace) -> int:
 
     parser = build_parser(_Everything())
     _describe(parser, _values())
-    out(shtab.complete(parser, arguments.shell))
+    script = shtab.complete(parser, arguments.shell)
+    show({"shell": arguments.shell, "script": script}, [script], as_json=arguments.json)
     return 0
 
 
