@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, value_text
+from openclaw_mem_engine.ranking.knob_spec import value_text
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
 
 
 @dataclass(frozen=True, slots=True)
