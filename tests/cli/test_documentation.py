@@ -241,6 +241,16 @@ def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
 
 
+@pytest.mark.skipif(not (ROOT / ".ci" / "run").exists(), reason="a source distribution has no .ci/run")
+def test_ci_runs_the_two_commands_of_the_readme() -> None:
+    steps = (ROOT / ".ci" / "run").read_text("utf-8")
+    (commands,) = (block.text for block in blocks_of(PAGES[0]) if "pip install uv" in block.text)
+    calls = re.findall(r"^pip install uv && (uv run .+?) +#", commands, flags=re.M)
+    assert calls == ["uv run openclaw-mem demo", "uv run pytest"]
+    for call in calls:
+        assert f"\nrun {call}" in steps
+
+
 def test_the_folders_are_those_of_the_platforms() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
     mac = platformdirs.macos.MacOS(APP_NAME, appauthor=False)
