@@ -203,7 +203,7 @@ NOT_IN_PALETTE = frozenset(
 )
 
 #: The first paragraph of ``docs/keys.md``.
-KEYS_HEAD = """The bottom line of a screen shows its most used keys, `?` all of them; `:` finds actions by name.
+KEYS_HEAD = """The bottom line of a screen has its most used keys, `?` all of them; `:` finds actions by name.
 
 This page is made from `tui/openclaw_mem_tui/bindings.py`:
 `python -c "from openclaw_mem_tui.bindings import keys_page; print(keys_page(), end='')"`."""
