@@ -1,7 +1,7 @@
 """Every error that a caller may meet.
 
 Each message says what happened, to what, and what to do next. ``exit_code`` is what the command line
-returns; README lists the codes, so they are stable.
+returns; docs/json.md lists the codes, so they are stable.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def test_status_tells_about_the_default_model_and_makes_nothing(call: Call, worl
         None,
         0,
     )
-    assert facts["install"].startswith("pip install ")
+    assert facts["install"].startswith("uv tool install ")
     assert not world.data.exists()
 
 
@@ -58,7 +58,7 @@ def test_a_missing_library_is_told_with_the_command_that_brings_it(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "not installed; run: pip install '" in call("model").out
+    assert "not installed; run: uv tool install '" in call("model").out
 
 
 def test_status_of_a_path(call: Call, world: World) -> None:

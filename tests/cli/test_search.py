@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 
 import pytest
@@ -164,6 +165,31 @@ def test_files_are_bare_paths_each_once(call: Call) -> None:
     assert {"memory/2026-02-20.md", "memory/2026-02-25.md"} <= set(paths)
 
 
+@pytest.mark.parametrize("profile", ["documented", "workbench"])
+def test_lines_name_the_best_line_of_each_result(call: Call, world: World, profile: str) -> None:
+    world.write("memory/odd.md", "# Odd\n\nnothing here\n  the zeppelin\tis \x1b[31mred\r\nand more\n")
+    said = call("search", "zeppelin", "--format", "lines", "--profile", profile)
+    first = said.out.splitlines()[0]
+    location, score, text = first.split("\t")
+    assert location == "memory/odd.md:4"
+    assert float(score) > 0
+    assert text == "the zeppelin^Iis ^[[31mred"
+    location = call("search", "tomatoes", "--format", "lines", "--profile", profile).out.partition("\t")[0]
+    assert call("get", location, "--lines", "1").out.startswith("Tomatoes want water")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no tab in a file name")
+def test_null_ends_records_and_leaves_paths_as_they_are(call: Call, world: World) -> None:
+    name = "memory/a\tb.md"
+    world.write(name, "the zeppelin\n")
+    files = call("search", "zeppelin", "--format", "files", "-0")
+    assert files.out.split("\0") == [name, ""]
+    lines = call("search", "zeppelin", "--format", "lines", "-0").out.split("\0")
+    assert lines[0].startswith(f"{name}:1\t")
+    assert lines[0].endswith("\tthe zeppelin")
+    assert call("search", "zeppelin", "--format", "files").out == "memory/a^Ib.md\n"
+
+
 def test_markdown_keeps_notes_inside_code_blocks(call: Call, world: World) -> None:
     world.write("memory/fence.md", "zeppelin\n```\n# not a heading\n````\n")
     for explain in ([], ["--explain"]):
@@ -216,6 +242,8 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
         (["search", "x", "--format", "xml"], "invalid choice"),
         (["search", "x", "--json", "--format", "csv"], "contradict"),
         (["search", "x", "--explain", "--format", "files"], "does not fit"),
+        (["search", "x", "--explain", "--format", "lines"], "does not fit"),
+        (["search", "x", "-0"], "choose files or lines"),
         (["search", "x", "--frobnicate"], "unrecognized arguments"),
         (["frobnicate"], "invalid choice"),
         (["get", "MEMORY.md", "--lines", "many"], "--lines cannot be 'many'"),

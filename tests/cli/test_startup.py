@@ -17,7 +17,7 @@ from support.commands import World
 HEAVY = {
     "textual", "rich", "openai", "httpx", "httpx2", "httpcore2", "anyio", "h11", "certifi", "ssl",
     "http.client", "urllib.request", "pydantic", "watchfiles", "llama_cpp", "gguf", "rapidfuzz",
-    "json5", "pyjson5", "resvg_py", "openclaw_mem_tui", "openclaw_mem_themes", "asyncio",
+    "json5", "pyjson5", "resvg_py", "shtab", "openclaw_mem_tui", "openclaw_mem_themes", "asyncio",
     "multiprocessing", "concurrent.futures.thread",
     "openclaw_mem_engine.providers.remote.embedder", "openclaw_mem_engine.providers.remote.transport",
     "openclaw_mem_engine.providers.remote.http_client", "openclaw_mem_engine.providers.remote.openai_client",

@@ -22,6 +22,7 @@ from openclaw_mem_engine.config.settings import SETTINGS
 from openclaw_mem_engine.config.show import describe, fragment, reference, to_dict
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.resolve import choices
+from openclaw_mem_engine.ranking.profiles import reference as knob_reference
 
 __all__ = ["world"]
 
@@ -204,6 +205,8 @@ def test_an_address_is_shown_without_what_may_be_a_key(url: str, shown: str) -> 
 def test_the_page_of_settings_is_up_to_date() -> None:
     page = Path(__file__).parents[2] / "docs" / "settings.md"
     assert page.read_text("utf-8").endswith(reference())
+    ranking = page.with_name("ranking.md").read_text("utf-8")
+    assert ranking.endswith(knob_reference())
 
 
 class TestFragment:

@@ -153,7 +153,7 @@ def test_a_newer_schema_is_told_and_left_alone(more: str, settings: Settings) ->
     before = settings.index_path.read_bytes()
     report = looked(settings)
     found = named(report, "newer-schema")
-    assert found.severity == "error" and "99" in found.text and "pip install --upgrade" in found.repair
+    assert found.severity == "error" and "99" in found.text and "uv tool install --force" in found.repair
     assert fix(settings, report) == []
     assert settings.index_path.read_bytes() == before
 

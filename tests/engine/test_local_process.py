@@ -284,7 +284,7 @@ def test_what_is_missing_is_said_without_starting_anything(
     rank = local_models.bert(tmp_path / "rank.gguf", pooling=local_models.RANK)
     assert "is a reranker" in why(str(rank), **child)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "pip install" in why(str(tiny))
+    assert "uv tool install" in why(str(tiny))
 
 
 def test_a_file_that_could_not_be_loaded_is_remembered_for_a_while(embedder_with: Maker) -> None:
@@ -303,7 +303,7 @@ def test_the_real_child_without_the_library_says_how_to_install_it(embedder_with
         "import sys; sys.modules['llama_cpp'] = None\n"
         "import runpy; runpy.run_module('openclaw_mem_engine.providers.local.child', run_name='__main__')"
     )
-    with pytest.raises(NotConfigured, match=r"pip install 'openclaw-mem-workbench\[local\]'"):
+    with pytest.raises(NotConfigured, match=r"uv tool install '\.\[local\]'"):
         embedder_with.script(script).embed_query("abcd")
 
 

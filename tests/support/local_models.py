@@ -23,7 +23,7 @@ needs_llama_cpp = [
     pytest.mark.local,
     pytest.mark.skipif(
         importlib.util.find_spec("llama_cpp") is None,
-        reason="llama-cpp-python is not installed: pip install 'openclaw-mem-workbench[local]'",
+        reason="llama-cpp-python is not installed: uv pip install '.[local]'",
     ),
 ]
 

@@ -17,7 +17,7 @@ from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_themes import BUILT_IN, ThemeError, load_theme
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.bindings import ACTIONS, GROUPS, offered
+from openclaw_mem_tui.bindings import ACTIONS, keys_page, offered
 from openclaw_mem_tui.editor import editor_command
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
@@ -171,23 +171,12 @@ def test_every_action_has_its_method_and_no_key_is_taken_twice() -> None:
         assert {key for key, times in keys.items() if times > 1} <= {"g"}
 
 
-def keys_markdown() -> str:
-    """The key table of README, generated: one section a group."""
-    parts = []
-    for group in GROUPS:
-        shown = [action for action in ACTIONS if action.group == group and action.shown]
-        rows = [f"| {' '.join(f'`{key}`' for key in a.shown.split())} | {a.help} |" for a in shown]
-        parts.append("\n".join((f"**{group}**", "", "| Key | Does |", "|---|---|", *rows)))
-    return "\n\n".join(parts) + "\n"
-
-
-def test_the_key_table_of_the_readme_is_fresh() -> None:
-    table = keys_markdown()
+def test_the_page_of_keys_is_fresh() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "keys.md").read_text("utf-8")
     for action in ACTIONS:
         if action.shown:
-            assert action.help in table
-    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    assert table.strip() in readme, "run keys_markdown() and put it between the key marks of the README"
+            assert action.help in page
+    assert page == keys_page(), "write keys_page() to docs/keys.md"
 
 
 def test_pure_modules_do_not_import_textual() -> None:

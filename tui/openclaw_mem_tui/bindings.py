@@ -1,4 +1,4 @@
-"""Every action, declared once: bindings, footer, help, palette and the key table of README come from here."""
+"""Every action, declared once: bindings, footer, help, palette and docs/keys.md come from here."""
 
 from __future__ import annotations
 
@@ -202,6 +202,12 @@ NOT_IN_PALETTE = frozenset(
     | {action.id for action in ACTIONS if action.group == "Hits" and not action.rank}
 )
 
+#: The first paragraph of ``docs/keys.md``.
+KEYS_HEAD = """The bottom line of a screen has its most used keys, `?` all of them; `:` finds actions by name.
+
+This page is made from `tui/openclaw_mem_tui/bindings.py`:
+`python -c "from openclaw_mem_tui.bindings import keys_page; print(keys_page(), end='')"`."""
+
 BY_ID = {action.id: action for action in ACTIONS}
 GROUPS: tuple[str, ...] = tuple(dict.fromkeys(action.group for action in ACTIONS))
 
@@ -237,3 +243,13 @@ def bindings(where: str) -> list[Binding]:
         )
         for action in reversed(offered(where))
     ]
+
+
+def keys_page() -> str:
+    """``docs/keys.md``: a table for each group."""
+    parts = ["# Keys of the workbench", KEYS_HEAD]
+    for group in GROUPS:
+        shown = [action for action in ACTIONS if action.group == group and action.shown]
+        rows = [f"| {' '.join(f'`{key}`' for key in a.shown.split())} | {a.help} |" for a in shown]
+        parts.append("\n".join((f"## {group}", "", "| Key | Does |", "|---|---|", *rows)))
+    return "\n\n".join(parts) + "\n"

@@ -84,8 +84,16 @@ COMMANDS = (
             flag("--exit-status", "as grep: exit code 1 when nothing relevant was found"),
             option(
                 "--format",
-                choices=("table", "json", "csv", "md", "files"),
-                help="table (default), json, csv, md, or files: paths alone",
+                choices=("table", "json", "csv", "md", "files", "lines"),
+                help="table (default), json, csv, md, files: paths alone, or lines: path:line, score and the "
+                "best line of each result between tabs",
+            ),
+            option(
+                "-0",
+                "--null",
+                dest="null",
+                action="store_true",
+                help="with files or lines: records end in NUL, and paths are not escaped",
             ),
         ),
     ),
@@ -237,6 +245,12 @@ COMMANDS = (
         commands=QMD_COMMANDS,
     ),
     *WRITING_COMMANDS,
+    Command(
+        "completion",
+        "a script that completes commands and options in your shell",
+        "completion bash > ~/.local/share/bash-completion/completions/openclaw-mem",
+        options=(option("shell", choices=("bash", "zsh", "fish"), help="the shell that reads it"),),
+    ),
     Command(
         "demo",
         "a bundled workspace with lessons, needs no network and no settings",

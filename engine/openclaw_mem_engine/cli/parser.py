@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Container
 from typing import Any, NoReturn
 
 from openclaw_mem_engine import __version__
@@ -55,7 +55,7 @@ class _Parser(argparse.ArgumentParser):
             group.add_argument(*names, **(own | how))
 
 
-def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+def build_parser(argv: Container[str]) -> argparse.ArgumentParser:
     """The parser of the command line ``argv``: of commands that are not in it, name and summary are enough.
     Its result holds ``command`` (None without one) and ``runner`` (``module:function``)."""
     shape: Any = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
@@ -77,7 +77,7 @@ def _add_commands(
     table: tuple[Command, ...],
     dest: str,
     shape: dict[str, Any],
-    argv: Sequence[str],
+    argv: Container[str],
 ) -> None:
     commands = parser.add_subparsers(
         dest=dest, metavar="COMMAND", title="commands", parser_class=_Parser, required=dest != "command"

@@ -70,7 +70,7 @@ def run(arguments: Namespace) -> int:
     answer = dataclasses.replace(found, sync_seconds=took)
     if failure is not None:
         answer = outdated(answer, failure)
-    show_answer(answer, kind, explain=arguments.explain)
+    show_answer(answer, kind, explain=arguments.explain, null=arguments.null)
     return 1 if arguments.exit_status and not answer.found_something else 0
 
 
@@ -87,8 +87,10 @@ def format_of(arguments: Namespace) -> str:
     kind = arguments.format or ("json" if arguments.json else "table")
     if arguments.json and kind != "json":
         raise UsageError(f"--json and --format {kind} contradict each other: leave one out.")
-    if arguments.explain and kind in ("csv", "files"):
+    if arguments.explain and kind in ("csv", "files", "lines"):
         raise UsageError(f"--explain does not fit into --format {kind}: choose table, md or json.")
+    if arguments.null and kind not in ("files", "lines"):
+        raise UsageError(f"-0 does not fit into --format {kind}: choose files or lines.")
     return str(kind)
 
 
@@ -195,8 +197,9 @@ def outdated(answer: Answer, failure: OpenClawMemError) -> Answer:
     )
 
 
-def show_answer(answer: Answer, kind: str, *, explain: bool) -> None:
-    """Print an answer; what a program-friendly format cannot hold goes to stderr."""
+def show_answer(answer: Answer, kind: str, *, explain: bool, null: bool = False) -> None:
+    """Print an answer; what a program-friendly format cannot hold goes to stderr. ``null``: records end in
+    NUL."""
     if kind == "json":
         print_json(answer.to_dict(explain=explain))
         return
@@ -209,8 +212,17 @@ def show_answer(answer: Answer, kind: str, *, explain: bool) -> None:
         return
     if kind == "md":
         out(tables.explained_markdown(answer) if explain else tables.markdown_text(answer), end="")
+    elif kind == "csv":
+        out(tables.csv_text(answer), end="")
     else:
-        out(tables.csv_text(answer) if kind == "csv" else tables.files_text(answer), end="")
+        exact = null and not is_terminal(sys.stdout)  # a terminal acts on what a path may hold
+        records = tables.files_records if kind == "files" else tables.lines_records
+        found = records(answer, str if exact else tables.escaped)
+        made = "".join(record + ("\0" if null else "\n") for record in found)
+        if exact:
+            out_bytes(made.encode("utf-8", "surrogateescape"))
+        else:
+            out(made, end="")
     if not answer.hits:
         say(tables.verdict_line(answer))
     if answer.pool.fallback is not None and kind != "md":

@@ -39,6 +39,7 @@ from openclaw_mem_engine.explain import (
     stage_formula,
     trace_markdown,
 )
+from openclaw_mem_engine.ranking.lines import note_lines
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
@@ -241,9 +242,26 @@ def _guarded(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
-def files_text(answer: Answer) -> str:
-    """Each path once, best first, one on each line: for ``xargs -d '\\n'`` and editors."""
-    return "".join(f"{visible(path)}\n" for path in dict.fromkeys(hit.path for hit in answer.hits))
+def escaped(text: str) -> str:
+    """The text with every control character in notation, tabs and newlines too."""
+    return visible(text).replace("\t", "^I").replace("\n", "^J")
+
+
+def files_records(answer: Answer, path_text: Callable[[str], str]) -> Iterator[str]:
+    """Each path once, best first: for ``xargs`` and editors."""
+    yield from map(path_text, dict.fromkeys(hit.path for hit in answer.hits))
+
+
+def lines_records(answer: Answer, path_text: Callable[[str], str]) -> Iterator[str]:
+    """``path:line<TAB>score<TAB>text`` of each result, best first: its best line, else the one with the most
+    words of the query."""
+    matches = Matches.of(answer.pool)
+    for hit in answer.hits:
+        best = max(
+            note_lines(answer.pool.candidates[hit.chunk_id]),
+            key=lambda line: (line.number == hit.best_line, line.says_something, matches.distinct(line.text)),
+        )
+        yield f"{path_text(hit.path)}:{best.number}\t{hit.score:.6f}\t{escaped(best.text.strip())}"
 
 
 def markdown_text(answer: Answer) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.knob_spec import value_text
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +112,18 @@ def profile(name: str) -> Knobs:
         return PROFILES[name.strip().lower()].knobs
     except KeyError:
         raise UsageError(f"There is no profile {name!r}. Known: {', '.join(PROFILES)}.") from None
+
+
+def reference() -> str:
+    """Every knob as a Markdown table: what ``docs/ranking.md`` ends with."""
+    lines = ["| knob | meaning | allowed | `documented` | other profiles |", "|---|---|---|---|---|"]
+    for name, known in KNOBS.items():
+        usual = getattr(DOCUMENTED, name)
+        others = [
+            f"`{other}` {value_text(value)}"
+            for other, entry in PROFILES.items()
+            if (value := getattr(entry.knobs, name)) != usual
+        ]
+        cells = (f"`{name}`", known.help, known.allowed, value_text(usual), ", ".join(others))
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"

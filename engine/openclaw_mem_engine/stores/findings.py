@@ -24,7 +24,7 @@ VERIFY = "openclaw-mem index --verify"
 PRUNE = "openclaw-mem index --prune"
 DOCTOR = "openclaw-mem doctor"
 FIX = f"{DOCTOR} --fix"
-UPGRADE = "python -m pip install --upgrade openclaw-mem-workbench"
+UPGRADE = "git pull && uv tool install --force ."
 
 
 @dataclass(frozen=True, slots=True)

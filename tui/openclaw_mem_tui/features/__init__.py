@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 class ScreenEntry(NamedTuple):
     """``name`` is the folder under ``features``; ``key`` opens the screen; ``help`` is its text in the
-    palette, the help and README, ``footer`` that of the bottom line, ``rank`` its importance there."""
+    palette, the help and docs/keys.md, ``footer`` that of the bottom line, ``rank`` its importance there."""
 
     name: str
     key: str

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 #: What brings llama-cpp-python.
-INSTALL = "pip install 'openclaw-mem-workbench[local]'"
+INSTALL = "uv tool install '.[local]'"
 #: Bytes of a message, at most.
 MAX_MESSAGE = 1 << 26
 

@@ -1,0 +1,306 @@
+"""README and docs: every block of code is run, every command is one that the parser takes, every link leads
+somewhere.
+
+The first word after the fence is the language. ``sh not run: REASON`` is only parsed; the same holds for
+commands that never end by themselves or need a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import platformdirs.macos
+import platformdirs.unix
+import pyjson5
+import pytest
+
+from openclaw_mem_engine.cli.main import run
+from openclaw_mem_engine.cli.parser import build_parser
+from openclaw_mem_engine.config.load import load_settings
+from openclaw_mem_engine.config.sources import APP_NAME
+from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
+from support.commands import World, new_world
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+LANGUAGES = {"sh", "python", "toml", "json5", "text"}
+#: Each entry of a list on one line.
+JSON_PAGE = (ROOT / "docs" / "json.md").read_text("utf-8").replace("\n  ", " ")
+#: Commands that would not come back, or need a terminal.
+ENDLESS = {"watch", "tui"}
+#: Makes the environment in which this test runs; ``.ci/run`` does what it says.
+SETTING_UP = "pip install uv"
+#: Commands that show a change and ask on a terminal; without one they refuse to write.
+ASKING = {"remember", "undo", "curate"}
+#: The beginning of one of our commands inside of a line of shell.
+_OURS = re.compile(r"(?<![/\w])openclaw-mem +([^|&;<>)\n]*)")
+
+
+class Block(NamedTuple):
+    """A fenced block: ``line`` is that of its fence, ``reason`` why it is not run ("": it is)."""
+
+    page: str
+    line: int
+    language: str
+    reason: str
+    text: str
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    opened: tuple[int, str] | None = None
+    lines: list[str] = []
+    for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
+        if opened is None and line.lstrip().startswith("```"):
+            opened, lines = (number, line.strip()[3:].strip()), []
+        elif opened is not None and line.strip() == "```":
+            language, _, rest = opened[1].partition(" ")
+            yield Block(
+                page.name, opened[0], language, rest.removeprefix("not run: "), "\n".join(lines) + "\n"
+            )
+            assert not rest or rest.startswith("not run: "), f"{page.name}:{opened[0]}: {rest}"
+            opened = None
+        elif opened is not None:
+            lines.append(line)
+    assert opened is None, f"{page.name}:{opened}: a fence is not closed"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A home folder whose OpenClaw has the notes and sessions of the demo, and a vault of other notes; the
+    programs that recipes ask for are stubs."""
+    root = tmp_path_factory.mktemp("docs") / "world"
+    world = new_world(root, {})
+    shutil.rmtree(world.workspace)
+    assert world.run("demo", "--dir", str(world.home / ".openclaw"), "--print-workspace").returncode == 0
+    for name, text in {
+        "vault/Daily/2026-01-01.md": "# Network\n\nThe router is in VLAN 40.\n",
+        "notes/vpn.md": "# VPN\n\nThe certificate expires in May.\n" * 20,
+        "notes/2026-01-01.md": "# Today\n",
+        "notes/work/plan.md": "# Plan\n",
+        "vault/.obsidian/note.md": "no note\n",
+        "app/CLAUDE.md": "Build with make.\n",
+        ".claude/projects/-home-me-app/memory/MEMORY.md": "# Index\n\n- [Tests](debugging.md)\n",
+        ".claude/projects/-home-me-app/memory/debugging.md": "# Tests\n\nFlaky tests: retry once.\n",
+        "bin/openclaw-mem": f'#!/bin/sh\nexec {sys.executable} -m openclaw_mem_engine "$@"\n',
+        "bin/fzf": "#!/bin/sh\nhead -n 1\n",
+        "bin/rsync": "#!/bin/sh\n",
+        "bin/uv": '#!/bin/sh\nshift\nexec "$@"\n',
+    }.items():
+        path = world.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        if "bin/" in name:
+            path.chmod(0o755)
+    subprocess.run(["git", "init", "-q", world.home / ".openclaw" / "workspace"], check=True)
+    assert world.run("index").returncode == 0
+    return world
+
+
+@pytest.fixture
+def environ(home: World, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """This process as one of that user, in the home folder."""
+    git = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a"}
+    git |= {"GIT_COMMITTER_EMAIL": "a@b", "GIT_CONFIG_GLOBAL": os.devnull, "EDITOR": "true"}
+    wanted = home.environ | git | {"PATH": f"{home.home / 'bin'}:{os.environ['PATH']}"}
+    for name in set(os.environ) - set(wanted):
+        monkeypatch.delenv(name)
+    for name, value in wanted.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(home.home)
+    return wanted
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_every_block_does_what_it_shows(
+    page: Path, home: World, environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, object] = {}
+    for block in blocks_of(page):
+        at = f"{block.page}:{block.line}"
+        assert block.language in LANGUAGES, f"{at}: a language among {sorted(LANGUAGES)} is missing"
+        if block.language == "toml":
+            load_with(home, "config.toml", block.text)
+        elif block.language == "json5":
+            load_with(home, "openclaw.json", block.text)
+        elif block.language == "python":
+            exec(compile(block.text, at, "exec"), names)
+        elif block.language == "sh":
+            run_shell(block, at, environ, capsys)
+
+
+def load_with(home: World, name: str, text: str) -> None:
+    """A configuration is one that we read without a remark."""
+    file = home.root / name
+    file.write_text(text)
+    own = name == "config.toml"
+    environ = {"OPENCLAW_MEM_HOME": str(home.data), "OPENCLAW_MEM_CONFIG": str(file)} if own else {}
+    settings = load_settings(
+        config=None if own else file, environ=home.environ | environ, home=home.home, cwd=home.home
+    )
+    assert [note.text for note in settings.warnings if note.level != "info"] == []
+    assert not [key.text for key in settings.openclaw.ignored if not key.known]
+    if own:
+        for key in tomllib.loads(text):
+            assert any(known.split(".")[0] == key for known in settings.origins), key
+    else:
+        pyjson5.decode(text)
+
+
+def run_shell(block: Block, at: str, environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Plain calls of the command in this process, all else by bash."""
+    subprocess.run(["bash", "-n"], input=block.text.encode(), check=True)
+    for found in _OURS.finditer(re.sub(r"(^|\s)#.*", "", block.text.replace("\\\n", " "), flags=re.M)):
+        parsed(found[1], at, block=True)
+    if block.reason or SETTING_UP in block.text:
+        return
+    lines = block.text.replace("\\\n", " ").splitlines()
+    if any(plain(line) is None for line in lines):
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail"], input=block.text, env=environ, capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{at}: {done.stdout}{done.stderr}"
+        return
+    for line in lines:
+        argv = plain(line)
+        if argv and argv[0] not in ENDLESS:
+            code = run(argv)
+            said = capsys.readouterr()
+            asked = argv[0] in ASKING and "needs a yes" in said.err
+            assert code == (2 if asked else 0), f"{at}: {line}\n{said.out}{said.err}"
+
+
+def plain(line: str) -> list[str] | None:
+    """The arguments of a line that is one call of the command, [] for a blank one, None for other shell."""
+    words = shlex.split(line, comments=True)
+    if words[:2] == ["uv", "run"]:
+        words = words[2:]
+    if not words:
+        return []
+    quoted = re.sub(r"'[^']*'|\"[^\"$`]*\"", "", line.partition(" #")[0])
+    if words[0] != "openclaw-mem" or re.search(r"[|&;<>$`]", quoted):
+        return None
+    return [str(Path(word).expanduser()) if word.startswith("~") else word for word in words[1:]]
+
+
+def parsed(text: str, at: str, block: bool = False) -> None:
+    """The options of a call are those of the parser."""
+    if text.count("'") % 2:  # itself in quotes
+        text = text.rpartition("'")[0]
+    words = shlex.split(text)
+    if not words or words[0] in ("--help", "--version"):
+        return
+    try:
+        build_parser(words).parse_args(words)
+    except UsageError as error:
+        if not block and "are required" in str(error):
+            return  # a command is mentioned by its name
+        pytest.fail(f"{at}: openclaw-mem {text}: {error}")
+    except SystemExit as done:  # --help
+        assert done.code == 0, at
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_commands_in_the_text_exist_and_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.M | re.S)
+    for call in re.findall(r"`openclaw-mem ([^`]+)`", text):
+        parsed(call, page.name)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        # A source distribution has the pictures as SVG alone.
+        assert file.exists() or file.with_suffix(".svg").exists(), f"{page.name}: {target}"
+        assert file.is_relative_to(ROOT)
+        if anchor:
+            assert anchor in anchors(file), f"{page.name}: {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_every_page_is_in_the_list_of_pages() -> None:
+    index = (ROOT / "docs" / "README.md").read_text("utf-8")
+    for page in PAGES[1:]:
+        assert page.name == "README.md" or f"]({page.name})" in index, page.name
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+
+
+@pytest.mark.skipif(not (ROOT / ".ci" / "run").exists(), reason="a source distribution has no .ci/run")
+def test_ci_runs_the_two_commands_of_the_readme() -> None:
+    steps = (ROOT / ".ci" / "run").read_text("utf-8")
+    (commands,) = (block.text for block in blocks_of(PAGES[0]) if SETTING_UP in block.text)
+    calls = re.findall(r"^pip install uv && (uv run .+?) +#", commands, flags=re.M)
+    assert calls == ["uv run openclaw-mem demo", "uv run pytest"]
+    for call in calls:
+        assert f"\nrun {call}" in steps
+
+
+def test_the_folders_are_those_of_the_platforms() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    mac = platformdirs.macos.MacOS(APP_NAME, appauthor=False)
+    unix = platformdirs.unix.Unix(APP_NAME, appauthor=False)
+    for folders in (mac, unix):
+        for folder in (folders.user_data_path, folders.user_config_path):
+            shown = str(folder).replace(str(Path.home()), "~")
+            assert f"`{shown}" in text
+
+
+def test_every_exit_code_is_documented() -> None:
+    table = (ROOT / "docs" / "json.md").read_text("utf-8")
+    kinds, codes = [OpenClawMemError], {0, Cancelled.exit_code}
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        codes.add(kind.exit_code)
+    for code in codes:
+        assert f"\n| {code} |" in table
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["search", "router"],
+        ["index"],
+        ["index", "--dry-run"],
+        ["files"],
+        ["chunks", "MEMORY.md"],
+        ["doctor"],
+        ["why-not", "router", "MEMORY.md:3"],
+    ],
+    ids=" ".join,
+)
+def test_json_has_the_documented_keys(
+    call: list[str], home: World, environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The keys of an entry of the page, without those that may be absent (``key?``)."""
+    entry = re.search(rf"^- `{call[0]}`[^\n]*?: `(.*?)`(?=[;\n])", JSON_PAGE, flags=re.M | re.S)
+    if "--dry-run" in call:
+        entry = re.search(r"`--dry-run`: `(.*?)`\n", JSON_PAGE, flags=re.S)
+    assert entry is not None
+    documented, depth = "", 0
+    for char in entry[1]:
+        depth -= char in "]}"
+        documented += char if depth == 1 else ""
+        depth += char in "[{"
+    keys = {key.partition(":")[0].strip() for key in documented.strip("{}").split(",")}
+    assert run([*call, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert {key for key in keys if not key.endswith("?")} <= set(answer)
