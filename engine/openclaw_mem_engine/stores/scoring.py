@@ -59,7 +59,7 @@ class TokenLines:
 
     __slots__ = ("_sizes", "_tokens")
 
-    def __init__(self, lines: Sequence[str]) -> None:
+    def __init__(self, lines: list[str]) -> None:
         tokens = sum(line.count(" ") for line in lines) - len(lines)
         self._sizes = len(lines), len(lines) - lines.count(" "), tokens
         self._tokens = "\n".join(lines)
@@ -264,7 +264,7 @@ class ResidentVectors:
         asked = {i: float(scores[rows[i]]) for i in ids if i in rows}
 
         def ids_of(equal: set[float]) -> Iterable[tuple[str, float]]:
-            tied = np.flatnonzero(np.isin(scores, np.array([*equal], dtype=scores.dtype)))
+            tied = np.flatnonzero(np.isin(scores, np.array([*equal], dtype=scores.dtype))).tolist()
             return ((self.ids[row], float(scores[row])) for row in tied)
 
         return ranks_among(np.sort(scores), asked, ids_of)

@@ -150,8 +150,8 @@ class FullTextRows:
         if known is None or known[:2] != (query, generation):
             table, score = _table(query)
             sql = f"SELECT rowid, -{score} FROM {table} WHERE {table} MATCH ?"
-            scores: dict[int, float] = dict(self._db.search(sql, (expression_of(query),)))
-            known = self._matches = _Matches(query, generation, scores, sorted(scores.values()))
+            every: dict[int, float] = dict(self._db.search(sql, (expression_of(query),)))
+            known = self._matches = _Matches(query, generation, every, sorted(every.values()))
         scores = known.scores
 
         def ids_of(equal: set[float]) -> list[tuple[str, float]]:
