@@ -10,7 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.stores.query import bigrams, build_keyword_query, build_query, segment
-from openclaw_mem_engine.stores.scoring import Stemmer
+from openclaw_mem_engine.stores.scoring import Stemmer, token_lines
+from openclaw_mem_engine.stores.sqlite.full_text import tokeniser
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import found, new_store
 
@@ -220,9 +221,9 @@ def test_the_score_of_a_line_depends_on_the_basis_alone(store: SqliteIndex) -> N
 def test_where_terms_occur_is_counted_once_a_text() -> None:
     tokenised: list[str] = []
 
-    def tokens_of(line: str) -> list[str]:
-        tokenised.append(line)
-        return line.split()
+    def tokens_of(text: str) -> list[str]:
+        tokenised.append(text)
+        return text.split()
 
     stemmer, terms = Stemmer(tokens_of), [("a", "a"), ("b",)]
     texts = {"x": "a a a b\n\nab", "y": "b"}
@@ -232,7 +233,28 @@ def test_where_terms_occur_is_counted_once_a_text() -> None:
     assert both["x"] is known and both["y"] == (1, 1, 1, ((0, 1, 1, 1),))
     assert stemmer.where([("ab",)], texts)["x"].found == ((2, 1, 0, 1),)
     assert stemmer.where(terms, texts) == both
-    assert sorted(tokenised) == ["", "a a a b", "ab", "b"]
+    assert [text.split() for text in tokenised] == [["a", "a", "a", "b", "\ue000", "\ue000", "ab"], ["b"]]
+
+
+def test_the_lines_of_many_texts_are_told_apart_whatever_they_hold(store: SqliteIndex) -> None:
+    """Tokens of every line are those of the line alone, also beside the mark that ends lines."""
+    tokens_of = tokeniser(store._db.reader(), "stemmed")
+    texts = [
+        "Pumps\n\n- old: \ue000 pump\ue000s",
+        "",
+        "\n温室 温室のポンプ\n",
+        "\ue000\n\ue001",
+        "a\x00b\u0301 c",
+    ]
+    found = token_lines(texts, tokens_of)
+    for text, lines in zip(texts, found, strict=True):
+        alone = [tokens_of(segment(line)) for line in text.split("\n")]
+        for at, tokens in enumerate(alone):
+            for token in tokens:
+                where = lines.where([(token,)])
+                assert (where.lines, where.filled) == (len(alone), sum(map(bool, alone)))
+                assert where.total == sum(map(len, alone))
+                assert (at, len(tokens), 0, tokens.count(token)) in where.found
 
 
 def test_scores_of_chosen_chunks_are_those_of_the_search(store: SqliteIndex) -> None:

@@ -94,6 +94,8 @@ class BuiltinBackend:
         self._clock = clock
         self.tracker = self._freshness = FreshnessTracker(settings, store, embedders)
         self._vectors = QueryVectors(store, embedders)
+        #: The last search, and what its lists depend on.
+        self.last: tuple[tuple[object, ...], FoundLists] | None = None
         self._searching = RunningCalls()
         self.journal = journal or Journal(settings, clock, kept=False)
         self._coordinator = SyncCoordinator(
@@ -224,6 +226,7 @@ class BuiltinBackend:
         """The candidate lists of a query and their chunks."""
         query = checked_query(query)
         self._freshness.follow()
+        key = self.key(query, knobs)
         notes: list[Note] = [*self.notes]
         if knobs.expansion != "off":
             notes.append(Note("not-expanded", "expansion has no effect with the builtin backend."))
@@ -260,7 +263,15 @@ class BuiltinBackend:
         searched = any(found.space_number == 0 for found in builder.lists)
         first = (asked.space for asked in spaces if searched and asked.number == 0)
         served = next(first, space_of(None if builder.fallback else primary))
-        return FoundLists(query, builder, kept, candidates, notes, served)
+        found = FoundLists(query, builder, kept, candidates, notes, served)
+        if not builder.fallback and all(embedder.cheap_lines for embedder in self.embedders.also):
+            self.last = key, found
+        return found
+
+    def key(self, query: str, knobs: Knobs) -> tuple[object, ...]:
+        """What the lists of a query depend on."""
+        lists = knobs.lexical_form, knobs.lexical_index, knobs.name_weight, knobs.space_number
+        return query, *lists, knobs.expansion, self.store.generation(), self.store.follow(make=False)
 
     def with_words(self, before: FoundLists, knobs: Knobs, cancel: CancelToken) -> FoundLists:
         """The lists of an earlier search with the keyword query of other knobs, for ranking without a trace:

@@ -64,6 +64,12 @@ class ListBuilder:
         self._scores: dict[str, dict[str, float | None]] = {}
         self._cosines: dict[str, dict[str, tuple[float | None, ...]]] = {}
 
+    def again(self) -> ListBuilder:
+        """The same builder with times of its own."""
+        made = copy(self)
+        made.timings = dict(self.timings)
+        return made
+
     def with_words(self, lexical: LexicalQuery | None, timings: dict[str, float]) -> ListBuilder:
         """A builder with the same vector lists and another keyword query."""
         made = copy(self)

@@ -220,8 +220,19 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
     def _search(self, knobs: Knobs, before: FoundLists | None) -> FoundLists:
         """The query is embedded, and vectors are searched, once."""
         if before is None:
-            return self._backend.search(self._query, knobs, self._cancel)
+            return self._searched(knobs)
         return self._backend.with_words(before, knobs, self._cancel)
+
+    def _searched(self, knobs: Knobs) -> FoundLists:
+        """The lists of a search; those of the last one when this would find the same, as after a search for
+        the same words: without the ranks that only its explanation shows."""
+        backend = self._backend
+        backend.tracker.follow()
+        if backend.last is None or backend.last[0] != backend.key(self._query, knobs):
+            return backend.search(self._query, knobs, self._cancel)
+        found = backend.last[1]
+        lists = (lst if lst.kind == "lexical" else replace(lst, ranks_beyond=None) for lst in found.lists)
+        return found._replace(builder=found.builder.again(), lists=tuple(lists))
 
     def _nearest(
         self, chunks: Sequence[StoredChunk], state: RankingState, trace: Trace, found: FoundLists

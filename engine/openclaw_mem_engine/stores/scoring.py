@@ -7,7 +7,8 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
@@ -52,31 +53,39 @@ class TermLines(NamedTuple):
 
 
 class TokenLines:
-    """The tokens of a text, line by line, prepared for any number of queries. They are kept in one string,
-    which takes a tenth of the memory of their set, and no time of the garbage collector."""
+    """The tokens of a text, prepared for any number of queries: each line as its tokens with a space round
+    each. All in one string, which takes a tenth of the memory of sets, and no time of the garbage
+    collector."""
 
     __slots__ = ("_sizes", "_tokens")
 
-    def __init__(self, text: str, tokens_of: Callable[[str], list[str]]) -> None:
-        lines = [tokens_of(line) for line in text.split("\n")]
-        self._sizes = len(lines), sum(map(bool, lines)), sum(map(len, lines))
-        self._tokens = "\n".join(f" {' '.join(tokens)} " for tokens in lines)
+    def __init__(self, lines: list[str]) -> None:
+        tokens = sum(line.count(" ") for line in lines) - len(lines)
+        self._sizes = len(lines), len(lines) - lines.count(" "), tokens
+        self._tokens = "\n".join(lines)
 
     def where(self, terms: Sequence[tuple[str, ...]]) -> TermLines:
         """Where each term (a phrase is a tuple of tokens) occurs, in the order of the terms."""
-        held = [
-            (number, term)
-            for number, term in enumerate(terms)
-            if all(f" {token} " in self._tokens for token in term)
-        ]
-        lines = [line.split() for line in self._tokens.split("\n")] if held else []
-        found = [
-            (at, len(tokens), number, count)
-            for number, term in held
-            for at, tokens in enumerate(lines)
-            if (count := occurrences(term, tokens))
-        ]
+        found = []
+        for number, term in enumerate(terms):
+            first = f" {term[0]} "
+            if first not in self._tokens:
+                continue
+            for at, line in enumerate(self._tokens.split("\n")):
+                if first in line and (count := occurrences(term, tokens := line.split())):
+                    found.append((at, len(tokens), number, count))
         return TermLines(*self._sizes, tuple(found))
+
+
+def token_lines(texts: Sequence[str], tokens_of: Callable[[str], list[str]]) -> list[TokenLines]:
+    """The tokens of texts, found in one call: most of the time of a short one is the call itself. The ends of
+    lines are marked by a character of private use that no text holds; for FTS5 it is a token of its own."""
+    joined = "\n".join(texts)
+    mark = next(char for char in map(chr, range(0xE000, 0xF900)) if char not in joined)
+    tokens = tokens_of(segment(joined).replace("\n", f" {mark} "))
+    lines = f" {' '.join(tokens)} ".split(mark)
+    ends = [*accumulate((text.count("\n") + 1 for text in texts), initial=0)]
+    return [TokenLines(lines[start:end]) for start, end in pairwise(ends)]
 
 
 def line_bm25(
@@ -129,20 +138,14 @@ class Stemmer:
         if before != terms:
             known = {}
             self._terms = terms, known
-        for text in texts.values():
-            if text not in known:
-                known[text] = self._lines(text).where(terms)
+        unknown = [text for text in dict.fromkeys(texts.values()) if text not in known]
+        # A process asks for the same chunks again and again.
+        if new := [text for text in unknown if text not in self._texts]:
+            if len(self._texts) + len(new) > _TEXTS_KEPT:
+                self._texts = {text: self._texts[text] for text in unknown if text in self._texts}
+            self._texts.update(zip(new, token_lines(new, self._tokenise), strict=True))
+        known.update((text, self._texts[text].where(terms)) for text in unknown)
         return {key: known[text] for key, text in texts.items()}
-
-    def _lines(self, text: str) -> TokenLines:
-        """A text line by line, remembered: a process asks for the same chunks again and again."""
-        found = self._texts.get(text)
-        if found is None:
-            found = TokenLines(text, lambda line: self._tokenise(segment(line)))
-            if len(self._texts) >= _TEXTS_KEPT:
-                self._texts.clear()
-            self._texts[text] = found
-        return found
 
     def terms(self, query: LexicalQuery) -> list[tuple[str, ...]]:
         """The terms of a query as index tokens; those without any are left out."""
@@ -158,15 +161,17 @@ def document_frequencies(
 
 
 def ranks_among(
-    scores: Sequence[float],
+    ordered: Sequence[float] | Vector,
     asked: Mapping[str, float],
     ids_of: Callable[[set[float]], Iterable[tuple[str, float]]],
 ) -> dict[str, int]:
-    """The 1-based ranks of asked scores, by id, among all (best first, equal ones by id). ``ids_of`` gives
-    ids and scores of all that have one of these scores: they are looked up only where scores are equal."""
-    ordered, ranks = sorted(scores), {}
-    starts = {score: len(ordered) - bisect_right(ordered, score) for score in asked.values()}
-    equal = {s for s, start in starts.items() if len(ordered) - bisect_left(ordered, s) > start + 1}
+    """The 1-based ranks of asked scores, by id, among all, which are ``ordered`` (smallest first; equal ones
+    are ranked by id). ``ids_of`` gives ids and scores of all that have one of these scores: they are looked
+    up only where scores are equal."""
+    total, ranks = len(ordered), {}
+    starts = {score: total - bisect_right(ordered, score) for score in asked.values()}
+    # Where the one before the last of a score is equal too, there are several.
+    equal = {s for s, start in starts.items() if (last := total - start - 1) > 0 and ordered[last - 1] == s}
     tied: dict[float, list[str]] = {}
     for chunk_id, score in ids_of(equal) if equal else ():
         tied.setdefault(score, []).append(chunk_id)
@@ -225,6 +230,9 @@ class ResidentVectors:
     ids: Sequence[str]
     sources: Sequence[str]
     matrix: Vector
+    #: The row of each id, made for the first ranks, and the products with the vector that was asked for last.
+    _rows: dict[str, int] = field(default_factory=dict, repr=False)
+    _known: dict[bytes, Vector] = field(default_factory=dict, repr=False)
 
     @staticmethod
     def from_rows(generation: int, rows: Sequence[tuple[Any, ...]]) -> ResidentVectors:
@@ -238,17 +246,28 @@ class ResidentVectors:
     def _scores(self, vector: Vector) -> Vector:
         if len(vector) != self.matrix.shape[1]:
             raise ValueError(f"stored vectors have {self.matrix.shape[1]} dimensions, not {len(vector)}")
-        return products(self.matrix, vector)
+        key = vector.tobytes()  # lists and ranks of one query, one after the other
+        if (known := self._known.get(key)) is None:
+            self._known.clear()
+            known = self._known[key] = products(self.matrix, vector)
+        return known
 
     def ranks(self, vector: Vector, ids: Iterable[str]) -> dict[str, int]:
         """The 1-based ranks of chunks among all, by id; those without a vector are absent."""
+        import numpy as np
+
         if not len(self.ids):
             return {}
-        wanted, scores = set(ids), self._scores(vector).tolist()
-        asked = {i: score for i, score in zip(self.ids, scores, strict=True) if i in wanted}
-        return ranks_among(
-            scores, asked, lambda equal: (x for x in zip(self.ids, scores, strict=True) if x[1] in equal)
-        )
+        scores, rows = self._scores(vector), self._rows
+        if not rows:
+            rows.update(dict(zip(self.ids, range(len(self.ids)), strict=True)))  # all at once
+        asked = {i: float(scores[rows[i]]) for i in ids if i in rows}
+
+        def ids_of(equal: set[float]) -> Iterable[tuple[str, float]]:
+            tied = np.flatnonzero(np.isin(scores, np.array([*equal], dtype=scores.dtype))).tolist()
+            return ((self.ids[row], float(scores[row])) for row in tied)
+
+        return ranks_among(np.sort(scores), asked, ids_of)
 
     def nearest(self, vector: Vector, limit: int, sources: Sequence[Source] | None = None) -> CandidateRows:
         """The ``limit`` largest cosines, best first, ties by chunk id. Raises ValueError for a ``vector`` of

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -44,6 +45,8 @@ MAX_TRANSCRIPT_BYTES = 2**30
 _DAILY = re.compile(r"(?:.*/)?memory/([0-9]{4})-([0-9]{2})-([0-9]{2})\.md", re.DOTALL)
 _DAY_SECONDS = 86_400
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
+#: Paths whose rules are remembered: a process finds the same notes again and again.
+_PATHS_KEPT = 8_192
 #: ECMAScript dates take the years 0 to 99 for 1900 to 1999, so in OpenClaw such a name never is its own day.
 _FIRST_YEAR = 100
 
@@ -53,6 +56,7 @@ def is_ignored_folder(name: str) -> bool:
     return name.startswith(".") or name in IGNORED_FOLDERS
 
 
+@lru_cache(_PATHS_KEPT)
 def machine_folder(path: str) -> str:
     """The folder or file, relative to the workspace, that the agent's machinery keeps; "" for a note."""
     first, *parts = path.split("/")
@@ -200,6 +204,7 @@ class NoteDate(NamedTuple):
     epoch_seconds: int | None = None
 
 
+@lru_cache(_PATHS_KEPT)
 def note_date(path: str, source: Source = "memory") -> NoteDate:
     """Decide the date of a workspace-relative path, by the path alone.
 

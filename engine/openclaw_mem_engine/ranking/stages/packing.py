@@ -285,6 +285,8 @@ def _record(
     for item in state.ranked:
         chunk = state.pool.candidates[item.chunk_id]
         if id(item) not in returned:
+            if not state.explained:
+                continue
             reason = refused.get(item.chunk_id, "every line of it is a heading, a mark or in a better chunk")
             state.drop(item.chunk_id, "snippet", "snip", reason, item.rank)
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import apsw
 
@@ -74,6 +75,15 @@ def _best_first(hit: Scored) -> tuple[float, str]:
     return -hit.raw, hit.chunk_id
 
 
+class _Matches(NamedTuple):
+    """The scores of all matches of a query in a generation of the index, by ``seq``, and smallest first."""
+
+    query: LexicalQuery
+    generation: int
+    scores: Mapping[int, float]
+    ordered: Sequence[float]
+
+
 class FullTextRows:
     """Full-text reads and writes of a :class:`SqliteIndex` (see ``SearchStore``). All scores are negated FTS5
     bm25: >= 0 in practice, larger is better."""
@@ -82,6 +92,8 @@ class FullTextRows:
         self._db = database
         self._enabled = enabled
         self._stemmer: Stemmer | None = None
+        #: Of the query whose ranks were asked for last.
+        self._matches: _Matches | None = None
 
     def holding(self, ids: Iterable[str]) -> set[str]:
         """Those of these chunks that have a row in every full-text table."""
@@ -118,7 +130,9 @@ class FullTextRows:
             WHERE {table} MATCH ? AND c.source IN (SELECT value FROM json_each(?))"""
         return int(self._db.search(sql, (expression, json.dumps(list(sources))))[0][0])
 
-    def scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
+    def scores(self, query: LexicalQuery, ids: Sequence[str], generation: int) -> dict[str, float]:
+        if (known := self._matches) is not None and known[:2] == (query, generation):
+            return {row[0]: known.scores[row[1]] for row in self._seqs(ids) if row[1] in known.scores}
         table, score = _table(query)
         # FTS5 evaluates the expression anew for each rowid; "+" makes it read all matches once instead.
         once = "+" if len(ids) > _FEW else ""
@@ -130,21 +144,27 @@ class FullTextRows:
         )
         return dict(found)
 
-    def ranks(self, query: LexicalQuery, ids: Iterable[str]) -> dict[str, int]:
+    def ranks(self, query: LexicalQuery, ids: Iterable[str], generation: int) -> dict[str, int]:
         """Without the ids of all matches, which take longer to read than their scores."""
-        table, score = _table(query)
-        sql = f"SELECT rowid, -{score} FROM {table} WHERE {table} MATCH ?"
-        scores: dict[int, float] = dict(self._db.search(sql, (expression_of(query),)))
-        sql = "SELECT id, seq FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
-        found = self._db.read(sql, (json.dumps(list(ids)),))
+        known = self._matches
+        if known is None or known[:2] != (query, generation):
+            table, score = _table(query)
+            sql = f"SELECT rowid, -{score} FROM {table} WHERE {table} MATCH ?"
+            every: dict[int, float] = dict(self._db.search(sql, (expression_of(query),)))
+            known = self._matches = _Matches(query, generation, every, sorted(every.values()))
+        scores = known.scores
 
         def ids_of(equal: set[float]) -> list[tuple[str, float]]:
             seqs = [seq for seq, score in scores.items() if score in equal]
             sql = "SELECT id, seq FROM chunks WHERE seq IN (SELECT value FROM json_each(?))"
             return [(row[0], scores[row[1]]) for row in self._db.read(sql, (json.dumps(seqs),))]
 
-        asked = {chunk_id: scores[seq] for chunk_id, seq in found if seq in scores}
-        return ranks_among([*scores.values()], asked, ids_of)
+        asked = {chunk_id: scores[seq] for chunk_id, seq in self._seqs(ids) if seq in scores}
+        return ranks_among(known.ordered, asked, ids_of)
+
+    def _seqs(self, ids: Iterable[str]) -> list[Bound]:
+        sql = "SELECT id, seq FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+        return self._db.read(sql, (json.dumps(list(ids)),))
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]

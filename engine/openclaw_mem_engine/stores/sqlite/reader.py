@@ -281,9 +281,7 @@ class SqliteReader:
         )
         kinds = (str, str, str, int, int, str, str, int)
         with decoding(self.path):
-            if not all(
-                isinstance(value, kind) for row in found for value, kind in zip(row, kinds, strict=True)
-            ):
+            if any(tuple(map(type, row)) != kinds for row in found):
                 raise ValueError("text or lines of a passage are of another kind than was stored")
         return {row[0]: StoredChunk(*row) for row in found}
 
@@ -293,7 +291,7 @@ class SqliteReader:
         return self._text.search(query, limit, sources) if self.caps.full_text else CandidateRows()
 
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
-        return self._text.scores(query, ids) if self.caps.full_text and ids else {}
+        return self._text.scores(query, ids, self.generation()) if self.caps.full_text and ids else {}
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
@@ -319,7 +317,7 @@ class SqliteReader:
     def lexical_ranks(self, query: LexicalQuery, ids: Iterable[str]) -> dict[str, int]:
         if query.operator == "keywords":  # one list after the other
             return self.lexical(query, UNLIMITED).ranks_of(ids)
-        return self._text.ranks(query, ids) if self.caps.full_text else {}
+        return self._text.ranks(query, ids, self.generation()) if self.caps.full_text else {}
 
     def vector_ranks(self, vector: Vector, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:
         return self._vectors.ranks(self._primary(space), self.generation(), vector, ids)
