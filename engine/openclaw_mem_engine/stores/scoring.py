@@ -179,10 +179,12 @@ def ranks_among(
 
 def products(matrix: Vector, vector: Vector) -> Vector:
     """Each row of ``matrix`` times ``vector``. Not ``matrix @ vector``: OpenBLAS takes twice as long for this
-    shape, and wakes threads that then spin."""
+    shape, and wakes threads that then spin. One dot product a row reads memory as fast as it can be read;
+    einsum (NumPy 1 has no vecdot) takes a quarter more."""
     import numpy as np
 
-    found: Vector = np.einsum("ij,j->i", matrix, vector)
+    vecdot = getattr(np, "vecdot", None)
+    found: Vector = vecdot(matrix, vector) if vecdot else np.einsum("ij,j->i", matrix, vector)
     return found
 
 
