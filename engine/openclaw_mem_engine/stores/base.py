@@ -311,7 +311,7 @@ class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protoco
     def rebuild(
         self,
         fingerprint: Fingerprint,
-        fill: Callable[[IndexStore], None],
+        fill: Callable[[Generation], None],
         cancel: CancelToken | None = None,
         *,
         without: Space | None = None,
@@ -337,7 +337,10 @@ class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protoco
 
 
 class Generation(IndexStore, Protocol):
-    """A generation that is being filled: it is not searched before ``commit``."""
+    """A generation that is being filled: it is not searched before ``commit``. ``dropped``: how many damaged
+    embeddings it did not take over."""
+
+    dropped: int = 0
 
     def commit(self) -> None:
         """Replace the old generation by this one, in one step for all readers in all processes."""

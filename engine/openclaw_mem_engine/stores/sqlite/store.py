@@ -180,7 +180,7 @@ class SqliteIndex(SqliteReader, IndexStore):
         try:
             generation.begin(fingerprint)
             generation._take_cache(self.path, without)
-            generation._drop_unusable()
+            generation.dropped = generation._drop_doubtful() + generation._drop_unusable()
         except BaseException:
             generation._end()
             raise
@@ -223,32 +223,41 @@ class SqliteGeneration(SqliteIndex, Generation):
         self._old, self._without = old, without
         self._is_over = False
 
-    def _drop_unusable(self) -> None:
-        """Forget the embeddings that no search can use: they are made anew when they are needed."""
+    def _drop_unusable(self) -> int:
+        """Forget the embeddings that no search can use: they are made anew when they are needed. Returns how
+        many."""
         with self._db.transaction() as connection:
-            bad = (number for numbers in bad_vectors(connection).values() for number in numbers)
-            connection.executemany("DELETE FROM embedding_cache WHERE rowid = ?", [(n,) for n in bad])
+            bad = [(number,) for numbers in bad_vectors(connection).values() for number in numbers]
+            connection.executemany("DELETE FROM embedding_cache WHERE rowid = ?", bad)
+        return len(bad)
+
+    def _drop_doubtful(self) -> int:
+        """Forget the embeddings that cache and vec0 table of the old index have differently: one of the two
+        is damaged. Where many are, the table was filled wrongly, and the cache was paid for. Returns how
+        many."""
+        old, doubtful = self._old, set[tuple[str, ...]]()
+        with suppress(IndexUnavailable), explained(old.path):  # a table that is not there proves nothing
+            reader, space = old._db.reader(), old._primary()
+            seqs = [row[0] for row in rows(reader, "SELECT seq FROM chunks")]
+            doubtful = {(*space, content) for content in differing(reader, space, seqs).values()}
+        if len(doubtful) > _FEW_DOUBTFUL:
+            return 0
+        with self._db.transaction() as connection:
+            sql = "DELETE FROM embedding_cache WHERE (provider, model, provider_key, hash) = (?, ?, ?, ?)"
+            before = connection.total_changes()
+            connection.executemany(sql, doubtful)
+            return connection.total_changes() - before
 
     def take_content(self) -> None:
-        """Take files and chunks over from the old index, and make every row that is derived from them anew.
-
-        A vector that cache and vec0 table of the old index have differently is in doubt, and made anew by the
-        next sync; but where many are, the table was filled wrongly, and the cache was paid for. One that the
-        vec0 table alone has goes into the cache."""
+        """Take files and chunks over from the old index, and make every row that is derived from them anew. A
+        vector that the vec0 table alone has goes into the cache."""
         old, space = self._old, self._primary()
-        doubtful: list[str] = []
         only_placed: dict[str, Vector | None] = {}
-        with suppress(IndexUnavailable), explained(old.path):  # a table that is not there proves nothing
-            reader = old._db.reader()
-            seqs = [row[0] for row in rows(reader, "SELECT seq FROM chunks")]
-            doubtful = list(differing(reader, space, seqs).values())
+        with suppress(IndexUnavailable), explained(old.path):
             if old._meta.all().get("vectors_behind") != "yes":
-                only_placed = uncached(reader, space)
+                only_placed = uncached(old._db.reader(), space)
         with self._attached(old.path) as connection:
             self._vectors.cache(connection, space, only_placed, replace=False)
-            if len(doubtful) <= _FEW_DOUBTFUL:
-                sql = "DELETE FROM embedding_cache WHERE (provider, model, provider_key, hash) = (?, ?, ?, ?)"
-                connection.executemany(sql, [(*space, content) for content in doubtful])
             connection.execute("INSERT INTO files SELECT * FROM other.files")
             connection.execute(
                 """INSERT OR IGNORE INTO chunks SELECT c.* FROM other.chunks c
