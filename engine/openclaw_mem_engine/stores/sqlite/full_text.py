@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import apsw
 
 from openclaw_mem_engine.model import Source, utf8
-from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored
+from openclaw_mem_engine.stores.query import CandidateRows, Common, LexicalQuery, Scored
 from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25, ranks_among
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database, rows
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_ROWS, FULL_TEXT_TABLES, Meta
@@ -108,6 +109,15 @@ class FullTextRows:
                 found.setdefault(hit.chunk_id, hit)
         matched = self._count(query, whole, sources) if is_cut else len(found)
         return CandidateRows(tuple(found.values()), max(matched, len(found)), whole)
+
+    def without_common(self, query: LexicalQuery) -> LexicalQuery:
+        total = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
+        if query.operator != "or" or len(query.terms) < 2 or total < Common.FROM:
+            return query
+        counts = {term: self._count(query, _quoted(term), None) for term in query.terms}
+        most = max(Common.SHARE * total, min((n for n in counts.values() if n), default=0))
+        kept = tuple(term for term, count in counts.items() if count <= most)
+        return replace(query, terms=kept)
 
     def _count(self, query: LexicalQuery, expression: str, sources: Sequence[Source] | None) -> int:
         table, _ = _table(query)
