@@ -297,8 +297,8 @@ class IndexWriter(Protocol):
     def vectors_complete(self) -> None:
         """Record that no chunk waits for a vector of the primary space."""
 
-    def finish(self, synced_at: float) -> None:
-        """Record a completed sync, epoch seconds."""
+    def finish(self, synced_at: float, *, purge: bool = False) -> None:
+        """Record a completed sync, epoch seconds; ``purge``: overwrite words of removed files at any cost."""
 
 
 class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protocol):

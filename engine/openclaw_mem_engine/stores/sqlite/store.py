@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 #: So many vectors in doubt are made anew rather than trusted.
 _FEW_DOUBTFUL = 50
+#: Chunks of an index whose words are purged by every sync that removes files: half a second.
+_SOON_PURGED = 10_000
 
 
 class SqliteIndex(SqliteReader, IndexStore):
@@ -67,7 +69,7 @@ class SqliteIndex(SqliteReader, IndexStore):
             self._meta.bump(connection)
 
     def _replace(self, connection: apsw.Connection, change: FileChange, model: str, now: float) -> None:
-        self._delete_chunks(connection, change.state.path, change.state.source)
+        self._delete_chunks(connection, change.state.path, change.state.source, gone=not change.chunks)
         added: list[tuple[int, str, str]] = []
         vectors: list[tuple[int, str, Vector]] = []
         for chunk, vector in zip(change.chunks, change.vectors, strict=True):
@@ -88,9 +90,11 @@ class SqliteIndex(SqliteReader, IndexStore):
             self._meta.set_behind(connection, "vectors_awaited")
         self._put_state(connection, change.state)
 
-    def _delete_chunks(self, connection: apsw.Connection, path: str, source: str) -> None:
+    def _delete_chunks(self, connection: apsw.Connection, path: str, source: str, *, gone: bool) -> None:
         found = rows(connection, "SELECT seq FROM chunks WHERE path = ? AND source = ?", (path, source))
         if found:
+            if gone:
+                self._meta.set_behind(connection, "words_left")
             self._text.delete(connection, found)
             self._vectors.delete(connection, found)
             connection.execute("DELETE FROM chunks WHERE path = ? AND source = ?", (path, source))
@@ -113,12 +117,16 @@ class SqliteIndex(SqliteReader, IndexStore):
 
     def remove(self, path: str, source: Source) -> None:
         with self._changing() as connection:
-            self._delete_chunks(connection, path, source)
+            self._delete_chunks(connection, path, source, gone=True)
             connection.execute("DELETE FROM files WHERE path = ? AND source = ?", (path, source))
             self._meta.bump(connection)
 
-    def finish(self, synced_at: float) -> None:
+    def finish(self, synced_at: float, *, purge: bool = False) -> None:
         with self._db.transaction() as connection:
+            if self._meta.all(connection).get("words_left") == "yes" and (
+                purge or rows(connection, "SELECT count(*) FROM chunks")[0][0] <= _SOON_PURGED
+            ):
+                self._text.purge(connection)
             self._meta.put(connection, "synced_at", repr(synced_at))
 
     # -- embeddings -------------------------------------------------------------------------------------
