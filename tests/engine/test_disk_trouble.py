@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from openclaw_mem_engine.stores.sqlite.database import explained
 from openclaw_mem_engine.stores.sqlite.files import check_room
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.report import SyncRequest
+from support.damage import codes, looked
 from support.memories import open_memory, settings_for, write_notes
 from support.stores import content
 
@@ -197,6 +199,7 @@ def as_nobody() -> Iterator[Path]:
         pytest.skip("becoming another user takes root")
     folder = Path(tempfile.mkdtemp())
     os.chown(folder, NOBODY, NOBODY)
+    codecs.lookup("utf-16-le")  # the doctor's: the folder of the interpreter may be closed to that user
     os.seteuid(NOBODY)
     try:
         yield folder
@@ -233,6 +236,10 @@ def test_a_read_only_folder_is_said_and_the_index_stays(as_nobody: Path, open_be
             with pytest.raises(IndexUnavailable, match=r"main\.sqlite.*OPENCLAW_MEM_HOME"):
                 memory.sync()
             assert memory.freshness().changed == ("memory/new.md",)
+    report = looked(settings)
+    checks = {check.name: check for check in report.checks}
+    assert checks["index"].detail == "can be opened" and checks["full text"].ok
+    assert "not-writable" in codes(report) and not codes(report) & {"unavailable", "damaged", "unreadable"}
     folder.chmod(0o700)
     assert content(settings.index_path) == before
     whole(settings.index_path)

@@ -16,10 +16,12 @@ import pytest
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import CHECKS, examine, fix
 from openclaw_mem_engine.errors import Cancelled
+from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.stores.sqlite.snapshot import check_version
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
+from openclaw_mem_engine.sync.report import SyncRequest
 from support.damage import alter, codes, indexed, looked, named, raw, sync, type_in
 from support.stores import content
 
@@ -327,6 +329,21 @@ def test_damage_that_is_mended_without_a_rebuild(kind: str, settings: Settings) 
     left = looked(settings)
     assert left.errors == 0, left.findings
     sync(settings)  # what the repair names as its second command, where there is one
+    assert looked(settings, deep=True).findings == ()
+    assert content(settings.index_path) == whole
+
+
+def test_a_forced_rebuild_embeds_damaged_vectors_again_and_says_how_many(settings: Settings) -> None:
+    """The flipped byte leaves a vector of unit length: only the vec0 table tells that it is another."""
+    whole = content(settings.index_path)
+    MENDED["one flipped byte in a vector"][1](settings)
+    set_vector(settings, np.full(256, np.nan, dtype=np.float32), "rowid = 1")
+    with Memory.open(settings) as memory:
+        report = memory.sync(SyncRequest(force=True))
+        assert "2 vectors" in next(note.text for note in report.notes if note.code == "cache-damaged")
+        assert report.embedded == 2
+        again = memory.sync(SyncRequest(force=True))
+        assert again.embedded == 0 and "cache-damaged" not in {note.code for note in again.notes}
     assert looked(settings, deep=True).findings == ()
     assert content(settings.index_path) == whole
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Source
 from openclaw_mem_engine.stores.query import Scored
+from openclaw_mem_engine.stores.scoring import ResidentVectors
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import Vector, content, found, new_store, put, unit
 
@@ -200,3 +201,27 @@ def test_a_table_made_in_a_rolled_back_transaction_is_made_again(tmp_path: Path)
     put(store, "memory/a.md", ["a"], [good])
     assert len(store.vector(good, 5)) == 1
     store.close()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_nearest_of_many_are_those_of_a_full_sort(seed: int) -> None:
+    """More than are sampled to guess the border; equal cosines, and clusters that the sample misses."""
+    draw = np.random.default_rng(seed)
+    matrix = draw.normal(size=(3_000, DIMS)).astype(np.float32).round(1)
+    matrix[:: 17 - seed] = matrix[0]
+    matrix[1::16] += 3 * matrix[0]  # none of these is at a multiple of 16
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    kinds = ["sessions" if n % 5 == 0 else "memory" for n in range(len(matrix))]
+    ids = [f"{n * 7919 % 3_000:04}" for n in range(len(matrix))]
+    resident, query = ResidentVectors(1, ids, kinds, matrix), matrix[0].copy()
+    every = [Scored(i, raw) for i, raw in zip(ids, (matrix * query).sum(axis=1).tolist(), strict=True)]
+    for sources in (None, ["memory"], ["sessions"], ["none"]):
+        asked = [hit for hit, kind in zip(every, kinds, strict=True) if sources is None or kind in sources]
+        for limit in (1, 24, 200, 1_500, 5_000):
+            near = resident.nearest(query, limit, sources)  # type: ignore[arg-type]
+            assert near.matched == len(asked) and len(near) == min(limit, len(asked))
+            assert list(near) == sorted(near, key=lambda hit: (-hit.raw, hit.chunk_id))
+            least = min((hit.raw for hit in near), default=2.0)
+            assert {h.chunk_id for h in asked if h.raw > least + 1e-6} <= {h.chunk_id for h in near}
+            scores = dict(asked)
+            assert all(abs(scores[hit.chunk_id] - hit.raw) < 1e-6 for hit in near)

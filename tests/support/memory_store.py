@@ -293,7 +293,7 @@ class MemoryIndex(IndexStore):
     def vectors_complete(self) -> None:
         self._held.awaits_vectors = False
 
-    def finish(self, synced_at: float) -> None:
+    def finish(self, synced_at: float, *, purge: bool = False) -> None:
         self._held.synced_at = synced_at
 
     # -- the cache --------------------------------------------------------------------------------------

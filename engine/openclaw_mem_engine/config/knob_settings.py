@@ -24,6 +24,7 @@ KNOB_SETTINGS: Mapping[str, Setting] = {
     "vector_space": _knob(_TEXT),
     "lexical_form": _knob(_TEXT),
     "lexical_index": _knob(_TEXT),
+    "common_words": _knob(_TEXT),
     "name_weight": _knob(_NUMBER),
     "line_text": _knob(_NUMBER),
     "line_vector": _knob(_NUMBER),

@@ -120,6 +120,12 @@ class Knobs:
     lexical_index: Literal["stemmed", "plain"] = knob(
         "stemmed", "stemmed words and CJK bigrams, or plain words", free=False
     )
+    common_words: Literal["skip", "all"] = knob(
+        "skip",
+        "words of over 30 % of at least 20,000 chunks: skipped beside others, or searched",
+        needs=("lexical_form=or",),
+        free=False,
+    )
     name_weight: float = knob(
         0.0, "weight of words in the path", high=10, step=0.5, needs=("lexical_index=stemmed",), free=False
     )
@@ -187,7 +193,13 @@ class Knobs:
         """Two knob settings with the same key can share a pool; anything else needs a new retrieval. With
         ``rerank`` that is also what decides which chunks need a score."""
         lines = 0 if self.scores_all_lines else self.snippet_chars
-        lists = (self.lexical_form, self.lexical_index, self.name_weight, self.vector_space)
+        lists = (
+            self.lexical_form,
+            self.lexical_index,
+            self.common_words,
+            self.name_weight,
+            self.vector_space,
+        )
         expanded = (self.expansion, self.strong_signal)
         before = self.to_dict().items() if self.rerank else ()
         wanted = tuple(value for name, value in before if name not in _AFTER_RERANK)

@@ -35,6 +35,7 @@ STAGES: Mapping[str, StageFunction] = {
 #: drops only these and those of earlier stages can bring back; what the score cut drops, ``rescue`` too.
 _POOL_SIZE = frozenset({"max_results", "candidate_multiplier", "pool_results", "list_rows"})
 _LISTS = frozenset({"mode", "vector_space", "lexical_form", "lexical_index", "name_weight", "same_script"})
+_LISTS |= {"common_words"}
 _DEPTH = frozenset({"max_results", "snippet"})
 READS: Mapping[str, frozenset[str]] = {
     "candidates": _LISTS | _POOL_SIZE,

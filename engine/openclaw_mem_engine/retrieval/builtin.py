@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, RunningCalls
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, SkippedFile, Space
 from openclaw_mem_engine.providers.base import Embedders, space_of, stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -25,7 +27,7 @@ from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.retrieval.scoped import checked_query
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore
-from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
+from openclaw_mem_engine.stores.query import Common, LexicalQuery, build_keyword_query, build_query
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.lock import SyncLock
@@ -323,7 +325,20 @@ class BuiltinBackend:
         built = build_query(query, knobs.lexical_form, knobs.lexical_index, knobs.name_weight)
         if built is None:
             notes.append(Note("no-words", "The query holds no word to look for: no keyword search."))
+        elif knobs.common_words == "skip":
+            with suppress(IndexUnavailable):  # the search itself reports it
+                return self._without_common(built, notes)
         return built
+
+    def _without_common(self, query: LexicalQuery, notes: list[Note]) -> LexicalQuery:
+        kept = self.store.without_common(query)
+        if skipped := [" ".join(term) for term in query.terms if term not in kept.terms]:
+            text = (
+                f"Not searched as keywords, because more than {Common.SHARE:.0%} of the chunks hold them: "
+                f"{', '.join(skipped)}. `--set common_words=all` searches them too."
+            )
+            notes.append(Note("common-words", text, "info"))
+        return kept
 
     def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
         return get_excerpt(

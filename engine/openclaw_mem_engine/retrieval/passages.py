@@ -250,4 +250,4 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
 
 def _words_key(knobs: Knobs) -> tuple[object, ...]:
     """What the lists themselves depend on."""
-    return knobs.lexical_form, knobs.lexical_index, knobs.name_weight
+    return knobs.lexical_form, knobs.lexical_index, knobs.common_words, knobs.name_weight

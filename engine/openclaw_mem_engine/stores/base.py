@@ -32,8 +32,7 @@ UNLIMITED = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a store can do here, which code above it must not assume. ``vector_search``: how vectors are
-    compared."""
+    """What a store can do here, which code above must not assume, and how it compares vectors."""
 
     full_text: bool
     vector_search: Literal["sqlite-vec", "in-process"]
@@ -173,6 +172,10 @@ class SearchStore(Protocol):
         the union of one search per term, in order of first appearance, each limited on its own. Of equal
         scores at the limit the smaller chunk ids are taken. Empty without full-text search."""
 
+    def without_common(self, query: LexicalQuery) -> LexicalQuery:
+        """The query without terms that are ``query.Common``; all of it from a store where they are fast."""
+        return query
+
     def vector(
         self, vector: Vector, limit: int, sources: Sequence[Source] | None = None, space: Space | None = None
     ) -> CandidateRows:
@@ -264,8 +267,7 @@ class EmbeddingCache(Protocol):
         """The cache, space by space, the largest first."""
 
     def prune_cache(self, most: int) -> int:
-        """Forget the oldest embeddings beyond ``most`` rows, never one that a chunk of the index needs.
-        Returns how many were removed."""
+        """Forget the oldest vectors beyond ``most`` rows, but none that a chunk needs. Returns how many."""
 
 
 class IndexWriter(Protocol):
@@ -295,8 +297,8 @@ class IndexWriter(Protocol):
     def vectors_complete(self) -> None:
         """Record that no chunk waits for a vector of the primary space."""
 
-    def finish(self, synced_at: float) -> None:
-        """Record a completed sync, epoch seconds."""
+    def finish(self, synced_at: float, *, purge: bool = False) -> None:
+        """Record a completed sync, epoch seconds; ``purge``: overwrite words of removed files at any cost."""
 
 
 class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protocol):
@@ -311,7 +313,7 @@ class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protoco
     def rebuild(
         self,
         fingerprint: Fingerprint,
-        fill: Callable[[IndexStore], None],
+        fill: Callable[[Generation], None],
         cancel: CancelToken | None = None,
         *,
         without: Space | None = None,
@@ -339,9 +341,10 @@ class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protoco
 class Generation(IndexStore, Protocol):
     """A generation that is being filled: it is not searched before ``commit``."""
 
+    dropped: int = 0  # damaged embeddings that were not taken over
+
     def commit(self) -> None:
         """Replace the old generation by this one, in one step for all readers in all processes."""
 
     def abort(self) -> None:
-        """Drop this generation; its new embeddings go to the cache of the old one. Does nothing after
-        ``commit`` or a second time."""
+        """Drop this generation, once and unless committed; its new embeddings go to the old cache."""

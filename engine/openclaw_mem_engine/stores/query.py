@@ -50,6 +50,13 @@ class LexicalQuery:
         return tuple(dict.fromkeys(token.rstrip("*") for term in self.terms for token in term))
 
 
+class Common:
+    """Terms that more than ``SHARE`` of at least ``FROM`` chunks hold take most of the time of a search, and
+    say least. They are left out beside others that match; where all are common, the rarest stays."""
+
+    SHARE, FROM = 0.3, 20_000
+
+
 class Scored(NamedTuple):
     """One candidate: ``raw`` is larger-is-better (negated bm25 >= 0, or cosine -1..1)."""
 

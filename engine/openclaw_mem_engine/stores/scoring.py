@@ -26,6 +26,8 @@ _TEXTS_KEPT = 4_000
 #: How far from 1 the squared length of a stored vector may be; wider than the tolerance of the doctor, so
 #: that it finds every vector that is refused here.
 _TOLERANCE = 0.01
+#: Of so many scores one is looked at to guess which are the largest.
+_SAMPLED = 16
 #: How far from 1 the length of a float32 unit vector may be.
 _UNIT_TOLERANCE = 1e-4
 
@@ -184,10 +186,12 @@ def ranks_among(
 
 def products(matrix: Vector, vector: Vector) -> Vector:
     """Each row of ``matrix`` times ``vector``. Not ``matrix @ vector``: OpenBLAS takes twice as long for this
-    shape, and wakes threads that then spin."""
+    shape, and wakes threads that then spin. One dot product a row reads memory as fast as it can be read;
+    einsum (NumPy 1 has no vecdot) takes a quarter more."""
     import numpy as np
 
-    found: Vector = np.einsum("ij,j->i", matrix, vector)
+    vecdot = getattr(np, "vecdot", None)
+    found: Vector = vecdot(matrix, vector) if vecdot else np.einsum("ij,j->i", matrix, vector)
     return found
 
 
@@ -276,18 +280,25 @@ class ResidentVectors:
 
         if not len(self.ids) or limit < 1:
             return CandidateRows()
-        scores = self._scores(vector)
+        scores, matched = self._scores(vector), len(self.ids)
         if sources is not None:
             scores = np.where(np.isin(np.asarray(self.sources), list(sources)), scores, -np.inf)
-        if limit < len(scores):
-            # Equal scores at the limit are all kept, and cut by chunk id below.
-            border = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-            rows = np.flatnonzero(scores >= border)
-        else:
-            rows = np.arange(len(scores))
-        rows = rows[np.isfinite(scores[rows])]
+            matched = int(np.isfinite(scores).sum())
+        rows = np.flatnonzero(scores >= _border(scores, min(limit, matched))) if matched else np.empty(0, int)
         found = [
             Scored(self.ids[i], raw) for i, raw in zip(rows.tolist(), scores[rows].tolist(), strict=True)
         ]
         found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
-        return CandidateRows(tuple(found[:limit]), int(np.isfinite(scores).sum()))
+        return CandidateRows(tuple(found[:limit]), matched)
+
+
+def _border(scores: Vector, count: int) -> float:
+    """The smallest of the ``count`` largest scores: equal ones there are all kept, and cut by chunk id."""
+    import numpy as np
+
+    # Few scores are above a border that is guessed from every sixteenth: an eighth of the time for all.
+    sample, rank = scores[::_SAMPLED], 2 * count // _SAMPLED + 8
+    if rank < len(sample):
+        likely = scores[scores >= np.partition(sample, len(sample) - rank)[len(sample) - rank]]
+        scores = likely if len(likely) >= count else scores
+    return float(np.partition(scores, len(scores) - count)[len(scores) - count])

@@ -113,7 +113,7 @@ class IndexUpdate:
             self._note("files-later", text)
         elif taken or removed or changes.touched or self.store.synced_at() is None:
             # A sync that found nothing writes nothing: it need not wait for another process that does.
-            self.store.finish(self.clock())
+            self.store.finish(self.clock(), purge=request.budget_s is None)
         self._report_losses()
         counts = self.store.counts()
         self.report.files, self.report.chunks = counts.files, counts.chunks

@@ -13,7 +13,7 @@ from openclaw_mem_engine.config.settings import ChunkingSettings, Settings
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note, Progress, Space
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
-from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore
+from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, Generation, IndexStore
 from openclaw_mem_engine.sync.changes import keeping, unreadable_now
 from openclaw_mem_engine.sync.embedding import GROUP_CHUNKS, JOB_CHUNKS, NO_LIMIT, Embedding, OutOfTime, probe
 from openclaw_mem_engine.sync.index_update import IndexUpdate, change_of
@@ -169,8 +169,10 @@ class _Update:
         """Rebuild the index. Raises ProviderError when it stays as it was."""
         self._check_rebuild()
         done: list[Embedding] = []
+        dropped: list[int] = []
 
-        def fill(fresh: IndexStore) -> None:
+        def fill(fresh: Generation) -> None:
+            dropped.append(fresh.dropped)
             made = self._index_update(self.settings, fresh, self.wanted.space, self.embedders.primary)
             made.run(self.request)
             if self.report.waiting:
@@ -186,6 +188,10 @@ class _Update:
             self.report.forget()  # what was done is lost with the rebuild
             raise
         self.report.rebuilt = True
+        if number := sum(dropped):
+            vectors = "1 vector" if number == 1 else f"{number:,} vectors"
+            text = f"{vectors} of the embedding cache found damaged and not taken over; what needs one is "
+            self._note("cache-damaged", f"{text}embedded again.")
         return done[0]
 
     def in_place(self, failure: ProviderError | None) -> IndexUpdate:

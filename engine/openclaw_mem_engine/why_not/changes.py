@@ -26,7 +26,7 @@ from openclaw_mem_engine.why_not.steps import Grid, first_that, is_scored, retur
 from openclaw_mem_engine.why_not.walk import Fate, fate_of
 
 #: Knobs that candidate lists are made with, for which a backend is searched again; each has its own of them.
-MADE_WITH = frozenset({"lexical_form", "lexical_index", "name_weight"})
+MADE_WITH = frozenset({"lexical_form", "lexical_index", "common_words", "name_weight"})
 #: Pairs that are named when no single knob helps.
 _PAIRS = 2
 #: Each is the complement of the other, and one of the two is tried.

@@ -144,6 +144,14 @@ def load_extension(connection: apsw.Connection) -> str:
     return ""
 
 
+def connect_read_only(path: Path) -> apsw.Connection:
+    """A connection to a file that may not be written. Without a log no other process is at work, and SQLite
+    needs no files of its own."""
+    mode = "mode=ro" if bytes_of([path.with_name(f"{path.name}-wal")]) else "immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"{path.absolute().as_uri()}?{mode}", flags=flags)
+
+
 class Database:
     """Connections to one SQLite file, made when there is none: a reader for each thread, one writer behind a
     lock. ``extension`` asks for sqlite-vec; the attribute tells whether it is there, ``extension_error`` why
@@ -170,8 +178,7 @@ class Database:
         self._searching: set[int] = set()  # threads whose reader runs a search
         self.is_closed = False
         self._write_lock = threading.RLock()
-        #: Parameters of the file's URI when it can only be read; "" when it is written.
-        self.read_only = ""
+        self.read_only = False
         make_folder(path)
         refuse_foreign(path, application_id)
         with self.explained():
@@ -180,9 +187,7 @@ class Database:
             except (apsw.CantOpenError, apsw.ReadOnlyError):
                 if not or_read_only or not path.is_file():
                     raise
-                # Without a log no other process is at work, and SQLite needs no files of its own.
-                log = path.with_name(f"{path.name}-wal")
-                self.read_only = "mode=ro" if bytes_of([log]) else "immutable=1"
+                self.read_only = True
                 self._writer = self._connect()
                 self._writer.pragma("application_id")  # the first read
         self._identity = self._on_disk()
@@ -239,11 +244,7 @@ class Database:
                 time.sleep(0.01)
 
     def _connect(self) -> apsw.Connection:
-        if self.read_only:
-            flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-            connection = apsw.Connection(f"{self.path.absolute().as_uri()}?{self.read_only}", flags=flags)
-        else:
-            connection = apsw.Connection(str(self.path))
+        connection = connect_read_only(self.path) if self.read_only else apsw.Connection(str(self.path))
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.pragma("mmap_size", MMAP_BYTES)
         connection.pragma("cache_size", -32_000)

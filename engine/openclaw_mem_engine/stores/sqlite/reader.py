@@ -290,6 +290,9 @@ class SqliteReader:
     ) -> CandidateRows:
         return self._text.search(query, limit, sources) if self.caps.full_text else CandidateRows()
 
+    def without_common(self, query: LexicalQuery) -> LexicalQuery:
+        return self._text.without_common(query) if self.caps.full_text else query
+
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         return self._text.scores(query, ids, self.generation()) if self.caps.full_text and ids else {}
 

@@ -79,7 +79,7 @@ def vector_table(dims: int) -> str:
 
 T = TypeVar("T")
 #: Work that a process could not do and that the next one that can does.
-Behind = Literal["fts_behind", "vectors_behind", "vectors_awaited"]
+Behind = Literal["fts_behind", "vectors_behind", "vectors_awaited", "words_left"]
 
 #: In the year 5138; every clock and calendar can do with less.
 _LATEST_S = 1e11

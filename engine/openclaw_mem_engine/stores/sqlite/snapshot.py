@@ -30,6 +30,7 @@ from openclaw_mem_engine.stores.sqlite.database import (
     MMAP_BYTES,
     SWITCHED_OFF,
     Bound,
+    connect_read_only,
     explained,
     load_extension,
     rows,
@@ -52,8 +53,7 @@ class Snapshot:
 
     def __init__(self, path: Path, cancel: CancelToken | None = None, *, extension: bool = True) -> None:
         with explained(path):
-            # Not READONLY, which could neither read the log of a killed process nor remove its companions.
-            self.connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+            self.connection = _connected(path)
         try:
             self.connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             self.extension_error = load_extension(self.connection) if extension else SWITCHED_OFF
@@ -119,6 +119,20 @@ class Snapshot:
                 self.connection.execute("ROLLBACK")
         with suppress(apsw.Error):
             self.connection.close()
+
+
+def _connected(path: Path) -> apsw.Connection:
+    """Not READONLY unless the file may not be written: that could neither read the log of a killed process
+    nor remove its companions."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        connection.pragma("application_id")  # the first read makes the log
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        connection.close()
+        return connect_read_only(path)
+    except apsw.Error:
+        pass  # damage: the first read of the caller reports it
+    return connection
 
 
 # -- checks -----------------------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 #: So many vectors in doubt are made anew rather than trusted.
 _FEW_DOUBTFUL = 50
+#: Chunks of an index whose words are purged by every sync that removes files: half a second.
+_SOON_PURGED = 10_000
 
 
 class SqliteIndex(SqliteReader, IndexStore):
@@ -67,7 +69,7 @@ class SqliteIndex(SqliteReader, IndexStore):
             self._meta.bump(connection)
 
     def _replace(self, connection: apsw.Connection, change: FileChange, model: str, now: float) -> None:
-        self._delete_chunks(connection, change.state.path, change.state.source)
+        self._delete_chunks(connection, change.state.path, change.state.source, gone=not change.chunks)
         added: list[tuple[int, str, str]] = []
         vectors: list[tuple[int, str, Vector]] = []
         for chunk, vector in zip(change.chunks, change.vectors, strict=True):
@@ -88,9 +90,11 @@ class SqliteIndex(SqliteReader, IndexStore):
             self._meta.set_behind(connection, "vectors_awaited")
         self._put_state(connection, change.state)
 
-    def _delete_chunks(self, connection: apsw.Connection, path: str, source: str) -> None:
+    def _delete_chunks(self, connection: apsw.Connection, path: str, source: str, *, gone: bool) -> None:
         found = rows(connection, "SELECT seq FROM chunks WHERE path = ? AND source = ?", (path, source))
         if found:
+            if gone:
+                self._meta.set_behind(connection, "words_left")
             self._text.delete(connection, found)
             self._vectors.delete(connection, found)
             connection.execute("DELETE FROM chunks WHERE path = ? AND source = ?", (path, source))
@@ -113,12 +117,16 @@ class SqliteIndex(SqliteReader, IndexStore):
 
     def remove(self, path: str, source: Source) -> None:
         with self._changing() as connection:
-            self._delete_chunks(connection, path, source)
+            self._delete_chunks(connection, path, source, gone=True)
             connection.execute("DELETE FROM files WHERE path = ? AND source = ?", (path, source))
             self._meta.bump(connection)
 
-    def finish(self, synced_at: float) -> None:
+    def finish(self, synced_at: float, *, purge: bool = False) -> None:
         with self._db.transaction() as connection:
+            if self._meta.all(connection).get("words_left") == "yes" and (
+                purge or rows(connection, "SELECT count(*) FROM chunks")[0][0] <= _SOON_PURGED
+            ):
+                self._text.purge(connection)
             self._meta.put(connection, "synced_at", repr(synced_at))
 
     # -- embeddings -------------------------------------------------------------------------------------
@@ -180,7 +188,7 @@ class SqliteIndex(SqliteReader, IndexStore):
         try:
             generation.begin(fingerprint)
             generation._take_cache(self.path, without)
-            generation._drop_unusable()
+            generation.dropped = generation._drop_doubtful() + generation._drop_unusable()
         except BaseException:
             generation._end()
             raise
@@ -223,32 +231,41 @@ class SqliteGeneration(SqliteIndex, Generation):
         self._old, self._without = old, without
         self._is_over = False
 
-    def _drop_unusable(self) -> None:
-        """Forget the embeddings that no search can use: they are made anew when they are needed."""
+    def _drop_unusable(self) -> int:
+        """Forget the embeddings that no search can use: they are made anew when they are needed. Returns how
+        many."""
         with self._db.transaction() as connection:
-            bad = (number for numbers in bad_vectors(connection).values() for number in numbers)
-            connection.executemany("DELETE FROM embedding_cache WHERE rowid = ?", [(n,) for n in bad])
+            bad = [(number,) for numbers in bad_vectors(connection).values() for number in numbers]
+            connection.executemany("DELETE FROM embedding_cache WHERE rowid = ?", bad)
+        return len(bad)
+
+    def _drop_doubtful(self) -> int:
+        """Forget the embeddings that cache and vec0 table of the old index have differently: one of the two
+        is damaged. Where many are, the table was filled wrongly, and the cache was paid for. Returns how
+        many."""
+        old, doubtful = self._old, set[tuple[str, ...]]()
+        with suppress(IndexUnavailable), explained(old.path):  # a table that is not there proves nothing
+            reader, space = old._db.reader(), old._primary()
+            seqs = [row[0] for row in rows(reader, "SELECT seq FROM chunks")]
+            doubtful = {(*space, content) for content in differing(reader, space, seqs).values()}
+        if len(doubtful) > _FEW_DOUBTFUL:
+            return 0
+        with self._db.transaction() as connection:
+            sql = "DELETE FROM embedding_cache WHERE (provider, model, provider_key, hash) = (?, ?, ?, ?)"
+            before = connection.total_changes()
+            connection.executemany(sql, doubtful)
+            return connection.total_changes() - before
 
     def take_content(self) -> None:
-        """Take files and chunks over from the old index, and make every row that is derived from them anew.
-
-        A vector that cache and vec0 table of the old index have differently is in doubt, and made anew by the
-        next sync; but where many are, the table was filled wrongly, and the cache was paid for. One that the
-        vec0 table alone has goes into the cache."""
+        """Take files and chunks over from the old index, and make every row that is derived from them anew. A
+        vector that the vec0 table alone has goes into the cache."""
         old, space = self._old, self._primary()
-        doubtful: list[str] = []
         only_placed: dict[str, Vector | None] = {}
-        with suppress(IndexUnavailable), explained(old.path):  # a table that is not there proves nothing
-            reader = old._db.reader()
-            seqs = [row[0] for row in rows(reader, "SELECT seq FROM chunks")]
-            doubtful = list(differing(reader, space, seqs).values())
+        with suppress(IndexUnavailable), explained(old.path):
             if old._meta.all().get("vectors_behind") != "yes":
-                only_placed = uncached(reader, space)
+                only_placed = uncached(old._db.reader(), space)
         with self._attached(old.path) as connection:
             self._vectors.cache(connection, space, only_placed, replace=False)
-            if len(doubtful) <= _FEW_DOUBTFUL:
-                sql = "DELETE FROM embedding_cache WHERE (provider, model, provider_key, hash) = (?, ?, ?, ?)"
-                connection.executemany(sql, [(*space, content) for content in doubtful])
             connection.execute("INSERT INTO files SELECT * FROM other.files")
             connection.execute(
                 """INSERT OR IGNORE INTO chunks SELECT c.* FROM other.chunks c
