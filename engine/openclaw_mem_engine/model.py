@@ -6,7 +6,16 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from array import array
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    #: The vector of a query (float32), which need not load NumPy: that reads an array in place.
+    Floats = array[float] | NDArray[np.float32]
 
 Source = Literal["memory", "sessions"]
 

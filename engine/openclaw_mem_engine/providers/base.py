@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.model import Note, Progress
+    from openclaw_mem_engine.model import Floats, Note, Progress
 
     #: float32, shape (dims,), length 1 in the Euclidean norm.
     Vector: TypeAlias = npt.NDArray[np.float32]
@@ -179,7 +179,7 @@ class Embedder(Service, Protocol):
         """Why this embedder cannot be used as it is configured; None when nothing is known to be missing.
         Sends nothing and loads nothing."""
 
-    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:
         """The vector of a query; None when this text has no embedding. Blocks for the timeout of a query at
         most. Raises ProviderError (TextRefused when this text is the reason), Cancelled."""
 

@@ -22,6 +22,7 @@ from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.sync.embedding import other_dims
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.model import Floats
     from openclaw_mem_engine.stores.base import Vector
 
 #: Texts whose line vectors are kept between queries of a long-lived process: some 15 kB each.
@@ -35,7 +36,7 @@ class AskedSpace:
 
     number: int
     space: Space
-    vector: Vector
+    vector: Floats
     embedder: Embedder
     shown: str = ""
 
@@ -149,7 +150,7 @@ class QueryVectors:
 
     def _primary(
         self, embedder: Embedder, query: str, notes: list[Note], cancel: CancelToken | None, *, quiet: bool
-    ) -> Vector | _Failure | None:
+    ) -> Floats | _Failure | None:
         """The vector; None, with the reason in notes unless ``quiet``, when the text has none."""
         present, space = self._store.fingerprint(), space_of(embedder)
         if present is not None and present.space != space and self._store.vector_dims(space) is None:
@@ -181,8 +182,8 @@ class QueryVectors:
             notes.append(Note("no-embedding", text, "warning"))
             return None
         held = self._store.vector_dims(space)
-        if held is not None and held != vector.size:
-            return _Failure(Fallback(embedder.id, other_dims(embedder, vector.size, held)), "other-vectors")
+        if held is not None and held != len(vector):
+            return _Failure(Fallback(embedder.id, other_dims(embedder, len(vector), held)), "other-vectors")
         return vector
 
     def _instead(
@@ -215,7 +216,7 @@ class QueryVectors:
             vector = embedder.embed_query(query, cancel)
         except ProviderError as error:
             return _Absent(str(error), failed=True)
-        if vector is None or vector.size != held:
+        if vector is None or len(vector) != held:
             why = (
                 "its model changed." if vector is not None else f"none for this query: {embedder.no_vector}."
             )

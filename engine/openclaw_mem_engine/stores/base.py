@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from openclaw_mem_engine.model import Floats
     from openclaw_mem_engine.ranking.unshown import Passage
 
     Vector = NDArray[np.float32]
@@ -174,7 +175,7 @@ class SearchStore(Protocol):
         scores at the limit the smaller chunk ids are taken. Empty without full-text search."""
 
     def vector(
-        self, vector: Vector, limit: int, sources: Sequence[Source] | None = None, space: Space | None = None
+        self, vector: Floats, limit: int, sources: Sequence[Source] | None = None, space: Space | None = None
     ) -> CandidateRows:
         """The ``limit`` nearest chunks by cosine; ``matched`` is how many were compared. ``vector`` is
         float32 of unit length. Raises IndexUnavailable when it has other dimensions than those stored."""
@@ -182,7 +183,7 @@ class SearchStore(Protocol):
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         """The score that ``lexical`` gives these chunks, by chunk id; those that do not match are absent."""
 
-    def cosines(self, vector: Vector, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
+    def cosines(self, vector: Floats, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
         """The cosine of these chunks, by chunk id; those without a vector in that space are absent."""
 
     def line_scores(
@@ -195,7 +196,7 @@ class SearchStore(Protocol):
         """1-based ranks of chunks in an unlimited ``lexical`` list; those that do not match are absent."""
         return self.lexical(query, UNLIMITED).ranks_of(ids)
 
-    def vector_ranks(self, vector: Vector, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:
+    def vector_ranks(self, vector: Floats, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:
         """The same in an unlimited ``vector`` list; those without a vector in that space are absent."""
         return self.vector(vector, UNLIMITED, space=space).ranks_of(ids)
 

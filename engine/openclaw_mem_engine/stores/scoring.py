@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import Source
+    from openclaw_mem_engine.model import Floats, Source
     from openclaw_mem_engine.stores.base import Vector
 
 # FTS5's own constants, so that scores of lines and chunks, and of every store, are on one scale.
@@ -177,7 +177,7 @@ def ranks_among(
     return ranks
 
 
-def products(matrix: Vector, vector: Vector) -> Vector:
+def products(matrix: Vector, vector: Floats) -> Vector:
     """Each row of ``matrix`` times ``vector``. Not ``matrix @ vector``: OpenBLAS takes twice as long for this
     shape, and wakes threads that then spin."""
     import numpy as np
@@ -235,12 +235,12 @@ class ResidentVectors:
         matrix = matrix_of([row[2] for row in rows], len(rows[0][2]) // 4 if rows else 0)
         return ResidentVectors(generation, [row[0] for row in rows], [row[1] for row in rows], matrix)
 
-    def _scores(self, vector: Vector) -> Vector:
+    def _scores(self, vector: Floats) -> Vector:
         if len(vector) != self.matrix.shape[1]:
             raise ValueError(f"stored vectors have {self.matrix.shape[1]} dimensions, not {len(vector)}")
         return products(self.matrix, vector)
 
-    def ranks(self, vector: Vector, ids: Iterable[str]) -> dict[str, int]:
+    def ranks(self, vector: Floats, ids: Iterable[str]) -> dict[str, int]:
         """The 1-based ranks of chunks among all, by id; those without a vector are absent."""
         if not len(self.ids):
             return {}
@@ -250,7 +250,7 @@ class ResidentVectors:
             scores, asked, lambda equal: (x for x in zip(self.ids, scores, strict=True) if x[1] in equal)
         )
 
-    def nearest(self, vector: Vector, limit: int, sources: Sequence[Source] | None = None) -> CandidateRows:
+    def nearest(self, vector: Floats, limit: int, sources: Sequence[Source] | None = None) -> CandidateRows:
         """The ``limit`` largest cosines, best first, ties by chunk id. Raises ValueError for a ``vector`` of
         other dimensions than the stored ones."""
         import numpy as np
