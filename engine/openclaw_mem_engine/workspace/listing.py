@@ -14,10 +14,11 @@ import re
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from pathlib import Path
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.model import UNLISTED, MemoryFile, SkippedFile, Source
 from openclaw_mem_engine.workspace.opening import (
