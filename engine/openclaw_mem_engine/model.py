@@ -6,18 +6,9 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from openclaw_mem_engine.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from array import array
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    #: The vector of a query (float32), which need not load NumPy: that reads an array in place.
-    Floats = array[float] | NDArray[np.float32]
 
 Source = Literal["memory", "sessions"]
 

@@ -12,14 +12,18 @@ from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Space
 
 if TYPE_CHECKING:
+    from array import array
+
     import numpy as np
     import numpy.typing as npt
 
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.model import Floats, Note, Progress
+    from openclaw_mem_engine.model import Note, Progress
 
     #: float32, shape (dims,), length 1 in the Euclidean norm.
     Vector: TypeAlias = npt.NDArray[np.float32]
+    #: The same, of a query, which need not load NumPy: that reads an array in place.
+    Floats: TypeAlias = array[float] | Vector
 
     #: Called with every finished part: positions in the texts of the call, and their vectors. Runs in the
     #: calling thread.

@@ -11,8 +11,8 @@ from openclaw_mem_engine.providers.base import Purpose, stop_if_cancelled
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.model import Floats, Note, Progress
-    from openclaw_mem_engine.providers.base import Embedder, Keep, Vector
+    from openclaw_mem_engine.model import Note, Progress
+    from openclaw_mem_engine.providers.base import Embedder, Floats, Keep, Vector
 
 _Inner = TypeVar("_Inner", bound="Embedder")
 

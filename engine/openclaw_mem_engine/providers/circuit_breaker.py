@@ -22,8 +22,8 @@ from openclaw_mem_engine.providers.records import REASON_CHARS, Health, Provider
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.model import Floats, Progress
-    from openclaw_mem_engine.providers.base import Embedder, Keep, Vector
+    from openclaw_mem_engine.model import Progress
+    from openclaw_mem_engine.providers.base import Embedder, Floats, Keep, Vector
 
 #: Seconds that the circuit is open after the first failure; doubles with each further one.
 FIRST_WAIT_S = 5.0

@@ -17,8 +17,8 @@ from openclaw_mem_engine.providers.registry import QUERY_TIMEOUT_S
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.model import Floats, Progress
-    from openclaw_mem_engine.providers.base import Embedder, Keep, Vector
+    from openclaw_mem_engine.model import Progress
+    from openclaw_mem_engine.providers.base import Embedder, Floats, Keep, Vector
 
 #: Every fault and what it does, in the order in which they are offered.
 FAULTS: Mapping[str, str] = {

@@ -23,7 +23,7 @@ from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.sync.embedding import other_dims
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import Floats
+    from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.stores.base import Vector
 
 #: Texts whose line vectors are kept between queries of a long-lived process: some 15 kB each.

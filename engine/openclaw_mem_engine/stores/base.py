@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from openclaw_mem_engine.model import Floats
+    from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.ranking.unshown import Passage
 
     Vector = NDArray[np.float32]

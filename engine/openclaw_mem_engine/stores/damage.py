@@ -13,7 +13,7 @@ from openclaw_mem_engine.stores.base import SearchStore
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import Floats
+    from openclaw_mem_engine.providers.base import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import Floats, Source
+    from openclaw_mem_engine.model import Source
+    from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.stores.base import Vector
 
 # FTS5's own constants, so that scores of lines and chunks, and of every store, are on one scale.

@@ -41,8 +41,8 @@ from openclaw_mem_engine.providers.remote.wires import SPLIT_STATUSES, parsed
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.model import Floats, Progress
-    from openclaw_mem_engine.providers.base import Caps, Keep, Meter, Purpose, Vector
+    from openclaw_mem_engine.model import Progress
+    from openclaw_mem_engine.providers.base import Caps, Floats, Keep, Meter, Purpose, Vector
     from openclaw_mem_engine.providers.remote.wires import Wire
 
 #: (first input, end of inputs, body) of an answered request, and (first, end) of a batch.

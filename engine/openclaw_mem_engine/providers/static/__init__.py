@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.model import Floats
-    from openclaw_mem_engine.providers.base import Caps, Embedder, Meter, Purpose, Vector
+    from openclaw_mem_engine.providers.base import Caps, Embedder, Floats, Meter, Purpose, Vector
     from openclaw_mem_engine.providers.registry import EmbedderSpec
 
 MODEL = "static-minilm-256-int8"

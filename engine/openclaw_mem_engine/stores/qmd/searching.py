@@ -18,8 +18,7 @@ from openclaw_mem_engine.stores.qmd.schema import ADVICE
 from openclaw_mem_engine.stores.sqlite.database import Bound, decoding
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import Floats
-    from openclaw_mem_engine.providers.base import Embedder, Vector
+    from openclaw_mem_engine.providers.base import Embedder, Floats, Vector
     from openclaw_mem_engine.stores.qmd.foreign import ForeignDatabase
     from openclaw_mem_engine.stores.sqlite.database import Database
 

@@ -43,7 +43,7 @@ from openclaw_mem_engine.stores.sqlite.schema import (
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import Floats
+    from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.ranking.unshown import Passage
 
 #: A change of one of these is a reason to check again for missing rows.

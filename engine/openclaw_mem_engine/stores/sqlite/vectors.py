@@ -19,7 +19,8 @@ from openclaw_mem_engine.stores.sqlite.database import Database, decoding, rows
 from openclaw_mem_engine.stores.sqlite.schema import Meta, vector_table
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import Floats, Source
+    from openclaw_mem_engine.model import Source
+    from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.stores.base import Vector
 
 # Each chunk with its row of the cache, which alone keeps vectors for good; and only those with a vector.
