@@ -25,9 +25,10 @@ from openclaw_mem_engine.model import (
 )
 from openclaw_mem_engine.providers.remote.limits import split_utf8
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore, StoredChunk
-from openclaw_mem_engine.sync.changes import Changes, Comparison, listed, scan
+from openclaw_mem_engine.sync.changes import Changes, Comparison, scan
 from openclaw_mem_engine.sync.embedding import NO_LIMIT, Embedding
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
+from openclaw_mem_engine.workspace.listing import Listing
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import read_note
 from openclaw_mem_engine.workspace.transcripts import MAX_LINE_BYTES, cut_at, first_part, read_transcript
@@ -72,8 +73,9 @@ class IndexUpdate:
         self._built_with = self.store.fingerprint()
         self._space = self.embedding.space if self.embedding.space.provider != "none" else None
 
-    def run(self, request: SyncRequest) -> None:
+    def run(self, request: SyncRequest, listing: Listing | None = None) -> None:
         """Compare, write what changed, remove what is gone, as the request says; at least one file is done.
+        ``listing`` None: the files are listed.
         Where embedding has a budget, it follows when all files are written. Raises WorkspaceError,
         IndexUnavailable, Cancelled."""
         known = self.store.files() if request.verify else {}
@@ -85,7 +87,7 @@ class IndexUpdate:
                 self.report.verified += 1
 
         how = Comparison(request.verify, request.prune, request.tails, reading=reading)
-        changes, self.report.skipped = scan(self.settings, self.store, how, listed(self.settings))
+        changes, self.report.skipped = scan(self.settings, self.store, how, listing)
         self._note_silent_changes(changes, known)
         done, total = 0, len(changes.changed)
         taken: list[FileState] = []
