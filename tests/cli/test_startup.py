@@ -124,6 +124,30 @@ def test_version_and_help_load_next_to_nothing(world: World, argv: list[str]) ->
     }
 
 
+#: Ctrl-C arrives when this module is imported.
+_INTERRUPTED = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "openclaw_mem_engine.errors":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from openclaw_mem_engine.cli.__main__ import run
+sys.exit(run())
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_traceback(world: World) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED], env=world.environ, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "openclaw-mem: Stopped before it began.\n"
+
+
 def test_get_and_config_need_no_index(world: World) -> None:
     for argv in (["get", "MEMORY.md"], ["config"]):
         assert not {"numpy", "apsw", "sqlite_vec"} & loaded(world, "--workspace", str(world.workspace), *argv)

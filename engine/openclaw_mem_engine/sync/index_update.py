@@ -25,7 +25,7 @@ from openclaw_mem_engine.model import (
 )
 from openclaw_mem_engine.providers.remote.limits import split_utf8
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore, StoredChunk
-from openclaw_mem_engine.sync.changes import Changes, Comparison, scan
+from openclaw_mem_engine.sync.changes import Changes, Comparison, listed, scan
 from openclaw_mem_engine.sync.embedding import NO_LIMIT, Embedding
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
 from openclaw_mem_engine.workspace.listing import Listing
@@ -87,7 +87,7 @@ class IndexUpdate:
                 self.report.verified += 1
 
         how = Comparison(request.verify, request.prune, request.tails, reading=reading)
-        changes, self.report.skipped = scan(self.settings, self.store, how, listing)
+        changes, self.report.skipped = scan(self.settings, self.store, how, listing or listed(self.settings))
         self._note_silent_changes(changes, known)
         done, total = 0, len(changes.changed)
         taken: list[FileState] = []
