@@ -2,13 +2,16 @@
 
     uv run python benchmarks/cold_search.py [--files 2000] [--megabytes 9] [--rounds 15]
 
-Baseline: a Python process that only imports what any search needs (and one that does nothing). The files lie
-in the page cache, as they do on a machine where an agent works.
+Baseline: a Python process that only imports NumPy and apsw (and one that does nothing), and the search of
+the program qmd, where ``pytest -m qmd`` has installed it: it compares no vectors and looks at no file.
+The files lie in the page cache, as they do on a machine where an agent works.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -22,6 +25,7 @@ from _bench import (
     workspace_bytes,
     write_workspace,
 )
+from qmd import real_program
 
 from openclaw_mem_engine.memory import Memory
 
@@ -59,10 +63,18 @@ def main() -> None:
             "openclaw-mem --version": [str(PROGRAM), "--version"],
             "search through Memory": [*python, LIBRARY, str(workspace), question],
             "openclaw-mem search": search,
+            "openclaw-mem search --no-sync": [*search, "--no-sync"],
             "openclaw-mem search --profile workbench": [*search, "--profile", "workbench"],
             "openclaw-mem search --explain --json": [*search, "--explain", "--json"],
         }
-        times = processes_in_turn(commands, environment(folder / "home"), options.rounds)
+        environ = environment(folder / "home")
+        if (qmd := real_program()) is not None:
+            own = {"QMD_CONFIG_DIR": str(folder), "INDEX_PATH": str(folder / "qmd.sqlite"), "CI": "1"}
+            environ |= own | {"QMD_FORCE_CPU": "1", "NO_COLOR": "1"}
+            adding = [*qmd, "collection", "add", str(workspace), "--name", "notes"]
+            subprocess.run(adding, check=True, capture_output=True, env={**os.environ, **environ})
+            commands["qmd search"] = [*qmd, "search", question]
+        times = processes_in_turn(commands, environ, options.rounds)
         megabytes = workspace_bytes(workspace) / 1e6
     goal = Goal("wall", 300)
     print_times(
@@ -71,6 +83,10 @@ def main() -> None:
         'python -c "import numpy, apsw"',
         {name: goal for name in commands if name.startswith("openclaw-mem search")},
     )
+    if "qmd search" in times:
+        qmd_ms = times["qmd search"].cpu_median
+        for name in ("openclaw-mem search", "openclaw-mem search --no-sync"):
+            print(f"\n{name}: {times[name].cpu_median / qmd_ms:.2f} times `qmd search`.")
 
 
 if __name__ == "__main__":

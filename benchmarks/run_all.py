@@ -23,6 +23,7 @@ QUICK = {
     "remote_provider": ["--rounds", "2"],
     "local_model": ["--rounds", "1"],
     "rescan": ["--rounds", "3"],
+    "large": ["--files", "1000", "--rounds", "2"],
     "vector_query": ["--rounds", "5"],
     "ranking": ["--rounds", "5"],
     "qmd": ["--files", "300", "--rounds", "1"],

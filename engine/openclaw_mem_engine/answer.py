@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.model import Source, as_json
 from openclaw_mem_engine.ranking.knobs import Knobs

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Literal, NamedTuple
+
+from openclaw_mem_engine.dataclass import dataclass
 
 Source = Literal["memory", "sessions"]
 

@@ -84,7 +84,7 @@ def test_one_shot_commands_load_nothing_heavy(world: World) -> None:
     assert not {command: names for command, names in heavy.items() if names}
 
 
-def test_a_search_with_nothing_to_sync_loads_no_lock(world: World) -> None:
+def test_a_search_with_nothing_to_sync_loads_neither_lock_nor_numpy(world: World) -> None:
     for path in world.workspace.rglob("*.md"):
         os.utime(path, (1e9, 1e9))
     search = "--workspace", str(world.workspace), "search", "router"
@@ -92,7 +92,7 @@ def test_a_search_with_nothing_to_sync_loads_no_lock(world: World) -> None:
     # A file that was touched within two seconds of its last check is read again, which is work.
     time.sleep(2.1)
     loaded(world, *search)
-    assert "filelock" not in loaded(world, *search)
+    assert not {"filelock", "numpy", "sqlite3"} & loaded(world, *search)
 
 
 def test_the_state_of_a_model_loads_no_network(world: World) -> None:
@@ -122,6 +122,30 @@ def test_version_and_help_load_next_to_nothing(world: World, argv: list[str]) ->
         "openclaw_mem_engine.errors",
         "openclaw_mem_engine.sanitize",
     }
+
+
+#: Ctrl-C arrives when this module is imported.
+_INTERRUPTED = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "openclaw_mem_engine.errors":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from openclaw_mem_engine.cli.__main__ import run
+sys.exit(run())
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_traceback(world: World) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED], env=world.environ, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "openclaw-mem: Stopped before it began.\n"
 
 
 def test_get_and_config_need_no_index(world: World) -> None:

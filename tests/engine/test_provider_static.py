@@ -29,7 +29,7 @@ EMBEDDER = StaticEmbedder()
 def vector(text: str) -> np.ndarray:
     found = EMBEDDER.embed_query(text)
     assert found is not None
-    return found
+    return np.asarray(found)
 
 
 @pytest.mark.goldens

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openclaw_mem_engine.config.settings import CacheSettings
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
@@ -60,3 +62,24 @@ def test_it_gives_up_after_a_while_or_when_it_is_stopped(tmp_path: Path) -> None
             with pytest.raises(Cancelled):
                 memory.prune_cache(0, stop)
         assert memory.prune_cache(0) == 1
+
+
+def test_a_sync_looks_for_unused_embeddings_when_there_may_be_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = {f"memory/{number:03}.md": f"Heron number {number}.\n" for number in range(100)}
+    settings = replace(indexed(tmp_path, notes), cache=CacheSettings(max_entries=1))
+    looked_through: list[int] = []
+    real = SqliteIndex.prune_cache
+
+    def prune(self: SqliteIndex, most: int) -> int:
+        looked_through.append(self.counts().cached)
+        return real(self, most)
+
+    monkeypatch.setattr(SqliteIndex, "prune_cache", prune)
+    with Memory.open(settings) as memory:
+        for number in range(3):
+            write_notes(settings.workspace, {"memory/000.md": f"A gull, {number}.\n"})
+            memory.sync()
+        assert looked_through == [103], "two unused ones among 102 are not worth it"
+        assert memory.status().cached == 100

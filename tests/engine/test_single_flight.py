@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 
+from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Note, Progress
-from openclaw_mem_engine.sync import coordinator
+from openclaw_mem_engine.sync import changes, coordinator
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.lock import Owner, SyncBusy, SyncLock
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
+from openclaw_mem_engine.workspace.listing import Listing
 from support.locks import in_thread, let_go, other_process
 from support.memories import open_memory, write_notes
 
@@ -277,3 +279,22 @@ def test_an_owner_that_lost_the_lock_writes_nothing_more(
         assert record.read_bytes() == thief, "the record of another owner stays"
         record.unlink()
         assert memory.sync().files == 600
+
+
+def test_a_sync_with_work_lists_the_files_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lists: list[float] = []
+    real = changes.listed
+
+    def listed(settings: Settings) -> Listing:
+        lists.append(time.monotonic())
+        return real(settings)
+
+    monkeypatch.setattr(changes, "listed", listed)
+    monkeypatch.setattr(coordinator, "listed", listed)
+    with open_memory(tmp_path / "workspace", tmp_path / "home") as memory:
+        write_notes(memory.settings.workspace, {"memory/a.md": "A heron.\n"})
+        memory.sync()
+        write_notes(memory.settings.workspace, {"memory/b.md": "A gull.\n"})
+        lists.clear()
+        assert memory.sync().changed == ("memory/b.md",)
+        assert len(lists) == 1

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import ClassVar, Final, NamedTuple
 
 from openclaw_mem_engine.chunking.line_chunker import is_blank, limits_of
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import ChunkSpan, utf16_length
 

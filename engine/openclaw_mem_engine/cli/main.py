@@ -32,6 +32,8 @@ def run(argv: Sequence[str] | None = None) -> int:
     if argv is None:  # the process is ours
         gc.set_threshold(_NEW_OBJECTS)
         atexit.register(gc.freeze)  # what remains goes with the process, uncollected
+        # More threads of NumPy only spin for products of our size.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     prepare_streams()
     try:
         try:

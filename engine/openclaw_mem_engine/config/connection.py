@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from types import MappingProxyType
 from typing import cast
@@ -32,6 +32,7 @@ from openclaw_mem_engine.config.settings import (
     RemoteName,
 )
 from openclaw_mem_engine.config.shared_keys import OPENCLAW_IDS, FoundKey, SharedKeys
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")

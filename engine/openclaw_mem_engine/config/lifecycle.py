@@ -8,12 +8,12 @@ the chat model that is asked.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
 from openclaw_mem_engine.config.rules import Rule, setting
 from openclaw_mem_engine.config.secret import Secret
+from openclaw_mem_engine.dataclass import dataclass
 
 SandboxMode = Literal["off", "non-main", "all"]
 WorkspaceAccess = Literal["none", "ro", "rw"]

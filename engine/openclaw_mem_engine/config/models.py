@@ -5,11 +5,11 @@ What uses them is switched by the knobs ``rerank`` and ``expansion``; without a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from openclaw_mem_engine.config.rules import Rule, setting
 from openclaw_mem_engine.config.secret import Secret
+from openclaw_mem_engine.dataclass import dataclass
 
 RerankProvider = Literal["none", "local", "http", "openai"]
 ExpansionProvider = Literal["none", "local", "openai"]

@@ -3,9 +3,8 @@ and recalls. OpenClaw has it in ``plugins.slots.memory`` and ``plugins.entries.m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openclaw_mem_engine.config.rules import Rule, setting
+from openclaw_mem_engine.dataclass import dataclass
 
 #: Of OpenClaw: the memory search of notes, the store of single memories, no memory at all.
 CORE, STORE, NONE = "memory-core", "memory-lancedb", "none"

@@ -6,10 +6,10 @@ The keys are those of OpenClaw's configuration in snake case; defaults are those
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from openclaw_mem_engine.config.rules import Rule, seconds_of, setting
+from openclaw_mem_engine.dataclass import dataclass
 
 SearchMode = Literal["search", "vsearch", "query"]
 Action = Literal["allow", "deny"]

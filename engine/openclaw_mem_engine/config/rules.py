@@ -6,10 +6,11 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from typing import Any, Literal, NamedTuple
 
 from openclaw_mem_engine.config.secret import shown
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError
 
 Kind = Literal[

@@ -7,7 +7,7 @@ the table ``[provider]``), of ``Settings.origins`` and of the listing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -26,6 +26,7 @@ from openclaw_mem_engine.config.plugin import PluginSettings
 from openclaw_mem_engine.config.qmd import QmdSettings
 from openclaw_mem_engine.config.rules import Rule, Setting, declared, setting
 from openclaw_mem_engine.config.secret import Secret
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import Note, Source
 
 UsedName = Literal["static", "openai", "gemini", "voyage", "mistral", "ollama", "local", "none"]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from openclaw_mem_engine.cancellation import Deadline
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Space
 
 if TYPE_CHECKING:
+    from array import array
+
     import numpy as np
     import numpy.typing as npt
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     #: float32, shape (dims,), length 1 in the Euclidean norm.
     Vector: TypeAlias = npt.NDArray[np.float32]
+    #: The same, of a query, which need not load NumPy: that reads an array in place.
+    Floats: TypeAlias = array[float] | Vector
 
     #: Called with every finished part: positions in the texts of the call, and their vectors. Runs in the
     #: calling thread.
@@ -179,7 +183,7 @@ class Embedder(Service, Protocol):
         """Why this embedder cannot be used as it is configured; None when nothing is known to be missing.
         Sends nothing and loads nothing."""
 
-    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:
         """The vector of a query; None when this text has no embedding. Blocks for the timeout of a query at
         most. Raises ProviderError (TextRefused when this text is the reason), Cancelled."""
 

@@ -12,7 +12,7 @@ from openclaw_mem_engine.providers.base import Purpose, stop_if_cancelled
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.model import Note, Progress
-    from openclaw_mem_engine.providers.base import Embedder, Keep, Vector
+    from openclaw_mem_engine.providers.base import Embedder, Floats, Keep, Vector
 
 _Inner = TypeVar("_Inner", bound="Embedder")
 
@@ -41,7 +41,7 @@ class BaseEmbedder(ABC):
         """Nothing is known to be missing."""
         return None
 
-    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:
         """The vector of a query, a batch of its own; None for blank text."""
         return self.embed_batch([text], "query", cancel)[0] if text.strip() else None
 
@@ -107,7 +107,7 @@ class DelegatingEmbedder(Generic[_Inner]):
     def why_not(self) -> str | None:
         return self._inner.why_not()
 
-    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:
         return self._inner.embed_query(text, cancel)
 
     def embed_documents(

@@ -23,7 +23,7 @@ from openclaw_mem_engine.providers.records import REASON_CHARS, Health, Provider
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.model import Progress
-    from openclaw_mem_engine.providers.base import Embedder, Keep, Vector
+    from openclaw_mem_engine.providers.base import Embedder, Floats, Keep, Vector
 
 #: Seconds that the circuit is open after the first failure; doubles with each further one.
 FIRST_WAIT_S = 5.0
@@ -70,7 +70,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         with self._lock:
             return self._recorded()
 
-    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:
         """As the provider does; raises Unavailable for every failure of the provider, and at once while the
         circuit is open. A refusal of this text and the end of a child process are raised as they are, and
         the next query is sent."""
@@ -144,7 +144,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
 
     def _query(
         self, text: str, cancel: CancelToken | None = None, *, every_error: bool = False
-    ) -> tuple[Vector | None, float]:
+    ) -> tuple[Floats | None, float]:
         """Send a query and store how it went, a refusal of the text only with ``every_error``. Returns the
         vector and milliseconds."""
         seen, start = self._changes, time.perf_counter()

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, Settings
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Fallback, Note, Space, as_json
 from openclaw_mem_engine.providers.base import Embedders, Service, space_of

@@ -18,7 +18,7 @@ from openclaw_mem_engine.providers.registry import QUERY_TIMEOUT_S
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.model import Progress
-    from openclaw_mem_engine.providers.base import Embedder, Keep, Vector
+    from openclaw_mem_engine.providers.base import Embedder, Floats, Keep, Vector
 
 #: Every fault and what it does, in the order in which they are offered.
 FAULTS: Mapping[str, str] = {
@@ -71,7 +71,7 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
         if self._fault == "zero-vector":
             self.no_vector = f"{BaseEmbedder.no_vector} {ON_PURPOSE}"
 
-    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:
         """The result of the fault for a query. Blank text is never sent, so it meets no fault."""
         if not self._fault:
             return self._inner.embed_query(text, cancel)

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.providers.remote.endpoint import is_loopback
 
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.state import StateRecords
 from openclaw_mem_engine.state.database import Row, Schema, StateDatabase, finite

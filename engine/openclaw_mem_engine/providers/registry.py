@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError
 
 if TYPE_CHECKING:

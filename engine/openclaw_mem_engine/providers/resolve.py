@@ -6,7 +6,7 @@ Nothing is loaded or sent here, and the module of a provider that is not in use 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +19,7 @@ from openclaw_mem_engine.config.settings import (
     Endpoint,
     Settings,
 )
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.providers.registry import EmbedderSpec, provider_named
 from openclaw_mem_engine.providers.remote.endpoint import host_of
 

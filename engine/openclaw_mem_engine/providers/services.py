@@ -6,13 +6,13 @@ imported.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from openclaw_mem_engine.config.secret import printable
 from openclaw_mem_engine.config.settings import Endpoint, Settings
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import as_json
 from openclaw_mem_engine.providers.resolve import endpoint_of, model_folder
 

@@ -6,9 +6,9 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, get_args
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Prompted, utf8
 from openclaw_mem_engine.sanitize import WHITE

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any, Literal, get_args, get_type_hints
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.ranking.knob_spec import SPEC, knob, value_text
 from openclaw_mem_engine.ranking.knob_spec import KnobSpec as KnobSpec

@@ -7,10 +7,11 @@ Lists are over-fetched (200 rows each) so that candidate count, result count and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import Fallback, Freshness, Note, Source
 
 #: Rows fetched for each list, whatever the knobs are; also the upper bound of the candidate count.

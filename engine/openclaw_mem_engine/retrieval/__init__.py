@@ -8,10 +8,11 @@ raise UsageError, which ``Limited`` does for all of them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.providers.faults import QMD_FAULTS
 

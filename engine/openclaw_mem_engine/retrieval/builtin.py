@@ -156,20 +156,21 @@ class BuiltinBackend:
 
     def status(self) -> IndexStatus:
         store, embedder = self.store, self.embedders.primary
-        counts = store.counts()
+        counts, spaces, present = store.counts(), store.spaces(), store.fingerprint()
+        covered = sum(size.vectors for size in spaces if present is not None and size.space == present.space)
         return IndexStatus(
             counts.files,
             counts.chunks,
             embedder.id if embedder else "none",
             embedder.model if embedder else "",
             embedder.languages if embedder else "any",
-            store.covered(),
+            covered,
             counts.cached,
             str(store.path),
             store.bytes_on_disk(),
             store.caps.full_text,
             store.caps.vector_search,
-            tuple(store.spaces()),
+            tuple(spaces),
         )
 
     def files(self) -> Overview:

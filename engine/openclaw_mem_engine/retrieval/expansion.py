@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.providers.base import Message, Pause

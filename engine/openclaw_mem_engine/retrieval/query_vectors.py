@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.model import Fallback, Note, Space
 from openclaw_mem_engine.providers.base import Embedder, Embedders, Unavailable, space_of
@@ -22,6 +23,7 @@ from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.sync.embedding import other_dims
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.stores.base import Vector
 
 #: Texts whose line vectors are kept between queries of a long-lived process: some 15 kB each.
@@ -35,7 +37,7 @@ class AskedSpace:
 
     number: int
     space: Space
-    vector: Vector
+    vector: Floats
     embedder: Embedder
     shown: str = ""
 
@@ -149,7 +151,7 @@ class QueryVectors:
 
     def _primary(
         self, embedder: Embedder, query: str, notes: list[Note], cancel: CancelToken | None, *, quiet: bool
-    ) -> Vector | _Failure | None:
+    ) -> Floats | _Failure | None:
         """The vector; None, with the reason in notes unless ``quiet``, when the text has none."""
         present, space = self._store.fingerprint(), space_of(embedder)
         if present is not None and present.space != space and self._store.vector_dims(space) is None:
@@ -181,8 +183,8 @@ class QueryVectors:
             notes.append(Note("no-embedding", text, "warning"))
             return None
         held = self._store.vector_dims(space)
-        if held is not None and held != vector.size:
-            return _Failure(Fallback(embedder.id, other_dims(embedder, vector.size, held)), "other-vectors")
+        if held is not None and held != len(vector):
+            return _Failure(Fallback(embedder.id, other_dims(embedder, len(vector), held)), "other-vectors")
         return vector
 
     def _instead(
@@ -215,7 +217,7 @@ class QueryVectors:
             vector = embedder.embed_query(query, cancel)
         except ProviderError as error:
             return _Absent(str(error), failed=True)
-        if vector is None or vector.size != held:
+        if vector is None or len(vector) != held:
             why = (
                 "its model changed." if vector is not None else f"none for this query: {embedder.no_vector}."
             )

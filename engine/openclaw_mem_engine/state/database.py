@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import date, datetime
 from errno import EACCES
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import apsw
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import Note, utf8
 from openclaw_mem_engine.state import private_folder
 

@@ -11,10 +11,11 @@ import json
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible

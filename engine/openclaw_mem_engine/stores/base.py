@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import Note, Source, Space
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.ranking.unshown import Passage
 
     Vector = NDArray[np.float32]
@@ -177,7 +179,7 @@ class SearchStore(Protocol):
         return query
 
     def vector(
-        self, vector: Vector, limit: int, sources: Sequence[Source] | None = None, space: Space | None = None
+        self, vector: Floats, limit: int, sources: Sequence[Source] | None = None, space: Space | None = None
     ) -> CandidateRows:
         """The ``limit`` nearest chunks by cosine; ``matched`` is how many were compared. ``vector`` is
         float32 of unit length. Raises IndexUnavailable when it has other dimensions than those stored."""
@@ -185,7 +187,7 @@ class SearchStore(Protocol):
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         """The score that ``lexical`` gives these chunks, by chunk id; those that do not match are absent."""
 
-    def cosines(self, vector: Vector, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
+    def cosines(self, vector: Floats, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
         """The cosine of these chunks, by chunk id; those without a vector in that space are absent."""
 
     def line_scores(
@@ -198,7 +200,7 @@ class SearchStore(Protocol):
         """1-based ranks of chunks in an unlimited ``lexical`` list; those that do not match are absent."""
         return self.lexical(query, UNLIMITED).ranks_of(ids)
 
-    def vector_ranks(self, vector: Vector, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:
+    def vector_ranks(self, vector: Floats, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:
         """The same in an unlimited ``vector`` list; those without a vector in that space are absent."""
         return self.vector(vector, UNLIMITED, space=space).ranks_of(ids)
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import IndexLocked, IndexUnavailable
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import SearchStore
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.stores.base import Vector
+    from openclaw_mem_engine.providers.base import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class DamageTolerantSearch:
             return self._store.lexical(query, limit)
         return None
 
-    def vector(self, vector: Vector, limit: int, space: Space) -> CandidateRows | None:
+    def vector(self, vector: Floats, limit: int, space: Space) -> CandidateRows | None:
         with self.tolerating("vector", space):
             return self._store.vector(vector, limit, space=space)
         return None
@@ -73,7 +73,7 @@ class DamageTolerantSearch:
             return self._store.lexical_ranks(query, ids)
         return None
 
-    def vector_ranks(self, vector: Vector, ids: Sequence[str], space: Space) -> dict[str, int] | None:
+    def vector_ranks(self, vector: Floats, ids: Sequence[str], space: Space) -> dict[str, int] | None:
         with self.tolerating("vector", space):
             return self._store.vector_ranks(vector, ids, space)
         return None
@@ -85,7 +85,7 @@ class DamageTolerantSearch:
             return self._store.line_scores(query, texts, basis)
         return {}
 
-    def cosines(self, vector: Vector, ids: Sequence[str], space: Space) -> dict[str, float]:
+    def cosines(self, vector: Floats, ids: Sequence[str], space: Space) -> dict[str, float]:
         with self.tolerating("vector", space):
             return self._store.cosines(vector, ids, space)
         return {}

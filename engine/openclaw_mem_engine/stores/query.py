@@ -7,11 +7,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.sanitize import CJK
 
 # Texts, not compiled: ``re`` compiles at first use, which takes milliseconds for a class of CJK characters.

@@ -7,14 +7,16 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.model import Source
+    from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.stores.base import Vector
 
 # FTS5's own constants, so that scores of lines and chunks, and of every store, are on one scale.
@@ -184,7 +186,7 @@ def ranks_among(
     return ranks
 
 
-def products(matrix: Vector, vector: Vector) -> Vector:
+def products(matrix: Vector, vector: Floats) -> Vector:
     """Each row of ``matrix`` times ``vector``. Not ``matrix @ vector``: OpenBLAS takes twice as long for this
     shape, and wakes threads that then spin. One dot product a row reads memory as fast as it can be read;
     einsum (NumPy 1 has no vecdot) takes a quarter more."""
@@ -247,7 +249,7 @@ class ResidentVectors:
         matrix = matrix_of([row[2] for row in rows], len(rows[0][2]) // 4 if rows else 0)
         return ResidentVectors(generation, [row[0] for row in rows], [row[1] for row in rows], matrix)
 
-    def _scores(self, vector: Vector) -> Vector:
+    def _scores(self, vector: Floats) -> Vector:
         if len(vector) != self.matrix.shape[1]:
             raise ValueError(f"stored vectors have {self.matrix.shape[1]} dimensions, not {len(vector)}")
         key = vector.tobytes()  # lists and ranks of one query, one after the other
@@ -256,7 +258,7 @@ class ResidentVectors:
             known = self._known[key] = products(self.matrix, vector)
         return known
 
-    def ranks(self, vector: Vector, ids: Iterable[str]) -> dict[str, int]:
+    def ranks(self, vector: Floats, ids: Iterable[str]) -> dict[str, int]:
         """The 1-based ranks of chunks among all, by id; those without a vector are absent."""
         import numpy as np
 
@@ -273,7 +275,7 @@ class ResidentVectors:
 
         return ranks_among(np.sort(scores), asked, ids_of)
 
-    def nearest(self, vector: Vector, limit: int, sources: Sequence[Source] | None = None) -> CandidateRows:
+    def nearest(self, vector: Floats, limit: int, sources: Sequence[Source] | None = None) -> CandidateRows:
         """The ``limit`` largest cosines, best first, ties by chunk id. Raises ValueError for a ``vector`` of
         other dimensions than the stored ones."""
         import numpy as np

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import Literal
 
 from openclaw_mem_engine.chunking.line_chunker import is_blank
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import UNLISTED, WHOLE, MemoryFile, SkippedFile, text_hash
 from openclaw_mem_engine.stores.base import FileState, IndexStore
 from openclaw_mem_engine.workspace.listing import Listing, Walk, list_memory
@@ -63,6 +64,9 @@ class Comparison:
     reading: Callable[[str], None] = lambda _: None
 
 
+BY_STAT = Comparison()
+
+
 def listed(settings: Settings) -> Listing:
     """Every file that the index should hold, and what was excluded: notes, and the transcripts of this agent
     where they are a source. Raises WorkspaceError."""
@@ -80,7 +84,7 @@ def listed(settings: Settings) -> Listing:
 def scan(
     settings: Settings,
     store: IndexStore,
-    how: Comparison = Comparison(),
+    how: Comparison = BY_STAT,
     listing: Listing | None = None,
 ) -> tuple[Changes, list[SkippedFile]]:
     """What a sync would do, and what it excludes, of files that were listed just now (None: of those of now).
@@ -122,7 +126,7 @@ def changes_of(
     settings: Settings,
     listing: Listing,
     known: Mapping[str, FileState],
-    how: Comparison = Comparison(),
+    how: Comparison = BY_STAT,
 ) -> Changes:
     """What of the listed files differs from what the index knows.
 

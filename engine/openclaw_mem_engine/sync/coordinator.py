@@ -21,11 +21,12 @@ from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, make_folder, sweep
-from openclaw_mem_engine.sync.changes import Comparison, scan
+from openclaw_mem_engine.sync.changes import Comparison, listed, scan
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.lock import Owner, SyncLock
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_engine.sync.update import beside_of, fingerprint_of, needs_rebuild, update
+from openclaw_mem_engine.workspace.listing import Listing
 
 #: How long a search waits with its own sync, seconds: most syncs are over by then.
 GRACE_S = 0.2
@@ -47,6 +48,9 @@ class _Flight:
         #: When it had the lock, monotonic seconds; None while it waits for another process.
         self.began: float | None = None
         self.report: SyncReport | None = None
+        #: The files as they were compared with this state of the index, when that showed that there is work.
+        self.listing: Listing | None = None
+        self.compared_with: tuple[int, int] | None = None
         #: Its last progress, read by those who joined.
         self.latest: tuple[int, int, str] = (0, 0, "")
         self._progress = progress
@@ -104,7 +108,7 @@ class SyncCoordinator:
         flight, wait_s = joined
         report = SyncReport()
         with self._flying(flight):
-            if self._is_up_to_date(request, report):
+            if self._is_up_to_date(flight, report):
                 flight.report = report
                 return report
             with (
@@ -113,6 +117,8 @@ class SyncCoordinator:
                 self._events.syncing(report, lambda: self._will_rebuild(request)),
             ):
                 opened = self._store.follow()
+                seen = flight.compared_with
+                same = seen is not None and seen == (opened, self._store.generation())
                 update(
                     self._settings,
                     self._store,
@@ -121,6 +127,7 @@ class SyncCoordinator:
                     flight.show,
                     LinkedToken(cancel, lambda: lock.is_lost),  # without the lock nothing may be written
                     self._clock,
+                    flight.listing if same else None,
                     report,
                 )
                 if self._store.follow() != opened:
@@ -131,20 +138,22 @@ class SyncCoordinator:
             flight.report = report
         return report
 
-    def _is_up_to_date(self, request: SyncRequest, report: SyncReport) -> bool:
+    def _is_up_to_date(self, flight: _Flight, report: SyncReport) -> bool:
         """Whether a sync would neither read nor write: the usual case of a search, which needs no lock, nor
         the library of locks. ``report`` is filled in then. Never while another process has the lock, or was
         killed."""
-        start, store = time.perf_counter(), self._store
+        start, store, request = time.perf_counter(), self._store, flight.request
         at_work = SyncLock(store.path).record_path.exists()
         if request.force or request.verify or at_work or not store.path.exists():
             return False
         try:
-            store.follow(make=False)
+            opened = store.follow(make=False)
             if store.synced_at() is None or self._will_rebuild(request) or store.is_hollow():
                 return False
             how = Comparison(prune=request.prune, tails=request.tails, reading=_reading_is_work)
-            changes, skipped = scan(self._settings, store, how)
+            flight.compared_with = opened, store.generation()
+            flight.listing = listed(self._settings)
+            changes, skipped = scan(self._settings, store, how, flight.listing)
             primary = self._embedders.primary
             filled = [*([primary] if primary else []), *beside_of(self._embedders)]
             if changes.paths or any(store.chunks_without_vector(1, space_of(each)) for each in filled):
@@ -208,6 +217,7 @@ class SyncCoordinator:
     @contextmanager
     def _locked(self, flight: _Flight, wait_s: float, cancel: CancelToken | None) -> Iterator[SyncLock]:
         def waiting(owner: Owner | None) -> None:
+            flight.listing = None  # it is not of now any more
             who = owner.described(time.time()) if owner else "another process, which is indexing"
             flight.show(0, 0, f"{WAITING}{who}")
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken, Deadline
 from openclaw_mem_engine.chunking import chunker_of
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import (
     ChunkSpan,
@@ -27,6 +28,7 @@ from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, 
 from openclaw_mem_engine.sync.changes import Changes, Comparison, listed, scan
 from openclaw_mem_engine.sync.embedding import NO_LIMIT, Embedding
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
+from openclaw_mem_engine.workspace.listing import Listing
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import read_note
 from openclaw_mem_engine.workspace.transcripts import MAX_LINE_BYTES, cut_at, first_part, read_transcript
@@ -71,8 +73,9 @@ class IndexUpdate:
         self._built_with = self.store.fingerprint()
         self._space = self.embedding.space if self.embedding.space.provider != "none" else None
 
-    def run(self, request: SyncRequest) -> None:
+    def run(self, request: SyncRequest, listing: Listing | None = None) -> None:
         """Compare, write what changed, remove what is gone, as the request says; at least one file is done.
+        ``listing`` None: the files are listed.
         Where embedding has a budget, it follows when all files are written. Raises WorkspaceError,
         IndexUnavailable, Cancelled."""
         known = self.store.files() if request.verify else {}
@@ -84,7 +87,7 @@ class IndexUpdate:
                 self.report.verified += 1
 
         how = Comparison(request.verify, request.prune, request.tails, reading=reading)
-        changes, self.report.skipped = scan(self.settings, self.store, how, listed(self.settings))
+        changes, self.report.skipped = scan(self.settings, self.store, how, listing or listed(self.settings))
         self._note_silent_changes(changes, known)
         done, total = 0, len(changes.changed)
         taken: list[FileState] = []

@@ -14,11 +14,12 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, is_running
 

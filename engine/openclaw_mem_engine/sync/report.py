@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import Note, SkippedFile, as_json
 
 #: Notes of a sync that did not do all that it should have done.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from openclaw_mem_engine.cancellation import CancelToken, Deadline
 from openclaw_mem_engine.chunking import chunker_of
 from openclaw_mem_engine.config.settings import ChunkingSettings, Settings
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note, Progress, Space
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
@@ -24,6 +25,8 @@ _STOPPED = "Indexing was stopped; what was finished before is in the index."
 _REBUILD_STOPPED = "The rebuild was stopped; the index is as it was."
 #: Carried files that are written in one transaction.
 _TOGETHER = 64
+#: So many times the embeddings that passages can need are kept before others are looked for.
+_SPARED = 1.02
 _TOO_LONG = "Settings changed, and a search does not wait for the index to be built anew."
 
 
@@ -67,6 +70,7 @@ def update(
     progress: Progress,
     cancel: CancelToken,
     clock: Callable[[], float],
+    listing: Listing | None,
     report: SyncReport,
 ) -> None:
     """Make the index match the files on disk. No file is ever half written; what is done stays done.
@@ -78,6 +82,7 @@ def update(
     its own space meanwhile.
 
     ``clock`` gives epoch seconds for the time of the sync. ``report`` is filled in, also before an error.
+    ``listing`` are the files, where they were listed since this was asked and the index is the same since.
     Raises WorkspaceError, IndexUnavailable, Cancelled.
     """
     start = time.perf_counter()
@@ -94,7 +99,9 @@ def update(
     if request.files_s is not None and not store.counts().files:
         request = replace(request, files_s=None)  # there would be nothing to answer from
     end = Deadline(request.files_s)
-    work = _Update(settings, store, embedders, request, progress, cancel, clock, present, wanted, report, end)
+    work = _Update(
+        settings, store, embedders, request, progress, cancel, clock, present, wanted, report, end, listing
+    )
     embedding: Embedding | None = None
     failure: ProviderError | None = None
     rebuilding = work.is_other or request.force
@@ -107,7 +114,7 @@ def update(
             rebuilding = False
         if embedding is None:
             in_place = work.in_place(failure)
-            in_place.run(request)
+            in_place.run(request, listing)
             embedding = in_place.embedding
         work.finish(embedding, failure)
     except Cancelled as error:
@@ -131,6 +138,7 @@ class _Update:
     wanted: Fingerprint
     report: SyncReport
     limit: Deadline
+    listing: Listing | None
     #: A space of which a rebuild takes no embeddings over.
     unfit: Space | None = None
 
@@ -162,7 +170,13 @@ class _Update:
             if not self.report.waiting and (self.request.budget_s is None or embedder.cheap_lines):
                 self._fill_beside(embedder)
         if self.report.embedded or self.report.beside:
-            cache = self.settings.cache
+            self._prune()
+
+    def _prune(self) -> None:
+        """Prune the embedding cache, unless nearly all of it is in use: looking for the rest reads it all."""
+        cache, counts = self.settings.cache, self.store.counts()
+        used = counts.chunks * (1 + len(beside_of(self.embedders)))
+        if not cache.enabled or counts.cached > used * _SPARED:
             self.store.prune_cache(cache.max_entries if cache.enabled else 0)
 
     def rebuilt(self) -> Embedding:
@@ -174,7 +188,7 @@ class _Update:
         def fill(fresh: Generation) -> None:
             dropped.append(fresh.dropped)
             made = self._index_update(self.settings, fresh, self.wanted.space, self.embedders.primary)
-            made.run(self.request)
+            made.run(self.request, self.listing)
             if self.report.waiting:
                 raise OutOfTime(_TOO_LONG)
             if self.is_other and made.embedding.failure is not None:

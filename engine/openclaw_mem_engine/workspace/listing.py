@@ -14,11 +14,12 @@ import re
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.model import UNLISTED, MemoryFile, SkippedFile, Source
 from openclaw_mem_engine.workspace.opening import (
@@ -160,9 +161,9 @@ class Walk:
             self.skip(path, LINK if stat.S_ISLNK(mode) else f"is {kind_of(mode)}, not a plain file")
         elif size > self.max_bytes:
             self.skip(path, too_large(size, self.max_bytes))
-        elif not _is_utf8(path):
+        elif not path.isascii() and not _is_utf8(path):
             self.skip(path, _NAME)
-        elif not _may_read(absolute, status):
+        elif mode & 0o444 != 0o444 and not _may_read(absolute, status):
             self.skip(path, UNREADABLE, transient=True)
         else:
             ctime = status.st_ctime_ns if _HAS_CTIME else 0
@@ -320,7 +321,7 @@ def _take_entry(walk: Walk, path: str, entry: os.DirEntry[str], pending: list[tu
 
 
 def _is_utf8(path: str) -> bool:
-    return path.isascii() or not _NOT_UTF8.search(path)
+    return not _NOT_UTF8.search(path)
 
 
 def _link_reason(absolute: str) -> str:
@@ -328,7 +329,6 @@ def _link_reason(absolute: str) -> str:
 
 
 def _may_read(absolute: str, status: os.stat_result) -> bool:
-    mode = status.st_mode
-    if mode & 0o444 == 0o444 or (mode & 0o400 and status.st_uid == _EFFECTIVE_USER()):
+    if status.st_mode & 0o400 and status.st_uid == _EFFECTIVE_USER():
         return True  # spares a call to the system for nearly every file
     return os.access(absolute, os.R_OK, effective_ids=_EFFECTIVE_IDS)

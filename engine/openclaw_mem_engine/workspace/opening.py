@@ -196,4 +196,5 @@ def kind_of(mode: int) -> str:
 
 def mtime_of(status: os.stat_result) -> int:
     """The modification time in nanoseconds, at most what 64 bits hold: in the year 2262."""
-    return max(-_LATEST_NS, min(status.st_mtime_ns, _LATEST_NS))
+    found = status.st_mtime_ns
+    return found if -_LATEST_NS <= found <= _LATEST_NS else _LATEST_NS if found > 0 else -_LATEST_NS

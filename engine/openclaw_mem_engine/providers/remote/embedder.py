@@ -42,7 +42,7 @@ from openclaw_mem_engine.providers.remote.wires import SPLIT_STATUSES, parsed
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.model import Progress
-    from openclaw_mem_engine.providers.base import Caps, Keep, Meter, Purpose, Vector
+    from openclaw_mem_engine.providers.base import Caps, Floats, Keep, Meter, Purpose, Vector
     from openclaw_mem_engine.providers.remote.wires import Wire
 
 #: (first input, end of inputs, body) of an answered request, and (first, end) of a batch.
@@ -121,7 +121,7 @@ class RemoteEmbedder(BaseEmbedder):
             'configuration, or choose provider "static" (built in, no key) or "none".'
         )
 
-    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+    def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:
         try:
             return super().embed_query(text, cancel)
         except RequestFailed as exc:

@@ -18,7 +18,7 @@ from openclaw_mem_engine.stores.qmd.schema import ADVICE
 from openclaw_mem_engine.stores.sqlite.database import Bound, decoding
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.base import Embedder, Vector
+    from openclaw_mem_engine.providers.base import Embedder, Floats, Vector
     from openclaw_mem_engine.stores.qmd.foreign import ForeignDatabase
     from openclaw_mem_engine.stores.sqlite.database import Database
 
@@ -126,7 +126,7 @@ class Searching(Collections):
         return Rows(rows, found[0][2] if found else 0)
 
     def vector(
-        self, vector: Vector, space: VectorSpace, limit: int, collections: Sequence[str] | None = None
+        self, vector: Floats, space: VectorSpace, limit: int, collections: Sequence[str] | None = None
     ) -> Rows:
         """The documents whose best chunk in ``space`` is nearest to a query vector of any length but zero.
         Exact: QMD looks at the nearest ``3 * limit`` chunks, so it may find fewer documents.
@@ -142,8 +142,9 @@ class Searching(Collections):
             return Rows()
         if stored.matrix.shape[1] != len(vector):
             raise IndexUnavailable(other_dims(space.model, len(vector), stored.matrix.shape[1]))
-        length = float(np.linalg.norm(vector))
-        scores = products(stored.matrix, (vector / length if length else vector).astype(np.float32))
+        asked = np.asarray(vector, np.float32)
+        length = float(np.linalg.norm(asked))
+        scores = products(stored.matrix, (asked / length if length else asked).astype(np.float32))
         best: dict[str, int] = {}
         for at in np.argsort(-scores, kind="stable").tolist():
             best.setdefault(stored.hashes[at], at)

@@ -43,8 +43,8 @@ from openclaw_mem_engine.stores.sqlite.schema import (
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.ranking.unshown import Passage
-    from openclaw_mem_engine.stores.base import Vector
 
 #: A change of one of these is a reason to check again for missing rows.
 _CHANGING = ("generation", "fts_behind", "vectors_behind", "vectors_awaited")
@@ -303,7 +303,7 @@ class SqliteReader:
 
     def vector(
         self,
-        vector: Vector,
+        vector: Floats,
         limit: int,
         sources: Sequence[Source] | None = None,
         space: Space | None = None,
@@ -314,7 +314,7 @@ class SqliteReader:
             asked, self.generation(), vector, limit, sources, primary=asked == primary
         )
 
-    def cosines(self, vector: Vector, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
+    def cosines(self, vector: Floats, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
         return self._vectors.cosines(self._primary(space), vector, ids) if ids else {}
 
     def lexical_ranks(self, query: LexicalQuery, ids: Iterable[str]) -> dict[str, int]:
@@ -322,7 +322,7 @@ class SqliteReader:
             return self.lexical(query, UNLIMITED).ranks_of(ids)
         return self._text.ranks(query, ids, self.generation()) if self.caps.full_text else {}
 
-    def vector_ranks(self, vector: Vector, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:
+    def vector_ranks(self, vector: Floats, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:
         return self._vectors.ranks(self._primary(space), self.generation(), vector, ids)
 
     def bytes_on_disk(self) -> int:

@@ -20,6 +20,7 @@ from openclaw_mem_engine.stores.sqlite.schema import Meta, vector_table
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.model import Source
+    from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.stores.base import Vector
 
 # Each chunk with its row of the cache, which alone keeps vectors for good; and only those with a vector.
@@ -60,7 +61,7 @@ class VectorRows:
         self,
         space: Space,
         generation: int,
-        vector: Vector,
+        vector: Floats,
         limit: int,
         sources: Sequence[Source] | None,
         *,
@@ -85,7 +86,7 @@ class VectorRows:
         rows = tuple(found[:limit])
         return CandidateRows(rows, len(rows) if len(rows) < limit else self._compared(sources))
 
-    def ranks(self, space: Space, generation: int, vector: Vector, ids: Iterable[str]) -> dict[str, int]:
+    def ranks(self, space: Space, generation: int, vector: Floats, ids: Iterable[str]) -> dict[str, int]:
         resident = self.resident(space, generation)
         with decoding(self._db.path):
             return resident.ranks(vector, ids)
@@ -100,7 +101,7 @@ class VectorRows:
             bound = json.dumps(list(sources))
         return int(self._db.read(sql, (bound,) if bound else ())[0][0])
 
-    def _near(self, vector: Vector, limit: int, source: Source | None) -> list[Scored]:
+    def _near(self, vector: Floats, limit: int, source: Source | None) -> list[Scored]:
         """The nearest chunks of one source (None: of all). Ties at the border are settled by chunk id, as in
         memory: while the rows at the limit are equally far, more are fetched."""
         condition, bound = ("", ()) if source is None else (" AND source = ?", (source,))
@@ -129,7 +130,7 @@ class VectorRows:
                     loaded = self._loaded[space] = ResidentVectors.from_rows(generation, found)
             return loaded
 
-    def cosines(self, space: Space, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+    def cosines(self, space: Space, vector: Floats, ids: Sequence[str]) -> dict[str, float]:
         found = self._db.search(
             f"SELECT c.id, e.embedding FROM {EMBEDDED} WHERE c.id IN (SELECT value FROM json_each(?4))",
             (*space, json.dumps(list(ids))),
