@@ -218,24 +218,6 @@ def test_config_names_origin_and_range_and_hides_secrets(bare: Call, world: Worl
     assert key not in said.out + said.err + as_json.out
 
 
-def test_config_says_where_our_file_is(call: Call, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def line_of(out: str) -> str:
-        return next(line for line in out.splitlines() if line.startswith("our config.toml"))
-
-    missing = line_of(call("config").out)
-    assert missing.endswith("/openclaw-mem/config.toml (not there)")
-    assert call("config", "--json").json["configFile"] is None
-    usual = Path(missing.split(maxsplit=2)[2].removesuffix(" (not there)"))
-    named = world.root / "mine.toml"
-    for file in (usual, named):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text('theme = "claw-light"\n')
-        if file == named:
-            monkeypatch.setenv("OPENCLAW_MEM_CONFIG", str(named))
-        assert line_of(call("config").out).split(maxsplit=2)[2] == str(file)
-        assert call("config", "--json").json["configFile"] == str(file)
-
-
 def test_flags_show_up_as_origins(call: Call) -> None:
     settings = call("config", "--json", "--provider", "none").json["settings"]
     assert settings["provider.name"]["origin"] == {"kind": "flag", "where": "--provider"}

@@ -253,7 +253,7 @@ def test_ci_runs_the_two_commands_of_the_readme() -> None:
         assert f"\nrun {call}" in steps
 
 
-def test_the_folders_are_those_of_the_platforms() -> None:
+def test_the_folders_are_those_of_the_platforms(home: World) -> None:
     text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
     mac = platformdirs.macos.MacOS(APP_NAME, appauthor=False)
     unix = platformdirs.unix.Unix(APP_NAME, appauthor=False)
@@ -261,6 +261,10 @@ def test_the_folders_are_those_of_the_platforms() -> None:
         for folder in (folders.user_data_path, folders.user_config_path):
             shown = str(folder).replace(str(Path.home()), "~")
             assert f"`{shown}" in text
+    made = {path.name.partition(".sqlite")[0] for path in home.data.iterdir()}
+    assert {"indexes", "events"} <= made
+    for name in made:
+        assert f"`{name}/`" in text or f"`{name}.sqlite`" in text, name
 
 
 def test_every_exit_code_is_documented() -> None:

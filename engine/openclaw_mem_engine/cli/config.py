@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.terminal import aligned, dim, say, setting_text, show, table
 from openclaw_mem_engine.config.settings import Origin
-from openclaw_mem_engine.config.sources import own_config_file, user_folders
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
@@ -33,17 +30,14 @@ def run(arguments: Namespace) -> int:
         if (name := row.key.removeprefix("query.")) in knobs:
             origin = {"kind": row.origin.kind, "where": row.origin.where}
             data["settings"][row.key] |= {"value": knobs[name], "allowed": row.allowed, "origin": origin}
-    own = own_config_file(os.environ, Path.home(), Path.cwd(), None)
-    data["configFile"] = str(own) if own else None
-    own_text = str(own or f"{user_folders().config / 'config.toml'} (not there)")
-    show(data, _lines(settings, rows, own_text), as_json=arguments.json)
+    show(data, _lines(settings, rows), as_json=arguments.json)
     if not arguments.json:
         for note in settings.warnings:
             say(note.text)
     return 0
 
 
-def _lines(settings: Settings, rows: Sequence[Row], own_file: str) -> Iterator[str]:
+def _lines(settings: Settings, rows: Sequence[Row]) -> Iterator[str]:
     cells = [(row.key, visible(row.value_text), visible(row.origin.where), row.allowed) for row in rows]
     head, *lines = table([("setting", "value", "from", "allowed"), *cells])
     yield head
@@ -54,7 +48,6 @@ def _lines(settings: Settings, rows: Sequence[Row], own_file: str) -> Iterator[s
     yield from aligned(
         [
             ("index", visible(str(settings.index_path))),
-            ("our config.toml", visible(own_file)),
             ("OpenClaw's file", visible(str(facts.config_file or "none found"))),
             ("OpenClaw's agents", ", ".join(facts.agents) or "none configured"),
             *(("not used" if key.known else "not known", key.text) for key in facts.ignored),
