@@ -225,9 +225,8 @@ class Memory:
         """Why a ``search`` does or does not return ``line`` (1-based; None: the passage of the file nearest
         to being returned) of the file ``path``, and what would bring it in. Raises PathRefused for a path
         that cannot be memory, UsageError for one neither on disk nor indexed, or a line beyond its end."""
-        knobs, complete = knobs or self.knobs, self._reranking.complete
-        question = PassageQuestion(query, path, line, knobs, complete, session_key)
-        return self._backend.why_not(question, cancel)
+        asked = query, path, line, knobs or self.knobs, self._reranking.complete, session_key
+        return self._backend.why_not(PassageQuestion(*asked), cancel)
 
     def searching(self) -> AbstractContextManager[None]:
         """For callers whose search is more than ``search``, like a sync before it: an error of the body is
@@ -275,8 +274,7 @@ class Memory:
 
     def events(self, limit: int) -> list[Event]:
         """The ``limit`` latest events of this agent's memory of this workspace, newest first."""
-        settings = self.settings
-        return self._journal.log.read(limit, agent=settings.agent, workspace=str(settings.workspace))
+        return self._journal.read(limit)
 
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False

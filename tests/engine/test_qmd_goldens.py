@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.qmd.documents import (
     VirtualPath,
-    content_hash,
     docid,
     docid_text,
     handelize,
@@ -64,7 +64,7 @@ def test_titles_hashes_and_docids() -> None:
     for text, expected in paths["docid"]:
         assert {"is_docid": is_docid(text), "normalized": docid_text(text)} == expected, text
     for file in corpus_files():
-        hash_ = content_hash(file["text"])
+        hash_ = text_hash(file["text"])
         assert (hash_, docid(hash_)) == (file["sha256"], file["docid"])
         assert title_of(file["text"], file["path"]) == file["title"]
 

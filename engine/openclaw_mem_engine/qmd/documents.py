@@ -12,7 +12,6 @@ from unicodedata import category
 from urllib.parse import quote, unquote
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.sanitize import WHITE
 
 #: The index that commands use when none is named.
@@ -29,11 +28,6 @@ _ORG_HEADING = re.compile(r"^\*+\s+(.+)$", re.MULTILINE)
 _NO_NAME = ("Notes", "\N{MEMO} Notes")
 _EXTENSION = re.compile(r"\.[^.]+$")
 _SHORT_EXTENSION = re.compile(r"\.[a-z0-9]+$", re.IGNORECASE)
-
-
-def content_hash(text: str) -> str:
-    """SHA-256 hex of the UTF-8 text: the key of a content, shared by files with equal text."""
-    return text_hash(text)
 
 
 def docid(hash_: str) -> str:

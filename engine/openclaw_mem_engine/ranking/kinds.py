@@ -147,10 +147,6 @@ def evidence(
 # -- lexical ------------------------------------------------------------------------------------------------
 
 
-def _any_or_all(knobs: Knobs) -> str:
-    return "any" if knobs.lexical_form == "or" else "all"
-
-
 def _words_missing(source: CandidateList, knobs: Knobs, candidate: Candidate) -> str:
     words = [word for word in source.words if any(c.isalnum() for c in word)]
     what = "contains none of" if knobs.lexical_form == "or" else "does not contain all of"
@@ -251,7 +247,9 @@ KINDS: Mapping[Kind, ListKind] = {
         only="BM25 only",
         matches="keyword matches",
         unmatched=_words_missing,
-        nothing=lambda knobs: f"no passage contains {_any_or_all(knobs)} of the words",
+        nothing=lambda knobs: (
+            f"no passage contains {'any' if knobs.lexical_form == 'or' else 'all'} of the words"
+        ),
         line_share=0.6,
         weight=lambda knobs: knobs.weights[1],
         ceiling=lambda knobs: 0.5 if knobs.text_score == "rank" else 1.0,  # 1 / (1 + rank) begins at 0.5

@@ -88,11 +88,11 @@ class ExternalLookup(CollectionLookup[Pool]):
     def _key(self, *_: object, **__: object) -> tuple[object, ...]:
         return ()
 
-    def _search(self, *_: object, **__: object) -> Pool:
+    def _lists_of(self, *_: object, **__: object) -> Pool:
         return self._answer
 
-    _pool_of = _search
-    complete = _search
+    _pool_of = _lists_of
+    complete = _lists_of
 
     def _nearest(
         self, chunks: Sequence[Candidate], state: RankingState, trace: Trace, found: Pool

@@ -157,7 +157,7 @@ class Lookup(ABC, Generic[F, C]):
         """The lists that these knobs need."""
         key = self._key(knobs)
         if key not in self._searches:
-            self._searches[key] = self._search(knobs, next(iter(self._searches.values()), None))
+            self._searches[key] = self._lists_of(knobs, next(iter(self._searches.values()), None))
         return self._searches[key]
 
     @abstractmethod
@@ -165,7 +165,7 @@ class Lookup(ABC, Generic[F, C]):
         """What the lists themselves depend on."""
 
     @abstractmethod
-    def _search(self, knobs: Knobs, before: F | None) -> F:
+    def _lists_of(self, knobs: Knobs, before: F | None) -> F:
         """Search for these knobs, with what the first search found where it is the same."""
 
     @abstractmethod

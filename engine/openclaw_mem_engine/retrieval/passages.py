@@ -217,7 +217,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
     def _key(self, knobs: Knobs) -> tuple[object, ...]:
         return _words_key(knobs)
 
-    def _search(self, knobs: Knobs, before: FoundLists | None) -> FoundLists:
+    def _lists_of(self, knobs: Knobs, before: FoundLists | None) -> FoundLists:
         """The query is embedded, and vectors are searched, once."""
         if before is None:
             return self._searched(knobs)

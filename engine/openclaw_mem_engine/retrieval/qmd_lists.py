@@ -208,7 +208,8 @@ class ListBuilder:
             by_name=frozenset() if kind == "lexical" else None,  # path and title are searched
         )
         if kind == "vector" and self.answered is not None:
-            made = _of_embedder(made, self.answered)
+            by = self.answered
+            made = replace(made, space_number=0, provider=by.id, model=by.model, floor=by.floor)
         self.lists.append(made)
 
 
@@ -229,10 +230,6 @@ def _label(role: LineRole, number: int, kind: Kind) -> str:
     if _KIND_OF[role] == kind:
         return f"{role}{number}"
     return f"{role[:3]}{number}{KINDS[kind].label[0]}"
-
-
-def _of_embedder(found: CandidateList, embedder: Embedder) -> CandidateList:
-    return replace(found, space_number=0, provider=embedder.id, model=embedder.model, floor=embedder.floor)
 
 
 def line_signals(

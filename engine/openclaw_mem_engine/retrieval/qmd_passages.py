@@ -123,7 +123,7 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
 
     # -- lists --------------------------------------------------------------------------------------------
 
-    def _search(self, knobs: Knobs, before: FoundDocuments | None) -> FoundDocuments:
+    def _lists_of(self, knobs: Knobs, before: FoundDocuments | None) -> FoundDocuments:
         if before is None:
             return self._backend.search(self._query, knobs, self._cancel, most=_ALL)
         return self._backend.again(before, knobs, self._cancel)

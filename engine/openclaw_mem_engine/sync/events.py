@@ -48,6 +48,8 @@ class Journal:
         self.log = EventLog(settings.data_dir / EVENTS_FILE if kept else None, clock)
         self._of = {"agent": settings.agent, "workspace": str(settings.workspace)}
         self._add = partial(self.log.add, agent=settings.agent, workspace=str(settings.workspace))
+        #: ``EventLog.read`` of these events alone.
+        self.read = partial(self.log.read, agent=settings.agent, workspace=str(settings.workspace))
         self._guard = threading.Lock()
         #: The last known state of each provider; saves reading the file at each search.
         self._known_states: dict[str, str] = {}

@@ -13,9 +13,9 @@ import apsw
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
-from openclaw_mem_engine.model import Progress, SkippedFile
+from openclaw_mem_engine.model import Progress, SkippedFile, text_hash
 from openclaw_mem_engine.qmd.collections import Collection
-from openclaw_mem_engine.qmd.documents import content_hash, title_of
+from openclaw_mem_engine.qmd.documents import title_of
 from openclaw_mem_engine.stores.qmd.collections import Collections
 from openclaw_mem_engine.stores.qmd.file_records import (
     BLANK,
@@ -257,7 +257,7 @@ class Updating(Collections):
                 refused.append(skipped_file(file.path, reason))
                 lasting.append(Refused(file, reason, begun))
                 continue
-            hash_, title = content_hash(note.text), title_of(note.text, file.path)
+            hash_, title = text_hash(note.text), title_of(note.text, file.path)
             before = known.get(file.path)
             same = before is not None and before.active and (before.hash, before.title) == (hash_, title)
             checked = time.time_ns() if note.settled else 0
