@@ -16,6 +16,7 @@ from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.screen import Screen
 
+from openclaw_mem_engine.api import Settings
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
 from openclaw_mem_tui.bindings import NOT_IN_PALETTE, offered
 from openclaw_mem_tui.features import FOLDERS, SCREENS
@@ -53,14 +54,15 @@ class Workbench(App[int]):
         faults: frozenset[str] = NO_FAULTS,
         session_key: str = "",
         clock: Callable[[], float] = time.time,
+        reload: Callable[[], Settings] | None = None,
     ) -> None:
         """``memory_factory`` is called in a worker thread after the first frame, with the faults that the
         memory is to simulate; an ``OpenClawMemError`` that it raises is shown on the screen. ``faults`` are
         simulated from the start. ``theme`` is a name or a path to a TOML file; ``theme_folder`` holds the
         user's own themes. ``session_key`` is that of the session that asks ("": a direct chat). ``clock``
-        gives epoch seconds."""
+        gives epoch seconds. ``reload`` reads the configuration again, where it may be written."""
         super().__init__()
-        self.service = Service(memory_factory, clock)
+        self.service = Service(memory_factory, clock, reload)
         self.search = SearchPresenter(self.service, demo, faults, session_key)
         self.search_screen = SearchScreen(self.search, initial_query)
         self.theme_trouble = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import faults_of, settings_of
@@ -42,6 +42,7 @@ def run(arguments: Namespace) -> int:
         theme=arguments.theme,
         faults=faults,
         session_key=arguments.session_key or "",
+        reload=lambda: settings_of(arguments),
     )
 
 
@@ -67,10 +68,12 @@ def open_workbench(
     theme: str | None = None,
     faults: frozenset[str] = frozenset(),
     session_key: str = "",
+    reload: Callable[[], Settings] | None = None,
 ) -> int:
     """Run the workbench on these settings until the user quits; returns its exit code. Blocks. ``faults``
     (see ``providers.faults``) are simulated from the start. ``session_key`` is that of the
-    session that asks ("": a direct chat)."""
+    session that asks ("": a direct chat). ``reload`` reads the configuration again; without it the workbench
+    does not write any."""
     # Loading what draws the screen takes longer than all else that happens before the first frame.
     opening = f"openclaw-mem: opening the workbench on {one_line(str(settings.workspace))}"
     print(crop(opening, width() - 1), end="\r", flush=True)
@@ -92,5 +95,6 @@ def open_workbench(
         theme_folder=user_folders().config / "themes",
         faults=faults,
         session_key=session_key,
+        reload=reload,
     )
     return app.run() or 0

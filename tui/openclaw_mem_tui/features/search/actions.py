@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import Candidate, OpenClawMemError, Row, scope_decision
 from openclaw_mem_tui.editor import edit
+from openclaw_mem_tui.features.search import apply
 from openclaw_mem_tui.features.search.export import offer_export
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.render import preview as render
@@ -158,6 +160,9 @@ class HitActions(_Actions):
     def action_reset_all(self) -> None:
         self._screen.tune(self._search.view.defaults)
         self._search.say("all knobs as configured")
+
+    def action_apply_knobs(self) -> None:
+        self._screen.run_in(partial(apply.offer, self._screen), "apply")
 
     def action_next_pane(self) -> None:
         screen = self._screen

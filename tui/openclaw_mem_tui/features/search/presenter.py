@@ -136,6 +136,12 @@ class SearchPresenter(Presenter[View]):
         self.say("the configured defaults are the baseline")
         return state.needs_baseline_pool(self.view)
 
+    def configure(self, knobs: Knobs) -> bool:
+        """Other knobs are configured from now on; True when the baseline needs a search."""
+        self.service.configure(knobs)
+        self._show(state.tuned(replace(self.view, defaults=knobs), self.view.knobs))
+        return state.needs_baseline_pool(self.view)
+
     async def toggle_expected(self, passage: Expected) -> None:
         """Expect a passage in every answer from now on, or no longer."""
 

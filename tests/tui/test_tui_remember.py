@@ -1,0 +1,102 @@
+"""Tuned knobs are applied and hold after a restart; a session continues where the last one was left."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from lab_world import LARGE, lab, press, settled
+from textual.pilot import Pilot
+
+from openclaw_mem_engine.config.load import load_settings
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.config.sources import UserFolders
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.search.screen import SearchScreen
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
+
+NOTES = {
+    "MEMORY.md": "# Home network\n\nThe router uses VLAN 10.\n",
+    "memory/2026-03-01.md": "# 2026-03-01\n\n## Backup of the NAS\nThe restore took four minutes.\n",
+    "memory/2026-03-02.md": "# 2026-03-02\n\n## Router moved\nThe router moved to the cellar.\n",
+}
+
+
+def settings_in(root: Path) -> Settings:
+    """Settings of a small workspace, read anew."""
+    folder = root / "workspace"
+    for path, text in NOTES.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        if not (folder / path).exists():
+            (folder / path).write_text(text, "utf-8")
+    return load_settings(
+        workspace=folder,
+        provider="none",
+        environ={},
+        home=root / "home",
+        cwd=root,
+        folders=UserFolders(root / "data", root / "config"),
+    )
+
+
+@asynccontextmanager
+async def running(
+    root: Path, size: tuple[int, int] = LARGE, **options: Any
+) -> AsyncIterator[tuple[Pilot[int], SearchScreen]]:
+    settings = settings_in(root)
+    app = Workbench(
+        lambda faults: Memory.open(settings, resident=True, faults=faults),
+        reload=lambda: settings_in(root),
+        **options,
+    )
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        yield pilot, lab(app)
+        assert [worker.error for worker in app.workers if worker.error] == []
+
+
+async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_back(tmp_path: Path) -> None:
+    ours = tmp_path / "config" / "config.toml"
+    ours.parent.mkdir()
+    ours.write_text("# mine\n[query]\nmin_score = 0.5 # strict\n", "utf-8")
+    async with running(tmp_path, initial_query="router") as (pilot, screen):
+        await press(pilot, "A")
+        assert str(ours) in screen.search.activity.said and "no knob differs" in screen.search.activity.said
+        knobs = screen.search.view.knobs.set({"min_score": 0.1, "decay": True})
+        screen.tune(knobs)
+        await press(pilot, "x", "c")
+        assert "minScore" in pilot.app.clipboard and "copied" in screen.search.activity.said
+        await press(pilot, "A")
+        dialog = pilot.app.screen
+        assert isinstance(dialog, ConfirmScreen)
+        assert (
+            "+min_score = 0.1 # strict" in (text := dialog._box.query_one(".said").text) and str(ours) in text
+        )
+        await press(pilot, "escape")
+        assert "0.5" in ours.read_text()
+        await press(pilot, "A", "enter")
+        assert f"wrote {ours}" in screen.search.activity.said
+        assert ours.stat().st_mode & 0o777 == 0o600 and "# mine" in ours.read_text()
+        assert screen.search.view.defaults == knobs and not screen.search.view.changed_knobs()
+    async with running(tmp_path, initial_query="router") as (pilot, screen):
+        assert screen.search.view.knobs == knobs
+        await press(pilot, "A")
+        assert "-decay = true" in pilot.app.screen._box.query_one(".said").text
+        await press(pilot, "enter")
+        assert ours.read_text() == "# mine\n[query]\nmin_score = 0.5 # strict\n"
+        assert screen.search.view.defaults.min_score == 0.5 and screen.search.view.knobs == knobs
+
+
+async def test_a_configuration_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query="router") as (pilot, screen):
+        screen.tune(screen.search.view.knobs.set({"decay": True}))
+        (tmp_path / "config").mkdir(exist_ok=True)
+        (tmp_path / "config" / "config.toml").write_text("[query\n", "utf-8")
+        await press(pilot, "A")
+        assert "is not valid TOML" in screen.search.activity.trouble
+        pilot.app.service.reload = None
+        await press(pilot, "A")
+        assert "settings of its own" in screen.search.activity.said
