@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.state import private_folder as private_folder
     from openclaw_mem_engine.state.events import Event as Event
     from openclaw_mem_engine.state.events import EventKind as EventKind
+    from openclaw_mem_engine.state.workbench import WorkbenchState as WorkbenchState
     from openclaw_mem_engine.stores.base import CacheSize as CacheSize
     from openclaw_mem_engine.stores.base import Fingerprint as Fingerprint
     from openclaw_mem_engine.stores.findings import DOCTOR as DOCTOR

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from lab_world import LARGE, lab, press, settled
+import pytest
+from lab_world import LARGE, lab, press, settled, until
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.config.sources import UserFolders
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.state.workbench import WorkbenchState
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
@@ -50,6 +54,7 @@ async def running(
     app = Workbench(
         lambda faults: Memory.open(settings, resident=True, faults=faults),
         reload=lambda: settings_in(root),
+        memo=WorkbenchState(settings.data_dir, settings.agent, settings.workspace),
         **options,
     )
     async with app.run_test(size=size) as pilot:
@@ -100,3 +105,68 @@ async def test_a_configuration_that_cannot_be_written_is_said(tmp_path: Path) ->
         pilot.app.service.reload = None
         await press(pilot, "A")
         assert "settings of its own" in screen.search.activity.said
+
+
+async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
+    memo = WorkbenchState(tmp_path / "data", "main", tmp_path / "workspace")
+    async with running(tmp_path) as (pilot, screen):
+        assert screen.search.continued == "" and pilot.app.focused is screen.query_line
+        await press(pilot, *"router", "enter")
+        await press(pilot, "b", "/", "end", *" cellar", "enter")
+        screen.tune(screen.search.view.knobs.set({"decay": True, "vector_weight": 0.6}))
+        pilot.app.theme = "claw-light"
+        await press(pilot, "3")
+    assert memo.path.stat().st_mode & 0o777 == 0o600
+    kept = json.loads(memo.path.read_text())
+    assert kept["screen"] == "index" and kept["theme"] == "claw-light" and kept["query"] == "router cellar"
+
+    async with running(tmp_path) as (pilot, screen):
+        assert pilot.app.screen is not screen and pilot.app.theme == "claw-light"
+        await press(pilot, "1")
+        view = screen.search.view
+        assert view.query == "router cellar" == screen.query_line.value and view.answers
+        assert set(view.changed_knobs()) == {"decay", "vector_weight", "text_weight"}
+        assert view.baseline is not None and view.baseline.name == "pinned knobs"
+        assert (
+            "“router cellar” · 3 knobs changed · pinned baseline (0 starts anew)" in screen.search.continued
+        )
+        assert screen.search.history.queries[-1] == "router cellar"
+        await press(pilot, "0")
+        view = screen.search.view
+        assert not view.query and not view.changed_knobs() and view.pin is None
+        assert "started anew" in screen.status_line.text
+
+    memo.path.write_text('{"version": 1, "queries": [7, "kept"], "knobs": {"decay": "perhaps"}, "query": 3')
+    async with running(tmp_path) as (pilot, screen):
+        assert (
+            "damaged" in screen.search.activity.said
+            and str(memo.path.with_suffix(".damaged")) in screen.search.activity.said
+        )
+        assert not screen.search.history.queries
+    memo.path.write_text(
+        '{"version": 1, "queries": [7, "kept"], "knobs": {"decay": "perhaps"}, "screen": "x"}'
+    )
+    async with running(tmp_path, initial_query="nas", theme="claw-dark") as (pilot, screen):
+        assert screen.search.history.queries == ["kept"] and not screen.search.view.changed_knobs()
+        assert pilot.app.theme == "claw-dark" and screen.search.view.query == "nas"
+        shutil.rmtree(memo.path.parent)
+        memo.path.parent.write_text("in the way", "utf-8")
+    assert f"This session is not remembered: {memo.path}" in pilot.app.unsaved
+
+
+async def test_the_run_before_an_edit_is_the_baseline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Workbench, "suspend", lambda _app: nullcontext())
+    monkeypatch.setenv("VISUAL", "true")
+    async with running(tmp_path, initial_query="cellar") as (pilot, screen):
+        await press(pilot, "e")
+        assert screen.search.activity.said == "back from true" and screen.search.view.pin is None
+        before = screen.search.view.trace
+        monkeypatch.setenv("VISUAL", "sed -i s/cellar/attic/")
+        await press(pilot, "e")
+        await until(pilot, lambda: screen.search.view.trace is not before and screen.search.view.answers)
+        view = screen.search.view
+        assert view.baseline is not None and view.baseline.name == "pinned"
+        assert len(view.baseline.trace.returned) == 1 and not view.trace.returned
+        assert "baseline pinned" in screen.funnel.text

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,12 +17,13 @@ from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.screen import Screen
 
-from openclaw_mem_engine.api import Settings
+from openclaw_mem_engine.api import Settings, WorkbenchState
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
 from openclaw_mem_tui.bindings import NOT_IN_PALETTE, offered
 from openclaw_mem_tui.features import FOLDERS, SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
+from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered, to_remember
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.render.spans import ROLES
 from openclaw_mem_tui.screen import WorkbenchScreen
@@ -55,20 +57,31 @@ class Workbench(App[int]):
         session_key: str = "",
         clock: Callable[[], float] = time.time,
         reload: Callable[[], Settings] | None = None,
+        memo: WorkbenchState | None = None,
     ) -> None:
         """``memory_factory`` is called in a worker thread after the first frame, with the faults that the
         memory is to simulate; an ``OpenClawMemError`` that it raises is shown on the screen. ``faults`` are
         simulated from the start. ``theme`` is a name or a path to a TOML file; ``theme_folder`` holds the
         user's own themes. ``session_key`` is that of the session that asks ("": a direct chat). ``clock``
-        gives epoch seconds. ``reload`` reads the configuration again, where it may be written."""
+        gives epoch seconds. ``reload`` reads the configuration again, where it may be written.
+        ``memo`` holds what the last session left, and takes what this one does."""
         super().__init__()
         self.service = Service(memory_factory, clock, reload)
-        self.search = SearchPresenter(self.service, demo, faults, session_key)
-        self.search_screen = SearchScreen(self.search, initial_query)
+        self._memo, self.unsaved = memo, ""
+        left = Remembered.of(*memo.read()) if memo is not None else NOTHING
+        self.search = SearchPresenter(self.service, demo, faults, session_key, left)
+        self.search_screen = SearchScreen(self.search, initial_query or left.query)
         self.theme_trouble = ""
         for built_in in BUILT_IN:
             self.register_theme(textual_theme(load_theme(built_in)))
-        self._choose_theme(theme or os.environ.get("TEXTUAL_THEME") or DEFAULT, theme_folder)
+        usual = theme or os.environ.get("TEXTUAL_THEME") or DEFAULT
+        again = left.theme if left.usual_theme == usual and left.theme in self.available_themes else ""
+        self._choose_theme(again or usual, theme_folder)
+        #: What was configured, and what that gave; the screen that is shown first.
+        self._usual_theme, self._first_theme = usual, "" if again else self.theme
+        self._first_screen = left.screen if any(entry.name == left.screen for entry in SCREENS[1:]) else ""
+        #: The screen of the table that is over the search lab.
+        self._at = ""
 
     def _choose_theme(self, name: str, folder: Path | None) -> None:
         if name not in self.available_themes or (folder and (folder / f"{name}.toml").is_file()):
@@ -102,9 +115,21 @@ class Workbench(App[int]):
     def on_mount(self) -> None:
         if self.theme_trouble:
             self.search.say(self.theme_trouble)
+        if self._first_screen:
+            self.call_after_refresh(self.action_show, self._first_screen)
 
     async def on_unmount(self) -> None:
+        if self._memo is not None:
+            try:
+                self._memo.write(self._session().data())
+            except OSError as error:
+                self.unsaved = f"This session is not remembered: {self._memo.path}: {error.strerror}."
         await self.service.close()
+
+    def _session(self) -> Remembered:
+        """What the next session may continue."""
+        theme = self.theme if self.theme != self._first_theme else ""
+        return replace(to_remember(self.search), theme=theme, usual_theme=self._usual_theme, screen=self._at)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every action of the screen by name, then the themes."""
@@ -137,10 +162,13 @@ class Workbench(App[int]):
             entry = next(entry for entry in SCREENS if entry.name == name)
             self.install_screen(entry.load()(self.search, self.search_screen), name)  # type: ignore[call-arg]
         self.push_screen(name)
+        self._at = name
 
     def pop_screen(self) -> AwaitComplete:
         if isinstance(self.screen, WorkbenchScreen):
             self.screen.forget_message()
+            if self._at == self.screen.WHERE:
+                self._at = ""
         return super().pop_screen()
 
     def action_clear_faults(self) -> None:

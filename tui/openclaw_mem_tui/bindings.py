@@ -59,6 +59,7 @@ _BACKEND = "the other backend, builtin or qmd, compared with this one"
 _WHY_NOT = "why not this passage? what would bring it in"
 _EXPECT = "expect this passage, or no longer: its rank stands above the hits"
 _APPLY = "write the knobs into config.toml after showing that, or take it back"
+_ANEW = "start anew: no query, knobs and baseline as configured"
 _EXPORT_CHANGE = "write the selected change as configuration"
 _MUCH = "a large step (H and L too)"
 _NEXT_LESSON = "next lesson of the demo"
@@ -89,6 +90,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("mode", "s", "s", "mode: hybrid, BM25 only, vectors only", "Search", footer="mode", rank=13),
     Action("backend", "o", "o", _BACKEND, "Search", footer="backend", rank=12),
     Action("session", "S", "S", "the session that asks: scope of qmd, citations", "Search"),
+    Action("start_anew", "0", "0", _ANEW, "Search"),
     Action("cancel", "escape", "esc", "cancel the search, close what is open", "Search"),
     Action("down", "j,down", "j ↓", "next hit", "Hits"),
     Action("up", "k,up", "k ↑", "previous hit", "Hits"),

@@ -10,6 +10,7 @@ from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search import apply
 from openclaw_mem_tui.features.search.export import offer_export
 from openclaw_mem_tui.features.search.preview import agent_text
+from openclaw_mem_tui.features.search.remembered import start_anew
 from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, nudged
 from openclaw_mem_tui.render import format as fmt
@@ -70,6 +71,10 @@ class QueryActions(_Actions):
             empty="no query yet that fits",
         )
         self._screen.app.push_screen(picker, ask)
+
+    def action_start_anew(self) -> None:
+        self._screen.query_line.value = ""
+        start_anew(self._search)
 
     def action_mode(self) -> None:
         knobs = nudged(self._search.view.knobs, "mode", 1)

@@ -14,6 +14,7 @@ from openclaw_mem_engine.api import Cancelled, Expected, IndexDamaged, Knobs, Op
 from openclaw_mem_tui.features.search import state
 from openclaw_mem_tui.features.search.history import History
 from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, with_lesson
+from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered, continued
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render.status import Activity
@@ -41,11 +42,14 @@ class SearchPresenter(Presenter[View]):
         guide: Guide | None = None,
         faults: frozenset[str] = NO_FAULTS,
         session_key: str = "",
+        remembered: Remembered = NOTHING,
     ) -> None:
         super().__init__(service, View(Knobs(), Knobs(), faults=faults, session_key=session_key.strip()))
         self.sync = SyncController(service, guide is not None, self.refresh)
         self.sync.listen(self.publish)
-        self.history = History()
+        self.history = History(queries=list(remembered.queries))
+        #: What the last session left, and what of it continues, as a sentence.
+        self.remembered, self.continued = remembered, ""
         self.guide = guide
         #: Why the index cannot be opened, where a rebuild is the way out.
         self.damage: IndexDamaged | None = None
@@ -91,7 +95,10 @@ class SearchPresenter(Presenter[View]):
         self.sync.update(phase="ready")
         expected = await self.service.read(lambda memory: memory.expected.read())
         opened = state.opened(self.view, self.service.knobs, self.service.backend)
-        self._show(replace(opened, expected=expected, settings=settings))
+        view = replace(opened, expected=expected, settings=settings)
+        view, self.continued = continued(view, self.remembered)
+        self.remembered = NOTHING
+        self._show(view)
         await self.sync.read_status()
         return True
 
@@ -123,9 +130,14 @@ class SearchPresenter(Presenter[View]):
             self.say(_FAULT_BASELINE)
         elif not self.view.answers:
             self.say("there is no answer to pin yet")
-        else:
-            self._show(state.pinned(self.view))
+        elif self.pin_run():
             self.say("this run is the baseline now; B goes back")
+
+    def pin_run(self) -> bool:
+        """Make the shown run the baseline; False when there is none, or a fault is on."""
+        before = self.view
+        self._show(state.pinned(before))
+        return self.view is not before
 
     def clear_baseline(self) -> bool:
         """Back to the configured baseline; True when a search is needed."""

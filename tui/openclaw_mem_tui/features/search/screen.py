@@ -21,6 +21,7 @@ from openclaw_mem_tui.features.search.lessons import lesson_lines
 from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
 from openclaw_mem_tui.features.search.preview import Preview
 from openclaw_mem_tui.features.search.query_line import QueryLine
+from openclaw_mem_tui.features.search.remembered import say_what_continues
 from openclaw_mem_tui.features.search.render import above, funnel, hits
 from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
@@ -109,6 +110,7 @@ class SearchScreen(WorkbenchScreen):
         elif self.search.view.query.strip() or self.search.view.faults:
             self.search_soon(0.0)
         await self.search.sync.start()
+        say_what_continues(self.search)
         self.run_in(self.search.sync.watch, "watch")
 
     # -- workers ------------------------------------------------------------------------------------------
