@@ -21,6 +21,7 @@ from openclaw_mem_engine.state.workbench import WorkbenchState
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
+from openclaw_mem_tui.widgets.line_view import Pane
 
 NOTES = {
     "MEMORY.md": "# Home network\n\nThe router uses VLAN 10.\n",
@@ -63,6 +64,12 @@ async def running(
         assert [worker.error for worker in app.workers if worker.error] == []
 
 
+def asked(pilot: Pilot[int]) -> str:
+    """What the dialog shows."""
+    assert isinstance(pilot.app.screen, ConfirmScreen)
+    return pilot.app.screen.query_one(".said", Pane).text
+
+
 async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_back(tmp_path: Path) -> None:
     ours = tmp_path / "config" / "config.toml"
     ours.parent.mkdir()
@@ -77,9 +84,7 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         await press(pilot, "A")
         dialog = pilot.app.screen
         assert isinstance(dialog, ConfirmScreen)
-        assert (
-            "+min_score = 0.1 # strict" in (text := dialog._box.query_one(".said").text) and str(ours) in text
-        )
+        assert "+min_score = 0.1 # strict" in asked(pilot) and str(ours) in asked(pilot)
         await press(pilot, "escape")
         assert "0.5" in ours.read_text()
         await press(pilot, "A", "enter")
@@ -89,7 +94,7 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
     async with running(tmp_path, initial_query="router") as (pilot, screen):
         assert screen.search.view.knobs == knobs
         await press(pilot, "A")
-        assert "-decay = true" in pilot.app.screen._box.query_one(".said").text
+        assert "-decay = true" in asked(pilot)
         await press(pilot, "enter")
         assert ours.read_text() == "# mine\n[query]\nmin_score = 0.5 # strict\n"
         assert screen.search.view.defaults.min_score == 0.5 and screen.search.view.knobs == knobs
@@ -102,7 +107,7 @@ async def test_a_configuration_that_cannot_be_written_is_said(tmp_path: Path) ->
         (tmp_path / "config" / "config.toml").write_text("[query\n", "utf-8")
         await press(pilot, "A")
         assert "is not valid TOML" in screen.search.activity.trouble
-        pilot.app.service.reload = None
+        screen.search.service.reload = None
         await press(pilot, "A")
         assert "settings of its own" in screen.search.activity.said
 
@@ -151,7 +156,8 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         assert pilot.app.theme == "claw-dark" and screen.search.view.query == "nas"
         shutil.rmtree(memo.path.parent)
         memo.path.parent.write_text("in the way", "utf-8")
-    assert f"This session is not remembered: {memo.path}" in pilot.app.unsaved
+        app = pilot.app
+    assert isinstance(app, Workbench) and f"This session is not remembered: {memo.path}" in app.unsaved
 
 
 async def test_the_run_before_an_edit_is_the_baseline(
@@ -168,5 +174,6 @@ async def test_the_run_before_an_edit_is_the_baseline(
         await until(pilot, lambda: screen.search.view.trace is not before and screen.search.view.answers)
         view = screen.search.view
         assert view.baseline is not None and view.baseline.name == "pinned"
-        assert len(view.baseline.trace.returned) == 1 and not view.trace.returned
+        assert view.trace is not None and not view.trace.returned
+        assert len(view.baseline.trace.returned) == 1
         assert "baseline pinned" in screen.funnel.text
