@@ -116,6 +116,15 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
     memo = WorkbenchState(tmp_path / "data", "main", tmp_path / "workspace")
     async with running(tmp_path) as (pilot, screen):
         assert screen.search.continued == "" and pilot.app.focused is screen.query_line
+        assert [query for query, _ in screen.search.start_page.suggestions] == [
+            "Router moved",
+            "Backup of the NAS",
+            "Home network",
+        ]
+        assert "memory/2026-03-02.md" in screen.hits.text
+        await press(pilot, "ctrl+r", *"nas", "enter")
+        assert screen.search.view.query == "Backup of the NAS" and screen.search.view.answers
+        await press(pilot, "/", "ctrl+u")
         await press(pilot, *"router", "enter")
         await press(pilot, "b", "/", "end", *" cellar", "enter")
         screen.tune(screen.search.view.knobs.set({"decay": True, "vector_weight": 0.6}))

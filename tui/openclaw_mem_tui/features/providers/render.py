@@ -75,15 +75,7 @@ def _names(group: Sequence[ProviderState]) -> str:
 
 
 def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> list[Line]:
-    """Everything about one provider, then why others are not selected; every text in full."""
-    made, unused = _detail(group, chain, cells), grouped(chain.links)[-1:]
-    if not unused or unused[0][0].state != "skipped" or unused[0] == group:
-        return made
-    heading = f"not selected: {fmt.count(len(unused[0]), 'provider')}"
-    return [*made, (), line((heading, "dim")), *_detail(unused[0], chain, cells)[1:]]
-
-
-def _detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> list[Line]:
+    """Everything about one provider, or why several are not selected; every text in full."""
     if not group:
         if chain.trouble:
             return [line(("The chain could not be read: the line below says why.", "dim"))]
@@ -244,8 +236,7 @@ _HITS_SHOWN = 3
 
 
 def fault_rows(name: str, on: bool, cells: int, selected: bool) -> list[Line]:
-    """A check box, the name and what it does; where the pane is narrow below it, and only of the fault under
-    the cursor or one that is on."""
+    """A check box, the name and what it does; in a narrow pane below it, and only of one selected or on."""
     mark = Span("▌ " if selected else "  ", "accent")
     box = line(("[", "dim"), ("x" if on else " ", "strong bad"), ("] ", "dim"))
     label = Span(name, "strong bad" if on else "strong" if selected else "")
@@ -253,10 +244,8 @@ def fault_rows(name: str, on: bool, cells: int, selected: bool) -> list[Line]:
         pad = " " * (max(map(len, FAULTS)) + 2 - len(name))
         whole = (mark, *box, label, Span(pad), Span(FAULTS[name], "dim"))
         return wrapped(whole, cells - 1, _INDENT + 2 + max(map(len, FAULTS)) + 2)
-    if not (on or selected):
-        return [line(mark, *box, label)]
     effect = wrapped((Span(" " * (_INDENT + 2)), Span(FAULTS[name], "dim")), cells - 1, _INDENT + 2)
-    return [line(mark, *box, label), *effect]
+    return [line(mark, *box, label), *(effect if on or selected else ())]
 
 
 def last_query(view: View, cells: int) -> list[Line]:

@@ -9,6 +9,7 @@ from openclaw_mem_engine.api import Candidate, OpenClawMemError, Row, scope_deci
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search import apply
 from openclaw_mem_tui.features.search.export import offer_export
+from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.remembered import start_anew
 from openclaw_mem_tui.features.search.render import preview as render
@@ -64,9 +65,16 @@ class QueryActions(_Actions):
                 self._screen.query_line.value = picked
                 self._hits.focus()
 
+        headings = dict(self._search.start_page.suggestions)
+
+        def find(text: str) -> list[Choice]:
+            asked = [Choice(query, fmt.inert(query, 300)) for query in history.matching(text)]
+            new = fuzzy(text, [query for query in headings if query not in history.queries])
+            return [*asked, *(Choice(query, fmt.inert(query), fmt.inert(headings[query])) for query in new)]
+
         picker = PickScreen(
             "history",
-            lambda text: [Choice(query, fmt.inert(query, 300)) for query in history.matching(text)],
+            find,
             filtered=True,
             empty="no query yet that fits",
         )

@@ -7,16 +7,19 @@ The screen runs the coroutines as workers and draws what is published. Errors ne
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import Cancelled, Expected, IndexDamaged, Knobs, OpenClawMemError, UsageError
-from openclaw_mem_tui.features.search import state
+from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.history import History
 from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, with_lesson
 from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered, continued
+from openclaw_mem_tui.features.search.start_page import StartPage
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.presenter import Presenter
+from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.service import NO_FAULTS, Service
 from openclaw_mem_tui.sync_controller import Job, SyncController
@@ -51,6 +54,7 @@ class SearchPresenter(Presenter[View]):
         #: What the last session left, and what of it continues, as a sentence.
         self.remembered, self.continued = remembered, ""
         self.guide = guide
+        self.start_page = StartPage()
         #: Why the index cannot be opened, where a rebuild is the way out.
         self.damage: IndexDamaged | None = None
         #: The lesson that is shown; None when another query was asked since.
@@ -101,6 +105,15 @@ class SearchPresenter(Presenter[View]):
         self._show(view)
         await self.sync.read_status()
         return True
+
+    async def begin(self) -> None:
+        """After the sync at the start: say what continues, and read what is shown before there is a query."""
+        if self.continued:
+            self.say(fmt.join((self.continued, self.activity.said)))
+        if self.guide is None:
+            with suppress(OpenClawMemError):  # the first search says it
+                now = self.service.clock()
+                self.start_page = await self.service.read(lambda memory: start_page.read(memory, now))
 
     # -- searching ----------------------------------------------------------------------------------------
 

@@ -92,12 +92,6 @@ def continued(view: View, remembered: Remembered) -> tuple[View, str]:
     return replace(view, knobs=knobs, pin=pin), shown
 
 
-def say_what_continues(search: SearchPresenter) -> None:
-    """After the sync at the start: what was taken over from the last session, and how to drop that."""
-    if search.continued:
-        search.say(fmt.join((search.continued, search.activity.said)))
-
-
 def start_anew(search: SearchPresenter) -> None:
     """No query, and knobs and baseline as configured."""
     search.continued = ""
