@@ -279,10 +279,10 @@ def last_query(view: View, cells: int) -> list[Line]:
     why = reason(pool) or _warnings(view)
     if why:
         say("why", fmt.message(why))
-    if seen is not None:
-        for label, rows in (("lost", seen.lost), ("new", seen.new)):
-            if rows:
-                made.extend(_only_in_one(label, rows, cells))
+    returned = view.trace.returned if view.trace is not None else ()
+    for label, rows in [("returned", returned)] if seen is None else [("lost", seen.lost), ("new", seen.new)]:
+        if rows:
+            made.extend(_only_in_one(label, rows, cells))
     if not view.pool_faults:
         made.extend(
             wrapped(line(("space", "key"), (" on a fault searches it again under that.", "dim")), cells - 1)
