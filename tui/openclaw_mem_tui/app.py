@@ -19,7 +19,7 @@ from textual.screen import Screen
 
 from openclaw_mem_engine.api import Settings, WorkbenchState
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
-from openclaw_mem_tui.bindings import NOT_IN_PALETTE, offered
+from openclaw_mem_tui.bindings import NOT_IN_PALETTE, Action, offered
 from openclaw_mem_tui.features import FOLDERS, SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -29,7 +29,7 @@ from openclaw_mem_tui.render.spans import ROLES
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
 from openclaw_mem_tui.themes import mixed_variables, textual_theme
-from openclaw_mem_tui.widgets.dialogs import Palette
+from openclaw_mem_tui.widgets.dialogs import Choice, Palette
 
 
 class Workbench(App[int]):
@@ -77,6 +77,8 @@ class Workbench(App[int]):
         usual = theme or os.environ.get("TEXTUAL_THEME") or DEFAULT
         again = left.theme if left.usual_theme == usual and left.theme in self.available_themes else ""
         self._choose_theme(again or usual, theme_folder)
+        #: Titles of the actions that were picked in the palette, the last one first.
+        self._recent: list[str] = []
         #: What was configured, and what that gave; the screen that is shown first.
         self._usual_theme, self._first_theme = usual, "" if again else self.theme
         self._first_screen = left.screen if any(entry.name == left.screen for entry in SCREENS[1:]) else ""
@@ -137,13 +139,13 @@ class Workbench(App[int]):
         for action in offered(where):
             if action.id not in NOT_IN_PALETTE and screen.check_action(action.id, ()):
                 yield SystemCommand(
-                    action.help[:1].upper() + action.help[1:],
-                    f"key {action.shown}",
+                    _title(action),
+                    action.shown,
                     lambda command=action.command: self.call_later(self.run_action, command),
                 )
         if where == "search" and self.search.view.shown_faults:
-            yield SystemCommand("Stop all simulated faults", "the baseline again", self.action_clear_faults)
-        yield SystemCommand("Theme", "change the colours", self.action_change_theme)
+            yield SystemCommand("Stop all simulated faults", "", self.action_clear_faults)
+        yield SystemCommand("Theme", "", self.action_change_theme)
 
     def action_show(self, name: str) -> None:
         """Show a screen of the table over the search lab, which keeps its state; built when first asked
@@ -175,5 +177,23 @@ class Workbench(App[int]):
         self.search_screen.switch_faults(NO_FAULTS)
 
     def action_command_palette(self) -> None:
-        if not isinstance(self.screen, Palette):
-            self.push_screen(Palette(id="--command-palette"))
+        if isinstance(self.screen, Palette):
+            return
+        commands = {command.title: command for command in self.get_system_commands(self.screen)}
+        where = getattr(self.screen, "WHERE", "search")
+        groups = {_title(action): action.group for action in offered(where)}
+        choices = [
+            Choice(title, title, command.help, section=groups.get(title, "More"))
+            for title, command in commands.items()
+        ]
+
+        def run(picked: str | None) -> None:
+            if picked is not None:
+                self._recent = [picked, *(title for title in self._recent if title != picked)][:5]
+                commands[picked].callback()
+
+        self.push_screen(Palette(choices, self._recent), run)
+
+
+def _title(action: Action) -> str:
+    return action.help[:1].upper() + action.help[1:]
