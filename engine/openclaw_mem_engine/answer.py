@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Fallback, Freshness, Note
     from openclaw_mem_engine.providers.factory import ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
+    from openclaw_mem_engine.ranking.knobs import KnobValue
 
 
 def configured_knobs(settings: Settings) -> Knobs:
@@ -47,6 +48,20 @@ def configured_knobs(settings: Settings) -> Knobs:
                 origin = settings.origins.get(f"query.{name}")
                 raise ConfigError(f"{origin.where}: {error}" if origin else str(error)) from error
         raise
+
+
+def knobs_as_settings(settings: Settings, knobs: Knobs) -> dict[str, KnobValue]:
+    """What our ``config.toml`` must say beyond what is configured, by key, so that ``configured_knobs`` are
+    ``knobs``. Raises ConfigError as that does."""
+    base = configured_knobs(settings)
+    made: dict[str, KnobValue] = {}
+    if knobs.profile != base.profile:
+        base = profile(knobs.profile).set(settings.query.overrides)
+        made["profile"] = knobs.profile
+    made |= knobs.changes_from(base)
+    if "vector_weight" in made or "text_weight" in made:  # one alone would change the other too
+        made |= {"vector_weight": knobs.vector_weight, "text_weight": knobs.text_weight}
+    return {f"query.{name}": value for name, value in made.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

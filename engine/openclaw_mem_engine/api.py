@@ -16,10 +16,16 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Hit as Hit
     from openclaw_mem_engine.answer import Matches as Matches
     from openclaw_mem_engine.answer import Status as Status
+    from openclaw_mem_engine.answer import configured_knobs as configured_knobs
+    from openclaw_mem_engine.answer import knobs_as_settings as knobs_as_settings
     from openclaw_mem_engine.cancellation import CancelToken as CancelToken
     from openclaw_mem_engine.commands import advice as advice
     from openclaw_mem_engine.config.load import load_settings as load_settings
     from openclaw_mem_engine.config.load import with_backend as with_backend
+    from openclaw_mem_engine.config.own_file import SettingsEdit as SettingsEdit
+    from openclaw_mem_engine.config.own_file import propose_settings as propose_settings
+    from openclaw_mem_engine.config.own_file import propose_undo as propose_undo
+    from openclaw_mem_engine.config.own_file import write_settings as write_settings
     from openclaw_mem_engine.config.settings import Origin as Origin
     from openclaw_mem_engine.config.settings import Settings as Settings
     from openclaw_mem_engine.config.show import fragment as fragment
@@ -96,6 +102,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.state import private_folder as private_folder
     from openclaw_mem_engine.state.events import Event as Event
     from openclaw_mem_engine.state.events import EventKind as EventKind
+    from openclaw_mem_engine.state.workbench import WorkbenchState as WorkbenchState
     from openclaw_mem_engine.stores.base import CacheSize as CacheSize
     from openclaw_mem_engine.stores.base import Fingerprint as Fingerprint
     from openclaw_mem_engine.stores.findings import DOCTOR as DOCTOR

@@ -54,7 +54,8 @@ def test_several_faults_and_json(demo_call: Call) -> None:
 def test_a_demo_that_was_never_indexed_shows_a_fault_on_a_good_index(bare: Call) -> None:
     found = bare("demo", "--fault", "zero-vector", "--query", "GRN-40417", "--json").json
     assert found["results"]
-    assert "no-embedding" in [note["code"] for note in found["notes"]]
+    texts = [note["text"] for note in found["notes"] if note["code"] == "embedding-failed"]
+    assert "answers with a vector of zeros" in texts[0] and "(fault injected on purpose)" in texts[0]
     assert bare("demo", "--query", "GRN-40417", "--json").json["notes"] == []
 
 
@@ -94,7 +95,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             memory.sync()
         with memory_factory(options["faults"]) as memory:
             seen.append({"settings": memory.settings, "answer": memory.search("router"), **options})
-        return SimpleNamespace(run=lambda: 0)
+        return SimpleNamespace(run=lambda: 0, unsaved="")
 
     monkeypatch.setattr(openclaw_mem_tui.app, "Workbench", workbench)
     monkeypatch.setattr(tui, "is_terminal", lambda stream: True)
@@ -106,7 +107,7 @@ def test_the_workbench_gets_the_faults(call: Call, opened: list[dict[str, Any]])
     call("index")
     assert call("tui", "--fault", "zero-vector").code == 0
     (options,) = opened
-    assert "no-embedding" in [note.code for note in options["answer"].trace.notes]
+    assert "embedding-failed" in [note.code for note in options["answer"].trace.notes]
     assert [hit.path for hit in options["answer"].hits] == ["memory/2026-02-20.md"]
     assert call("search", "router", "--json").json["notes"] == []
 

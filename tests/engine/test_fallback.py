@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_mem_engine.answer import Answer
+from openclaw_mem_engine.errors import ProviderError
 from support.embed_server import Server, running_server, server_error, unauthorized
 from support.providers import World, make_world
 
@@ -213,7 +214,8 @@ def test_a_query_with_a_zero_vector_is_answered_by_keywords(world: World) -> Non
         ("embeddings-429", "429"),
         ("embeddings-timeout", "no answer"),
         ("embeddings-garbage", "JSON"),
-        ("wrong-dimension", "dimensions"),
+        ("wrong-dimension", "now sends vectors of 7 dimensions, the index holds"),
+        ("zero-vector", "answers with a vector of zeros, which says nothing about a text"),
     ],
 )
 def test_a_fault_of_the_provider_leaves_keywords(world: World, fault: str, word: str) -> None:
@@ -226,21 +228,20 @@ def test_a_fault_of_the_provider_leaves_keywords(world: World, fault: str, word:
         assert answer.pool.fallback is not None and word in answer.pool.fallback.reason
         assert answer.hits[0].path == "memory/2026-02-01.md"
         assert any(note.code == "fault" for note in answer.pool.notes)
+        primary = next(link for link in memory.chain() if link.role == "primary")
+        assert primary.state == "failed" and word in primary.why and primary.next_retry is not None
+        with pytest.raises(ProviderError, match=word):
+            memory.probe("primary")
     with world.memory() as memory:
         assert has_vectors(memory.search(QUERY)), "nothing of a demonstration is written down"
         assert memory.fallback() is None
 
 
-def test_the_faults_of_the_store_and_the_zero_vector(world: World) -> None:
+def test_the_faults_of_the_store(world: World) -> None:
     world.configure('name = "static"')
     with world.memory() as memory:
         memory.sync()
         healthy = memory.search(QUERY)
-    with world.memory(["zero-vector"]) as memory:
-        answer = memory.search(QUERY)
-        assert not has_vectors(answer) and any(
-            "has no vector for this query" in text for text in answer.warnings
-        )
     with world.memory(["no-sqlite-vec"]) as memory:
         answer = memory.search(QUERY)
         assert memory.status().vector_search == "in-process"

@@ -162,7 +162,9 @@ def test_documents_fail_alike_and_blank_text_is_never_sent(fault: str) -> None:
 def test_a_zero_vector_is_no_embedding() -> None:
     for inner in (Remote(), StaticEmbedder()):
         embedder = FaultyEmbedder(inner, {"zero-vector"})
-        assert embedder.embed_query("router") is None
+        with pytest.raises(BadAnswer, match="answers with a vector of zeros, which says nothing"):
+            embedder.embed_query("router")
+        assert embedder.embed_query(" ") is None
         assert embedder.embed_documents(["a", "b"]) == [None, None]
 
 

@@ -516,3 +516,28 @@ def test_an_injected_fault_stays_out_of_the_file(clock: Clock) -> None:
     assert str(unavailable(guard)) == message
     error = unavailable(guard)
     assert (str(error), error.since, error.next_retry) == (message, START, START + 5)
+
+
+def test_a_vector_that_no_search_can_use_is_a_failure_of_the_provider(tmp_path: Path) -> None:
+    class Odd(Provider):
+        made: Vector | None = None
+
+        def embed_query(self, text: str, cancel: CancelToken | None = None) -> Vector | None:
+            super().embed_query(text, cancel)
+            return self.made
+
+    clock, provider = Clock(), Odd()
+    guarded = GuardedEmbedder(cast("Embedder", provider), ProviderRecords(tmp_path / "r.sqlite", clock))
+    assert guarded.embed_query("!!!") is None and guarded.health.failures == 0, "it has no words"
+    with pytest.raises(Unavailable, match="answers with a vector of zeros, which says nothing"):
+        guarded.embed_query("router")
+    assert guarded.health.failures == 1
+    clock.now += 60
+    provider.made, guarded.expected_dims = np.array([1, 0, 0], dtype=np.float32), 4
+    with pytest.raises(Unavailable, match="now sends vectors of 3 dimensions, the index holds 4"):
+        guarded.embed_query("router")
+    clock.now += 60
+    guarded.expected_dims = 3
+    assert guarded.embed_query("router") is provider.made and guarded.health.failures == 0
+    provider.made, guarded.languages = None, "en"
+    assert guarded.embed_query("ルーター") is None, "a model for one language does not read others"

@@ -36,7 +36,7 @@ SAID = {
     "embeddings-429": "429 Rate limit reached (fault injected on purpose)",
     "embeddings-timeout": "no answer, waited 60 s (fault injected on purpose)",
     "embeddings-garbage": "sent something that is not JSON",
-    "zero-vector": "its model answers with a vector of zeros (fault injected on purpose)",
+    "zero-vector": "answers with a vector of zeros, which says nothing about a text.",
     "wrong-dimension": "now sends vectors of 7 dimensions, the index holds 256",
     "no-sqlite-vec": "sqlite-vec is not in use",
     "no-fts5": "Full-text search is not available",
@@ -105,9 +105,12 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
                 assert view.pool.first("vector") is None, name
                 assert "BM25 only answered" in screen.lesson.text
                 assert "min not applied" in screen.funnel.text
-            if name.startswith("embeddings-") or name == "wrong-dimension":
-                assert "BM25 only for static" in screen.notes.text, name
             await press(pilot, "2")
+            if name.startswith("embeddings-") or name in ("wrong-dimension", "zero-vector"):
+                assert "BM25 only for static" in screen.notes.text, name
+                chain = app.screen.chain.text  # type: ignore[attr-defined]
+                assert "✗ paused" in chain and "● active" in chain, "the chain says so too"
+                assert SAID[name][:20] in " ".join(app.screen.link_pane.text.split())  # type: ignore[attr-defined]
             drawn = " ".join(app.screen.query_one("#last").text.split())  # type: ignore[attr-defined]
             noted = " ".join(screen.notes.text.split())
             assert SAID[name] in (noted if name == "no-sqlite-vec" else drawn), name
@@ -372,7 +375,7 @@ async def test_pools_of_the_two_memories_never_mix(tmp_path: Path) -> None:
     faulted = await service.retrieve(DRILL, Knobs())
     assert faulted is not healthy and faulted.first("vector") is None
     assert await service.retrieve(DRILL, Knobs(), healthy=True) is healthy
-    assert await primary_states(service) == ["serving"]
+    assert await primary_states(service) == ["failed"]
     await service.set_faults(frozenset({"embeddings-429"}))
     assert (await service.retrieve(DRILL, Knobs())).fallback is not None
     assert await primary_states(service) == ["failed"]

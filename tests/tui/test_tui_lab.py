@@ -121,10 +121,13 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         titles = [command.title for command in pilot.app.get_system_commands(screen)]
         assert "Open or close the knob panel" in titles and "Theme" in titles
         assert not any("lesson" in title for title in titles)
-        await pilot.press("colon")
-        await pilot.pause()
-        assert pilot.app.screen is not screen
-        await press(pilot, "escape")
+        await press(pilot, "colon", *"knob panel", "enter")
+        assert pilot.app.screen is screen and screen.knobs_open
+        await press(pilot, "ctrl+p")
+        first, *others = pilot.app.screen.query_one("Choices").text.splitlines()  # type: ignore[attr-defined]
+        assert first.split() == "▌ recent Open or close the knob panel p".split(), "recent first"
+        assert any(row.split()[0] == "Hits" and row.rstrip().endswith(" v") for row in others), "sections"
+        await press(pilot, "escape", "p")
         assert pilot.app.screen is screen
 
         assert "not returned" in screen.hits.text

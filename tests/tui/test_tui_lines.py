@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import lab_world as world
@@ -12,9 +14,11 @@ from openclaw_mem_engine.answer import stem
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Signal
+from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_tui.features.search import state
 from openclaw_mem_tui.features.search.export import in_cells
+from openclaw_mem_tui.features.search.lessons import lesson_lines
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.render import above, funnel, hits, knobs, preview
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
@@ -510,3 +514,28 @@ def test_edges_fit(width: int) -> None:
         activity = Activity(phase=phase, label="memory/x.md", done=3, total=9, freshness=fresh, files=9)
         assert spans.width(status.top(place, width)) == width
         assert spans.width(status.status(world.view(), activity, width, 3)) == width
+
+
+def test_no_label_of_the_waterfall_is_cut_beside_empty_cells(tmp_path: Path) -> None:
+    with world.demo_memory(tmp_path)(frozenset()) as memory:
+        for name in ("documented", "workbench", "qmd-documented"):
+            used = profile(name).set({"decay": True, "mmr": True})
+            pool = memory.retrieve("restore drill", used)
+            view = state.answered(state.asked(state.View(used, used), pool.query), pool)
+            assert view.trace is not None
+            for cells in (34, 46, 78):
+                drawn = texts([line for row in view.trace.rows for line in waterfall(view, row, cells)])
+                assert not re.search(r"…  +", drawn), (name, cells)
+
+
+def test_a_lesson_that_does_not_fit_ends_with_an_ellipsis() -> None:
+    guide = world.make.demo_guide()
+    cut = 0
+    for number, lesson in enumerate(guide):
+        for cells in (60, 78, 118):
+            drawn = lesson_lines(guide, number, cells)
+            assert len(drawn) <= 4 and all(spans.width(line) <= cells for line in drawn)
+            whole = " ".join(texts(drawn[1:]).split()) == " ".join(lesson.lesson.split())
+            assert whole != texts(drawn).endswith(" …")
+            cut += not whole
+    assert cut

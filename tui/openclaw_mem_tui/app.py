@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,17 +17,19 @@ from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.screen import Screen
 
+from openclaw_mem_engine.api import Settings, WorkbenchState
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
-from openclaw_mem_tui.bindings import NOT_IN_PALETTE, offered
+from openclaw_mem_tui.bindings import NOT_IN_PALETTE, Action, offered
 from openclaw_mem_tui.features import FOLDERS, SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
+from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered, to_remember
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.render.spans import ROLES
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
 from openclaw_mem_tui.themes import mixed_variables, textual_theme
-from openclaw_mem_tui.widgets.dialogs import Palette
+from openclaw_mem_tui.widgets.dialogs import Choice, Palette
 
 
 class Workbench(App[int]):
@@ -53,20 +56,34 @@ class Workbench(App[int]):
         faults: frozenset[str] = NO_FAULTS,
         session_key: str = "",
         clock: Callable[[], float] = time.time,
+        reload: Callable[[], Settings] | None = None,
+        memo: WorkbenchState | None = None,
     ) -> None:
         """``memory_factory`` is called in a worker thread after the first frame, with the faults that the
         memory is to simulate; an ``OpenClawMemError`` that it raises is shown on the screen. ``faults`` are
         simulated from the start. ``theme`` is a name or a path to a TOML file; ``theme_folder`` holds the
         user's own themes. ``session_key`` is that of the session that asks ("": a direct chat). ``clock``
-        gives epoch seconds."""
+        gives epoch seconds. ``reload`` reads the configuration again, where it may be written.
+        ``memo`` holds what the last session left, and takes what this one does."""
         super().__init__()
-        self.service = Service(memory_factory, clock)
-        self.search = SearchPresenter(self.service, demo, faults, session_key)
-        self.search_screen = SearchScreen(self.search, initial_query)
+        self.service = Service(memory_factory, clock, reload)
+        self._memo, self.unsaved = memo, ""
+        left = Remembered.of(*memo.read()) if memo is not None else NOTHING
+        self.search = SearchPresenter(self.service, demo, faults, session_key, left)
+        self.search_screen = SearchScreen(self.search, initial_query or left.query)
         self.theme_trouble = ""
         for built_in in BUILT_IN:
             self.register_theme(textual_theme(load_theme(built_in)))
-        self._choose_theme(theme or os.environ.get("TEXTUAL_THEME") or DEFAULT, theme_folder)
+        usual = theme or os.environ.get("TEXTUAL_THEME") or DEFAULT
+        again = left.theme if left.usual_theme == usual and left.theme in self.available_themes else ""
+        self._choose_theme(again or usual, theme_folder)
+        #: Titles of the actions that were picked in the palette, the last one first.
+        self._recent: list[str] = []
+        #: What was configured, and what that gave; the screen that is shown first.
+        self._usual_theme, self._first_theme = usual, "" if again else self.theme
+        self._first_screen = left.screen if any(entry.name == left.screen for entry in SCREENS[1:]) else ""
+        #: The screen of the table that is over the search lab.
+        self._at = ""
 
     def _choose_theme(self, name: str, folder: Path | None) -> None:
         if name not in self.available_themes or (folder and (folder / f"{name}.toml").is_file()):
@@ -100,9 +117,21 @@ class Workbench(App[int]):
     def on_mount(self) -> None:
         if self.theme_trouble:
             self.search.say(self.theme_trouble)
+        if self._first_screen:
+            self.call_after_refresh(self.action_show, self._first_screen)
 
     async def on_unmount(self) -> None:
+        if self._memo is not None:
+            try:
+                self._memo.write(self._session().data())
+            except OSError as error:
+                self.unsaved = f"This session is not remembered: {self._memo.path}: {error.strerror}."
         await self.service.close()
+
+    def _session(self) -> Remembered:
+        """What the next session may continue."""
+        theme = self.theme if self.theme != self._first_theme else ""
+        return replace(to_remember(self.search), theme=theme, usual_theme=self._usual_theme, screen=self._at)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every action of the screen by name, then the themes."""
@@ -110,13 +139,13 @@ class Workbench(App[int]):
         for action in offered(where):
             if action.id not in NOT_IN_PALETTE and screen.check_action(action.id, ()):
                 yield SystemCommand(
-                    action.help[:1].upper() + action.help[1:],
-                    f"key {action.shown}",
+                    _title(action),
+                    action.shown,
                     lambda command=action.command: self.call_later(self.run_action, command),
                 )
         if where == "search" and self.search.view.shown_faults:
-            yield SystemCommand("Stop all simulated faults", "the baseline again", self.action_clear_faults)
-        yield SystemCommand("Theme", "change the colours", self.action_change_theme)
+            yield SystemCommand("Stop all simulated faults", "", self.action_clear_faults)
+        yield SystemCommand("Theme", "", self.action_change_theme)
 
     def action_show(self, name: str) -> None:
         """Show a screen of the table over the search lab, which keeps its state; built when first asked
@@ -135,15 +164,36 @@ class Workbench(App[int]):
             entry = next(entry for entry in SCREENS if entry.name == name)
             self.install_screen(entry.load()(self.search, self.search_screen), name)  # type: ignore[call-arg]
         self.push_screen(name)
+        self._at = name
 
     def pop_screen(self) -> AwaitComplete:
         if isinstance(self.screen, WorkbenchScreen):
             self.screen.forget_message()
+            if self._at == self.screen.WHERE:
+                self._at = ""
         return super().pop_screen()
 
     def action_clear_faults(self) -> None:
         self.search_screen.switch_faults(NO_FAULTS)
 
     def action_command_palette(self) -> None:
-        if not isinstance(self.screen, Palette):
-            self.push_screen(Palette(id="--command-palette"))
+        if isinstance(self.screen, Palette):
+            return
+        commands = {command.title: command for command in self.get_system_commands(self.screen)}
+        where = getattr(self.screen, "WHERE", "search")
+        groups = {_title(action): action.group for action in offered(where)}
+        choices = [
+            Choice(title, title, command.help, section=groups.get(title, "More"))
+            for title, command in commands.items()
+        ]
+
+        def run(picked: str | None) -> None:
+            if picked is not None:
+                self._recent = [picked, *(title for title in self._recent if title != picked)][:5]
+                commands[picked].callback()
+
+        self.push_screen(Palette(choices, self._recent), run)
+
+
+def _title(action: Action) -> str:
+    return action.help[:1].upper() + action.help[1:]

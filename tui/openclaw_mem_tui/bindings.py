@@ -58,6 +58,8 @@ _SHARED = {
 _BACKEND = "the other backend, builtin or qmd, compared with this one"
 _WHY_NOT = "why not this passage? what would bring it in"
 _EXPECT = "expect this passage, or no longer: its rank stands above the hits"
+_APPLY = "write the knobs into config.toml after showing that, or take it back"
+_ANEW = "start anew: no query, knobs and baseline as configured"
 _EXPORT_CHANGE = "write the selected change as configuration"
 _MUCH = "a large step (H and L too)"
 _NEXT_LESSON = "next lesson of the demo"
@@ -88,6 +90,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("mode", "s", "s", "mode: hybrid, BM25 only, vectors only", "Search", footer="mode", rank=13),
     Action("backend", "o", "o", _BACKEND, "Search", footer="backend", rank=12),
     Action("session", "S", "S", "the session that asks: scope of qmd, citations", "Search"),
+    Action("start_anew", "0", "0", _ANEW, "Search"),
     Action("cancel", "escape", "esc", "cancel the search, close what is open", "Search"),
     Action("down", "j,down", "j ↓", "next hit", "Hits"),
     Action("up", "k,up", "k ↑", "previous hit", "Hits"),
@@ -126,6 +129,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("much_more", "shift+right,L", "", "a large step up", "Knobs", "knobs"),
     Action("reset_knob", "u,backspace", "u", "the selected knob as configured", "Knobs", "knobs", "reset", 3),
     Action("reset_all", "U", "U", "all knobs as configured", "Knobs"),
+    Action("apply_knobs", "A", "A", _APPLY, "Knobs"),
     Action("toggle_fault", "space", "space", _TOGGLE, "Providers", "providers", "fault", 1),
     Action("clear_faults", "u", "u", "stop all simulated faults", "Providers", "providers", "clear", 4),
     Action("compare", "enter", "enter", "the last query in the lab", "Providers", "providers", "compare", 3),

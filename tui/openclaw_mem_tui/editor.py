@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -43,13 +44,14 @@ def editor_command(configured: str | None, environ: Mapping[str, str], path: str
 
 def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, bool]:
     """Open a file of the index (its path there) at a line. Returns the outcome as a sentence, and whether the
-    editor ran. Blocks until the editor ends."""
+    editor ran. Blocks until the editor ends. The run before a change of a note becomes the baseline."""
     from textual.app import SuspendNotSupported
 
     on_disk = Path(settings.workspace) / path
     if not on_disk.is_file():
         return f"{fmt.inert(path)} is not a file in the workspace", False
     try:
+        before = _content(on_disk)
         command = editor_command(settings.editor, os.environ, str(on_disk), line)
         with app.suspend():
             code = subprocess.run(command, check=False).returncode
@@ -57,4 +59,14 @@ def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, 
         return "this terminal cannot be handed to an editor", False
     except (OSError, ValueError) as error:
         return f"the editor did not start: {error}", False
-    return f"back from {Path(command[0]).name}" + (f", which returned {code}" if code else ""), True
+    outcome = f"back from {Path(command[0]).name}" + (f", which returned {code}" if code else "")
+    is_note = not Path(path).is_absolute()
+    if is_note and _content(on_disk) != before and app.search.pin_run():  # type: ignore[attr-defined]
+        outcome += "; the run before the edit is the baseline (B: as configured)"
+    return outcome, True
+
+
+def _content(path: Path) -> bytes | None:
+    with suppress(OSError):
+        return path.read_bytes()
+    return None

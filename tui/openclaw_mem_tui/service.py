@@ -49,9 +49,16 @@ class Service:
     epoch seconds.
     """
 
-    def __init__(self, factory: Factory, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        factory: Factory,
+        clock: Callable[[], float] = time.time,
+        reload: Callable[[], Settings] | None = None,
+    ) -> None:
         self._factory = factory
         self.clock = clock
+        #: Reads the configuration again; None where it is not to be written.
+        self.reload = reload
         self._healthy = MemoryThread(lambda: factory(NO_FAULTS), "openclaw-mem")
         #: Healthy memories of other backends than the configured one, by name.
         self._others: dict[str, MemoryThread] = {}
@@ -84,6 +91,10 @@ class Service:
     def knobs(self) -> Knobs:
         """The configured defaults of the backend that answers."""
         return self._sound().opened.knobs
+
+    def configure(self, knobs: Knobs) -> None:
+        """Other knobs are configured from now on."""
+        self._healthy.opened.knobs = knobs
 
     @property
     def draws_chunks(self) -> bool:

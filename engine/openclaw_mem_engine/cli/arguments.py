@@ -144,7 +144,19 @@ COMMANDS = (
         ),
         runner="status:run_chunks",
     ),
-    Command("config", "every setting, where its value came from, and what is allowed", "config --agent ops"),
+    Command(
+        "config",
+        "every setting, where its value came from, and what is allowed",
+        "config --agent ops\n  openclaw-mem config set query.min_score=0.3 theme=claw-light\n"
+        "  openclaw-mem config undo",
+        " `set` writes\nour config.toml, and no other file, after it has shown the change.",
+        (
+            option("action", nargs="?", choices=("show", "set", "undo"), default="show", help="(show)"),
+            option("values", nargs="*", metavar="KEY=VALUE", help="set: keys as `config` lists them"),
+            flag("--dry-run", "show the change and write nothing"),
+            flag("--yes", "write without asking"),
+        ),
+    ),
     Command(
         "providers",
         "whose vectors answer, where text goes, and what it costs",

@@ -4,20 +4,127 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import settings_of
-from openclaw_mem_engine.cli.terminal import aligned, dim, say, setting_text, show, table
+from openclaw_mem_engine.cli.terminal import aligned, dim, out, say, setting_text, show, strong, table
+from openclaw_mem_engine.config.ignored import nearest
 from openclaw_mem_engine.config.settings import Origin
+from openclaw_mem_engine.config.sources import is_there
+from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.config.own_file import SettingsEdit
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.config.show import Row
     from openclaw_mem_engine.ranking.knobs import KnobValue
 
 
 def run(arguments: Namespace) -> int:
+    """List the settings, or change our ``config.toml``. Raises UsageError for values without ``set``."""
+    if arguments.action != "set" and arguments.values:
+        raise UsageError("Values are taken by `openclaw-mem config set KEY=VALUE` alone.")
+    if arguments.action == "show" and (arguments.yes or arguments.dry_run):
+        raise UsageError("--yes and --dry-run are for `openclaw-mem config set` and `config undo`.")
+    return _list(arguments) if arguments.action == "show" else _change(arguments)
+
+
+def _change(arguments: Namespace) -> int:
+    """Show what changes in our file, and write it after a yes."""
+    from openclaw_mem_engine.cli.remember import ask, diff_lines
+    from openclaw_mem_engine.config import own_file
+
+    settings = settings_of(arguments)
+    if arguments.action == "undo":
+        edit, values = own_file.propose_undo(settings), {}
+    else:
+        values = _values(arguments.values)
+        edit = own_file.propose_settings(settings, values)
+    if edit.after is not None:
+        _check(arguments, edit)
+    if not arguments.json:
+        out(strong(visible(str(edit.path))))
+        for line in diff_lines(edit.diff()):
+            out(line)
+    changes = edit.before != edit.after
+    written = changes and not arguments.dry_run and (arguments.yes or ask() == "yes")
+    if written:
+        own_file.write_settings(settings, edit)
+    outcome = "nothing written" + (" (dry run)" if arguments.dry_run else "")
+    if written:
+        outcome = "written" if values else "taken back"
+        outcome += ". `openclaw-mem config undo` takes it back." if values else ""
+    elif not changes:
+        outcome = "it says that already: nothing to write"
+    data = {"path": str(edit.path), "diff": edit.diff(), "written": written}
+    show(data, [outcome], as_json=arguments.json)
+    for key in values:
+        if (origin := settings.origins[key]).kind in ("env", "flag"):
+            say(f"{origin.where} sets {key} too, and comes before config.toml.")
+    return 0
+
+
+def _values(texts: Sequence[str]) -> dict[str, Any]:
+    """``KEY=VALUE`` as keys and values. Raises UsageError for what is no setting or does not fit."""
+    from openclaw_mem_engine.config.settings import SETTINGS
+    from openclaw_mem_engine.ranking.knob_spec import parse_settings
+    from openclaw_mem_engine.ranking.knobs import Knobs
+
+    if not texts:
+        raise UsageError("Name what to set: `openclaw-mem config set query.min_score=0.3`.")
+    found: dict[str, Any] = {}
+    for key, text in parse_settings(list(texts)).items():
+        if (known := SETTINGS.get(key)) is None:
+            near = nearest(key, [*SETTINGS])
+            advice = f"Did you mean {near}?" if near else "`openclaw-mem config` lists the settings."
+            raise UsageError(f"{visible(key)[:80]} is not a setting. {advice}")
+        if (knob := key.removeprefix("query.")) != key:  # the ranking knows the range
+            found[key] = Knobs().set({knob: text}).to_dict()[knob]
+            continue
+        try:
+            found[key] = known.rule.check(_plain(text, known.rule.kind), key)
+        except ConfigError as error:
+            raise UsageError(str(error)) from None
+    return found
+
+
+def _plain(text: str, kind: str) -> object:
+    """A value as a person writes it, as TOML has it. Raises UsageError for what is not for a command line."""
+    if kind in ("secret", "headers", "table", "tables"):
+        raise UsageError("Keys and tables are not set on the command line: write them into the file itself.")
+    if kind == "texts":
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if kind == "switch":
+        return {"on": True, "true": True, "off": False, "false": False}.get(text.lower(), text)
+    if kind in ("int", "number"):
+        try:
+            return float(text) if kind == "number" or not text.lstrip("-").isdecimal() else int(text)
+        except ValueError:
+            return text
+    return text
+
+
+def _check(arguments: Namespace, edit: SettingsEdit) -> None:
+    """Raise ConfigError when the settings could not be loaded after a change."""
+    import os
+    import tempfile
+    from pathlib import Path
+
+    from openclaw_mem_engine.answer import configured_knobs
+    from openclaw_mem_engine.config.sources import CONFIG_VARIABLE
+
+    with tempfile.TemporaryDirectory(prefix="openclaw-mem-") as folder:
+        file = Path(folder, "config.toml")
+        file.write_text(edit.after or "", "utf-8", newline="")
+        try:
+            configured_knobs(settings_of(arguments, {**os.environ, CONFIG_VARIABLE: str(file)}))
+        except ConfigError as error:
+            why = str(error).replace(str(file), str(edit.path))
+            raise ConfigError(f"Nothing was written, because then: {why}") from None
+
+
+def _list(arguments: Namespace) -> int:
     """Every value, where it came from, and what is allowed; secrets only as ``set``."""
     from openclaw_mem_engine.answer import configured_knobs
     from openclaw_mem_engine.config.show import describe, to_dict
@@ -48,6 +155,10 @@ def _lines(settings: Settings, rows: Sequence[Row]) -> Iterator[str]:
     yield from aligned(
         [
             ("index", visible(str(settings.index_path))),
+            (
+                "our file",
+                visible(str(settings.own_file)) + ("" if is_there(settings.own_file) else " (none yet)"),
+            ),
             ("OpenClaw's file", visible(str(facts.config_file or "none found"))),
             ("OpenClaw's agents", ", ".join(facts.agents) or "none configured"),
             *(("not used" if key.known else "not known", key.text) for key in facts.ignored),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Chat
 
 
-def settings_of(arguments: Namespace) -> Settings:
-    """The settings in effect for these options and this process. Raises ConfigError, UsageError."""
+def settings_of(arguments: Namespace, variables: Mapping[str, str] | None = None) -> Settings:
+    """The settings in effect for these options and this process (or these environment variables). Raises
+    ConfigError, UsageError."""
     from openclaw_mem_engine.config.load import load_settings
 
     for option in ("workspace", "config"):
@@ -43,7 +44,7 @@ def settings_of(arguments: Namespace) -> Settings:
         agent=arguments.agent,
         provider=arguments.provider,
         include=arguments.include,
-        environ=os.environ,
+        environ=os.environ if variables is None else variables,
         home=home,
         cwd=cwd,
     )

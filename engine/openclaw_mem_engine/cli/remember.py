@@ -118,7 +118,7 @@ def ask(answers: Mapping[str, str] = _UNDO_ANSWERS) -> str:
     """The answer to the diff above. Raises UsageError without a terminal to ask on."""
     if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         raise UsageError(
-            "Nothing was written: a change of a note needs a yes. Run it on a terminal, or add --yes."
+            "Nothing was written: a change of a file needs a yes. Run it on a terminal, or add --yes."
         )
     moves = ", [m] into MEMORY.md, [d] into the daily log" if "m" in answers else ""
     while True:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import faults_of, settings_of
-from openclaw_mem_engine.cli.terminal import crop, is_terminal, one_line, width
+from openclaw_mem_engine.cli.terminal import crop, is_terminal, one_line, say, width
 from openclaw_mem_engine.config.sources import user_folders
 from openclaw_mem_engine.errors import UsageError
 
@@ -42,6 +42,7 @@ def run(arguments: Namespace) -> int:
         theme=arguments.theme,
         faults=faults,
         session_key=arguments.session_key or "",
+        reload=lambda: settings_of(arguments),
     )
 
 
@@ -67,10 +68,12 @@ def open_workbench(
     theme: str | None = None,
     faults: frozenset[str] = frozenset(),
     session_key: str = "",
+    reload: Callable[[], Settings] | None = None,
 ) -> int:
     """Run the workbench on these settings until the user quits; returns its exit code. Blocks. ``faults``
     (see ``providers.faults``) are simulated from the start. ``session_key`` is that of the
-    session that asks ("": a direct chat)."""
+    session that asks ("": a direct chat). ``reload`` reads the configuration again; without it the workbench
+    does not write any, and neither continues a session nor leaves one."""
     # Loading what draws the screen takes longer than all else that happens before the first frame.
     opening = f"openclaw-mem: opening the workbench on {one_line(str(settings.workspace))}"
     print(crop(opening, width() - 1), end="\r", flush=True)
@@ -78,6 +81,8 @@ def open_workbench(
         from openclaw_mem_tui.app import Workbench
     finally:
         print("\x1b[2K", end="", flush=True)
+
+    from openclaw_mem_engine.state.workbench import WorkbenchState
 
     def memory(with_faults: frozenset[str]) -> Memory:
         from openclaw_mem_engine.memory import Memory
@@ -92,5 +97,10 @@ def open_workbench(
         theme_folder=user_folders().config / "themes",
         faults=faults,
         session_key=session_key,
+        reload=reload,
+        memo=WorkbenchState(settings.data_dir, settings.agent, settings.workspace) if reload else None,
     )
-    return app.run() or 0
+    code = app.run() or 0
+    if app.unsaved:
+        say(app.unsaved)
+    return code

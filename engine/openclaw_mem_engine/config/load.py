@@ -88,8 +88,8 @@ def load_settings(
         {"--workspace": workspace, "--agent": agent, "--provider": provider, "--profile": profile}
     )
     variables = environment_layer(environ)
-    own_file = own_config_file(environ, home, cwd, folders.config if folders else None)
-    own = own_layer(own_file, environ) if own_file else {}
+    own_file, is_read = own_config_file(environ, home, cwd, folders.config if folders else None)
+    own = own_layer(own_file, environ) if is_read else {}
     openclaw = OpenClawConfig(find_openclaw(config, environ, home, cwd), environ)
 
     agent_id, agent_origin = _agent(merged([own, variables, flags]), openclaw)
@@ -127,6 +127,7 @@ def load_settings(
         agent=agent_id,
         data_dir=data_dir,
         index_path=_index_path_of(facts.backend, qmd)(data_dir, folder, agent_id),
+        own_file=own_file,
         openclaw=facts,
         enabled=enabled,
         sources=chosen.value("sources") or ("memory",),

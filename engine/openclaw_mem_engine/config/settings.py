@@ -242,11 +242,12 @@ class Settings:
     """Everything that one agent's memory needs.
 
     ``origins`` has an entry for every key of :data:`SETTINGS`. ``enabled`` is False when OpenClaw's
-    configuration switches memory search off: tools offer nothing then. Paths are absolute; the workspace
-    need not exist. A note larger than ``max_file_bytes`` is not indexed.
+    configuration switches memory search off: tools offer nothing then. Paths are absolute; the workspace and
+    ``own_file``, our ``config.toml``, need not exist. A note larger than ``max_file_bytes`` is not indexed.
     """
 
     index_path: Path
+    own_file: Path
     openclaw: OpenClawFacts
     workspace: Path = setting(
         _PATH,

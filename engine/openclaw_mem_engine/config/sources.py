@@ -77,19 +77,22 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
     return layer
 
 
-def own_config_file(environ: Mapping[str, str], home: Path, cwd: Path, folder: Path | None) -> Path | None:
-    """``$OPENCLAW_MEM_CONFIG``, else ``config.toml`` in ``folder`` (None: the user's) if there, else None."""
+def own_config_file(
+    environ: Mapping[str, str], home: Path, cwd: Path, folder: Path | None
+) -> tuple[Path, bool]:
+    """``$OPENCLAW_MEM_CONFIG``, else ``config.toml`` in ``folder`` (None: the user's); and whether it is to
+    be read: the usual one need not exist."""
     if named := environ.get(CONFIG_VARIABLE, "").strip():
-        return absolute(named, cwd, home)
+        return absolute(named, cwd, home), True
     usual = (folder or user_folders().config) / "config.toml"
-    return usual if is_there(usual) else None
+    return usual, is_there(usual)
 
 
 def own_layer(path: Path, environ: Mapping[str, str]) -> Layer:
     """The values of our settings file. Relative paths start at its folder. Raises ConfigError: a broken file
     (with line and column), an unknown key (with the nearest known one) or a value that does not fit."""
     layer: Layer = {}
-    for key, value in _flat(_parsed_toml(path)):
+    for key, value in values_of(read_config_text(path), path).items():
         where = f"{path}: {key}"
         known = SETTINGS.get(key)
         if known is None:
@@ -185,12 +188,12 @@ def read_config_text(path: Path) -> str:
         raise ConfigError(f"{path} is not UTF-8 text (line {line}). Save it as UTF-8.") from None
 
 
-def _parsed_toml(path: Path) -> dict[str, Any]:
+def values_of(text: str, path: Path) -> dict[str, object]:
+    """The values in the text of our settings file ``path``, by key. Raises ConfigError."""
     import tomllib  # only when there is such a file: most users have none
 
-    text = read_config_text(path)
     try:
-        return tomllib.loads(text)
+        return dict(_flat(tomllib.loads(text)))
     except ValueError as error:  # the parser's own error is one, and so is a number of 5,000 digits
         # The message gives line and column and no value; not chained, for the exception keeps the document.
         end = f"line {len(text.splitlines()) or 1}, the end of the file"

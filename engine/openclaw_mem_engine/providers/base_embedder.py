@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from openclaw_mem_engine.providers.base import Purpose, stop_if_cancelled
+from openclaw_mem_engine.providers.base import BadAnswer, Purpose, stop_if_cancelled
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -124,3 +124,19 @@ class DelegatingEmbedder(Generic[_Inner]):
 
     def close(self) -> None:
         self._inner.close()
+
+
+def zero_answer(embedder: Embedder, end: str = "") -> BadAnswer:
+    """The error for a text in words that got a vector of zeros; ``end`` is its last part."""
+    return BadAnswer(
+        f"{embedder.id} {embedder.model} answers with a vector of zeros, which says nothing about a text. "
+        f"Check the model behind this name.{end}"
+    )
+
+
+def other_dims(embedder: Embedder, sent: int, held: int) -> str:
+    """What to say of vectors that cannot be compared with those of the index."""
+    return (
+        f"{embedder.id} {embedder.model} now sends vectors of {sent} dimensions, the index holds {held}: "
+        "another model answers by this name. `openclaw-mem index --force` embeds everything anew."
+    )

@@ -16,8 +16,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import ProviderError
-from openclaw_mem_engine.providers.base import NotConfigured, ProcessEnded, RequestFailed, Unavailable
-from openclaw_mem_engine.providers.base_embedder import DelegatingEmbedder
+from openclaw_mem_engine.providers.base import (
+    BadAnswer,
+    NotConfigured,
+    ProcessEnded,
+    RequestFailed,
+    Unavailable,
+)
+from openclaw_mem_engine.providers.base_embedder import DelegatingEmbedder, other_dims, zero_answer
 from openclaw_mem_engine.providers.records import REASON_CHARS, Health, ProviderRecords
 
 if TYPE_CHECKING:
@@ -62,6 +68,8 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         self._random = random
         self._lock = threading.Lock()
         self._trying = False  # one thread sends a query to a provider that failed
+        #: The length that vectors must have to be compared with those of the index; None: any.
+        self.expected_dims: int | None = None
         self._changes = 0  # counts failures and recoveries seen by this object
 
     @property
@@ -149,7 +157,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         vector and milliseconds."""
         seen, start = self._changes, time.perf_counter()
         try:
-            vector = self._inner.embed_query(text, cancel)
+            vector = self._checked(text, self._inner.embed_query(text, cancel))
         except ProviderError as error:
             if every_error or not _is_about_the_text(error):
                 self._failed(error, seen)
@@ -158,6 +166,16 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         if vector is not None:
             self._succeeded(ms)
         return vector, ms
+
+    def _checked(self, text: str, vector: Vector | None) -> Vector | None:
+        """Raises BadAnswer for a vector that no search can use. None is good for a model that does not read
+        every language, and for a text without words."""
+        if vector is None:
+            if self.languages == "any" and any(map(str.isalnum, text)):
+                raise zero_answer(self)
+        elif self.expected_dims not in (None, vector.size):
+            raise BadAnswer(other_dims(self, vector.size, self.expected_dims or 0))
+        return vector
 
     def _recorded(self) -> Health:
         health = self._records.health(self.key)
@@ -214,6 +232,12 @@ def trouble_of(embedder: Embedder) -> Unavailable | None:
     if not health.failures:
         return None
     return Unavailable(health.reason, since=health.failing_since, next_retry=health.next_retry)
+
+
+def expect_dims(embedder: Embedder, dims: int | None) -> None:
+    """From now on an embedder whose vectors have another length fails."""
+    if isinstance(embedder, GuardedEmbedder):
+        embedder.expected_dims = dims
 
 
 def no_answer(embedder: Embedder, seconds: float) -> None:

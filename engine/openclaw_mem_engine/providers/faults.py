@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import ConfigError, ProviderError, UsageError
 from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, check_vectors, stop_if_cancelled
-from openclaw_mem_engine.providers.base_embedder import BaseEmbedder, DelegatingEmbedder
+from openclaw_mem_engine.providers.base_embedder import DelegatingEmbedder, zero_answer
 from openclaw_mem_engine.providers.registry import QUERY_TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -68,14 +68,15 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
         self._timeout_s = timeout_s
         active = check_faults(faults) & PROVIDER_FAULTS
         self._fault = next((name for name in FAULTS if name in active), "")
-        if self._fault == "zero-vector":
-            self.no_vector = f"{BaseEmbedder.no_vector} {ON_PURPOSE}"
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:
         """The result of the fault for a query. Blank text is never sent, so it meets no fault."""
         if not self._fault:
             return self._inner.embed_query(text, cancel)
-        return self._faulty([text], _QUERY_TRIES)[0]
+        vector = self._faulty([text], _QUERY_TRIES)[0]
+        if vector is None and text.strip():
+            raise zero_answer(self, f" {ON_PURPOSE}")
+        return vector
 
     def embed_documents(
         self,

@@ -18,9 +18,8 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.model import Fallback, Note, Space
 from openclaw_mem_engine.providers.base import Embedder, Embedders, Unavailable, space_of
-from openclaw_mem_engine.providers.circuit_breaker import trouble_of
+from openclaw_mem_engine.providers.circuit_breaker import expect_dims, trouble_of
 from openclaw_mem_engine.stores.base import IndexStore
-from openclaw_mem_engine.sync.embedding import other_dims
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Floats
@@ -170,6 +169,7 @@ class QueryVectors:
                     next_retry=failing.next_retry,
                 )
             return _Failure(fallback, "other-vectors")
+        expect_dims(embedder, self._store.vector_dims(space))
         try:
             vector = embedder.embed_query(query, cancel)
         except Unavailable as error:
@@ -182,9 +182,6 @@ class QueryVectors:
             text = f"{self._remaining}: {embedder.id} has no vector for this query: {embedder.no_vector}."
             notes.append(Note("no-embedding", text, "warning"))
             return None
-        held = self._store.vector_dims(space)
-        if held is not None and held != len(vector):
-            return _Failure(Fallback(embedder.id, other_dims(embedder, len(vector), held)), "other-vectors")
         return vector
 
     def _instead(

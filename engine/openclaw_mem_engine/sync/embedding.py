@@ -14,6 +14,7 @@ from openclaw_mem_engine.cancellation import CancelToken, Deadline, LinkedToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note, Progress, Space
 from openclaw_mem_engine.providers.base import TextRefused, space_of
+from openclaw_mem_engine.providers.base_embedder import other_dims
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens
 from openclaw_mem_engine.stores.base import IndexStore
 
@@ -257,11 +258,3 @@ def probe(embedder: Embedder, cancel: CancelToken) -> int | None:
     # As a document: a sync was ordered, so it is asked however often it failed before.
     vectors = embedder.embed_documents([_PROBE_TEXT], cancel)
     return next((vector.size for vector in vectors if vector is not None), None)
-
-
-def other_dims(embedder: Embedder, sent: int, held: int) -> str:
-    """What to say of vectors that cannot be compared with those of the index."""
-    return (
-        f"{embedder.id} {embedder.model} now sends vectors of {sent} dimensions, the index holds {held}: "
-        "another model answers by this name. `openclaw-mem index --force` embeds everything anew."
-    )

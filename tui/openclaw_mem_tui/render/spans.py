@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from openclaw_mem_tui.render.format import crop, wrap_spans
+from openclaw_mem_tui.render.format import crop, inert_lines, wrap_spans
 
 
 class Span(NamedTuple):
@@ -91,6 +91,14 @@ def wrapped(spans: Sequence[Span], cells: int, indent: int = 0) -> list[Line]:
         start += stop
         if start >= len(whole) or stop == 0:
             return made
+
+
+def diff_lines(diff: str, cells: int, most: int) -> list[Line]:
+    """The first ``most`` lines of a unified diff, each coloured by its sign and cut to the width."""
+    texts = inert_lines(diff.rstrip("\n"))
+    roles = {"+": "good", "-": "bad", "@": "accent"}
+    made = [line((crop(text, cells - 1), roles.get(text[:1], "dim"))) for text in texts[:most]]
+    return [*made, line((f"… {len(texts) - most:,} more lines", "dim"))] if len(texts) > most else made
 
 
 class Details:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import NamedTuple, TypeVar
@@ -10,15 +10,15 @@ from typing import NamedTuple, TypeVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.command import CommandPalette
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
 
 from openclaw_mem_tui.bindings import ACTIONS, GROUPS
+from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, wrapped
 from openclaw_mem_tui.widgets.edges import Banner
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
@@ -26,13 +26,19 @@ from openclaw_mem_tui.widgets.lists import CursorList, Rows
 T = TypeVar("T")
 
 
+#: Cells of the name of a section.
+_SECTION = 11
+
+
 class Choice(NamedTuple):
-    """``key`` is returned; a ``letter`` picks it at once."""
+    """``key`` is returned; a ``letter`` picks it at once. Those of a ``section`` are under its name, with
+    their ``detail`` at the right edge."""
 
     key: str
     title: str
     detail: str = ""
     letter: str = ""
+    section: str = ""
 
 
 class Dialog(ModalScreen[T]):
@@ -123,6 +129,8 @@ class PickScreen(Dialog[str | None]):
 def _choice_rows(choices: Sequence[Choice], empty: str, cells: int, cursor: int) -> Rows:
     if not choices:
         return Rows([line((f"  {empty}", "dim"))])
+    if any(choice.section for choice in choices):
+        return Rows((), [[row] for row in _sectioned(choices, cells, cursor)])
     letters = any(choice.letter for choice in choices)
     wide = min(max(fmt.width_of(choice.title) for choice in choices) + 2, cells * 3 // 5)
     room = cells - 2 - (3 if letters else 0) - wide
@@ -138,6 +146,16 @@ def _choice_rows(choices: Sequence[Choice], empty: str, cells: int, cursor: int)
     return Rows((), [[row] for row in made])
 
 
+def _sectioned(choices: Sequence[Choice], cells: int, cursor: int) -> Iterator[Line]:
+    before = ""
+    for at, choice in enumerate(choices):
+        section = choice.section if choice.section != before else ""
+        before = choice.section
+        mark = ("▌ " if at == cursor else "  ", "accent")
+        start = line(mark, (fmt.left(section, _SECTION), "strong accent"), fmt.inert(choice.title))
+        yield spread(start, line((f" {choice.detail} ", "key")), cells)
+
+
 class ConfirmScreen(Dialog[bool]):
     """Shows what is about to be done; returns whether to go ahead."""
 
@@ -151,12 +169,22 @@ class ConfirmScreen(Dialog[bool]):
         super().__init__(Vertical(Pane(drawer, classes="said")), title, f"enter {verb} · esc cancel")
 
 
-class Palette(CommandPalette):
-    """Textual's command palette, below the banner when a fault is simulated."""
+class Palette(PickScreen):
+    """Every action by name: by section with the recent ones first, or those that fit what is typed."""
 
-    def compose(self) -> ComposeResult:
-        yield Banner(classes="over")
-        yield from super().compose()
+    def __init__(self, commands: Sequence[Choice], recent: Sequence[str]) -> None:
+        by_key = {command.key: command for command in commands}
+        last = [by_key[key]._replace(section="recent") for key in recent if key in by_key]
+        order = [group for group in GROUPS if any(command.section == group for command in commands)]
+        others = sorted(commands, key=lambda command: order.index(command.section))
+
+        def find(text: str) -> list[Choice]:
+            titles = fuzzy(text, [command.title for command in commands]) if text.strip() else []
+            named = {command.title: command for command in commands}
+            known = [*last, *(command for command in others if command.key not in recent)]
+            return [named[title] for title in titles] if text.strip() else known
+
+        super().__init__("palette", find, filtered=True, empty="no action of this name")
 
 
 # -- the help ---------------------------------------------------------------------------------------------

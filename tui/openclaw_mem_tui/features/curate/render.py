@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.api import BUDGET_LINES, masked_diff
 from openclaw_mem_tui.features.curate.presenter import REJECTED, CurateState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, diff_lines, line, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,14 +164,7 @@ def _effect(state: CurateState, candidate: NoteCandidate) -> list[tuple[str, str
 
 def change(edits: Sequence[NoteEdit], cells: int) -> list[Line]:
     """The unified differences, credentials masked, every line cut to the width."""
-    texts = fmt.inert_lines(masked_diff(edits).rstrip("\n"))
-    made = []
-    for text in texts[:_MOST_LINES]:
-        role = {"+": "good", "-": "bad", "@": "accent"}.get(text[:1], "dim")
-        made.append(line((fmt.crop(text, cells - 1), role)))
-    if len(texts) > _MOST_LINES:
-        made.append(line((f"… {len(texts) - _MOST_LINES:,} more lines", "dim")))
-    return made
+    return diff_lines(masked_diff(edits), cells, _MOST_LINES)
 
 
 def file_detail(state: CurateState, file: FileUse | None, cells: int) -> list[Line]:

@@ -236,7 +236,7 @@ _HITS_SHOWN = 3
 
 
 def fault_rows(name: str, on: bool, cells: int, selected: bool) -> list[Line]:
-    """A check box, the name and what it does; below it where the pane is narrow."""
+    """A check box, the name and what it does; in a narrow pane below it, and only of one selected or on."""
     mark = Span("▌ " if selected else "  ", "accent")
     box = line(("[", "dim"), ("x" if on else " ", "strong bad"), ("] ", "dim"))
     label = Span(name, "strong bad" if on else "strong" if selected else "")
@@ -245,7 +245,7 @@ def fault_rows(name: str, on: bool, cells: int, selected: bool) -> list[Line]:
         whole = (mark, *box, label, Span(pad), Span(FAULTS[name], "dim"))
         return wrapped(whole, cells - 1, _INDENT + 2 + max(map(len, FAULTS)) + 2)
     effect = wrapped((Span(" " * (_INDENT + 2)), Span(FAULTS[name], "dim")), cells - 1, _INDENT + 2)
-    return [line(mark, *box, label), *effect]
+    return [line(mark, *box, label), *(effect if on or selected else ())]
 
 
 def last_query(view: View, cells: int) -> list[Line]:
@@ -279,10 +279,10 @@ def last_query(view: View, cells: int) -> list[Line]:
     why = reason(pool) or _warnings(view)
     if why:
         say("why", fmt.message(why))
-    if seen is not None:
-        for label, rows in (("lost", seen.lost), ("new", seen.new)):
-            if rows:
-                made.extend(_only_in_one(label, rows, cells))
+    returned = view.trace.returned if view.trace is not None else ()
+    for label, rows in [("returned", returned)] if seen is None else [("lost", seen.lost), ("new", seen.new)]:
+        if rows:
+            made.extend(_only_in_one(label, rows, cells))
     if not view.pool_faults:
         made.extend(
             wrapped(line(("space", "key"), (" on a fault searches it again under that.", "dim")), cells - 1)

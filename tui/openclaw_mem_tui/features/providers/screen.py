@@ -13,8 +13,10 @@ from textual.containers import Container, Vertical
 from openclaw_mem_engine.api import FAULTS
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.providers import render
-from openclaw_mem_tui.features.providers.presenter import ProvidersPresenter
+from openclaw_mem_tui.features.providers.presenter import ChainState, ProvidersPresenter
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line, line
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.line_view import Pane
@@ -139,7 +141,7 @@ class ProvidersScreen(WorkbenchScreen):
     def _draw_link(self) -> None:
         group, state = self.selected, self.presenter.state
         self.link_pane.border_title = render.title(group)
-        self.link_pane.show(lambda cells: render.detail(group, state, cells))
+        self.link_pane.show(partial(_details, group, state))
 
     def action_next_list(self) -> None:
         self._go_to(self.faults if not self.faults.has_focus else self.chain)
@@ -185,3 +187,12 @@ class ProvidersScreen(WorkbenchScreen):
     def action_probe(self) -> None:
         if self.selected:
             self.run_in(partial(self.presenter.probe, self.selected[0]), "probe", exclusive=False)
+
+
+def _details(group: Sequence[ProviderState], state: ChainState, cells: int) -> list[Line]:
+    """All about the selected row, and below it why other providers are not selected."""
+    made, unused = render.detail(group, state, cells), render.grouped(state.links)[-1:]
+    if not unused or unused[0][0].state != "skipped" or unused[0] == group:
+        return made
+    heading = f"not selected: {fmt.count(len(unused[0]), 'provider')}"
+    return [*made, (), line((heading, "dim")), *render.detail(unused[0], state, cells)[1:]]

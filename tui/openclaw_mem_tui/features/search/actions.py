@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import Candidate, OpenClawMemError, Row, scope_decision
 from openclaw_mem_tui.editor import edit
+from openclaw_mem_tui.features.search import apply
 from openclaw_mem_tui.features.search.export import offer_export
+from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.features.search.preview import agent_text
+from openclaw_mem_tui.features.search.remembered import start_anew
 from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, nudged
 from openclaw_mem_tui.render import format as fmt
@@ -61,13 +65,24 @@ class QueryActions(_Actions):
                 self._screen.query_line.value = picked
                 self._hits.focus()
 
+        headings = dict(self._search.start_page.suggestions)
+
+        def find(text: str) -> list[Choice]:
+            asked = [Choice(query, fmt.inert(query, 300)) for query in history.matching(text)]
+            new = fuzzy(text, [query for query in headings if query not in history.queries])
+            return [*asked, *(Choice(query, fmt.inert(query), fmt.inert(headings[query])) for query in new)]
+
         picker = PickScreen(
             "history",
-            lambda text: [Choice(query, fmt.inert(query, 300)) for query in history.matching(text)],
+            find,
             filtered=True,
             empty="no query yet that fits",
         )
         self._screen.app.push_screen(picker, ask)
+
+    def action_start_anew(self) -> None:
+        self._screen.query_line.value = ""
+        start_anew(self._search)
 
     def action_mode(self) -> None:
         knobs = nudged(self._search.view.knobs, "mode", 1)
@@ -158,6 +173,9 @@ class HitActions(_Actions):
     def action_reset_all(self) -> None:
         self._screen.tune(self._search.view.defaults)
         self._search.say("all knobs as configured")
+
+    def action_apply_knobs(self) -> None:
+        self._screen.run_in(partial(apply.offer, self._screen), "apply")
 
     def action_next_pane(self) -> None:
         screen = self._screen

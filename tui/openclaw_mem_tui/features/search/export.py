@@ -127,7 +127,7 @@ def offer_export(app: App[int], search: SearchPresenter) -> None:
         Choice("json", "JSON", "the trace of openclaw-mem search QUERY --explain --json", "j"),
         Choice("markdown", "Markdown", "a report: stages, hits, what was dropped and why", "m"),
         Choice("svg", "SVG", "this screen as a picture", "s"),
-        Choice("config", "Configuration", f"the knobs to paste into openclaw.json ({changes})", "c"),
+        Choice("config", "Configuration", f"knobs to paste into openclaw.json, also copied ({changes})", "c"),
     ]
 
     def export(picked: str | None) -> None:
@@ -140,6 +140,8 @@ def offer_export(app: App[int], search: SearchPresenter) -> None:
         except OSError as error:
             search.say(f"nothing was written: {error}")
         else:
-            search.say(f"wrote {path}")
+            if picked == "config":
+                app.copy_to_clipboard(text)
+            search.say(f"{'copied, and wrote' if picked == 'config' else 'wrote'} {path}")
 
     app.push_screen(PickScreen("export", lambda _: choices), export)

@@ -9,7 +9,7 @@ from typing import Protocol
 from openclaw_mem_engine.api import Knobs, parse_settings
 from openclaw_mem_tui.features.search.state import View, asked
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, fit, line, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
 
 
 class Lesson(Protocol):
@@ -31,6 +31,8 @@ class Lesson(Protocol):
     def backend(self) -> str: ...
 
 
+#: Lines that the screen has for a lesson.
+MOST_LINES = 4
 #: The lessons in their order.
 Guide = Sequence[Lesson]
 
@@ -56,7 +58,7 @@ def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:
 
 
 def lesson_lines(guide: Guide, number: int, cells: int) -> list[Line]:
-    """Title, knobs and text of a lesson."""
+    """Title, knobs and text of a lesson; a text that needs more than ``MOST_LINES`` ends with an ellipsis."""
     lesson = guide[number]
     knobs, against = ", ".join(lesson.settings), ", ".join(lesson.against)
     head = [*line((" ◆ ", "accent"), (lesson.title, "strong accent"))]
@@ -70,4 +72,8 @@ def lesson_lines(guide: Guide, number: int, cells: int) -> list[Line]:
             break
         head.extend(line((text, role)))
     paragraph = line("   ", fmt.inert(lesson.lesson))
-    return [fit(head, cells), *wrapped(paragraph, max(20, min(cells - 1, 140)), 3)]
+    shown = wrapped(paragraph, max(20, min(cells - 1, 140)), 3)
+    if len(shown) > MOST_LINES - 1:
+        last = shown[MOST_LINES - 2]
+        shown[MOST_LINES - 2 :] = [(*fit(last, min(width(last), cells - 3)), Span(" …", "dim"))]
+    return [fit(head, cells), *shown]

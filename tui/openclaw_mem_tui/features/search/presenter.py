@@ -7,15 +7,19 @@ The screen runs the coroutines as workers and draws what is published. Errors ne
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import Cancelled, Expected, IndexDamaged, Knobs, OpenClawMemError, UsageError
-from openclaw_mem_tui.features.search import state
+from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.history import History
 from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, with_lesson
+from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered, continued
+from openclaw_mem_tui.features.search.start_page import StartPage
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.presenter import Presenter
+from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.service import NO_FAULTS, Service
 from openclaw_mem_tui.sync_controller import Job, SyncController
@@ -41,12 +45,16 @@ class SearchPresenter(Presenter[View]):
         guide: Guide | None = None,
         faults: frozenset[str] = NO_FAULTS,
         session_key: str = "",
+        remembered: Remembered = NOTHING,
     ) -> None:
         super().__init__(service, View(Knobs(), Knobs(), faults=faults, session_key=session_key.strip()))
         self.sync = SyncController(service, guide is not None, self.refresh)
         self.sync.listen(self.publish)
-        self.history = History()
+        self.history = History(queries=list(remembered.queries))
+        #: What the last session left, and what of it continues, as a sentence.
+        self.remembered, self.continued = remembered, ""
         self.guide = guide
+        self.start_page = StartPage()
         #: Why the index cannot be opened, where a rebuild is the way out.
         self.damage: IndexDamaged | None = None
         #: The lesson that is shown; None when another query was asked since.
@@ -91,9 +99,21 @@ class SearchPresenter(Presenter[View]):
         self.sync.update(phase="ready")
         expected = await self.service.read(lambda memory: memory.expected.read())
         opened = state.opened(self.view, self.service.knobs, self.service.backend)
-        self._show(replace(opened, expected=expected, settings=settings))
+        view = replace(opened, expected=expected, settings=settings)
+        view, self.continued = continued(view, self.remembered)
+        self.remembered = NOTHING
+        self._show(view)
         await self.sync.read_status()
         return True
+
+    async def begin(self) -> None:
+        """After the sync at the start: say what continues, and read what is shown before there is a query."""
+        if self.continued:
+            self.say(fmt.join((self.continued, self.activity.said)))
+        if self.guide is None:
+            with suppress(OpenClawMemError):  # the first search says it
+                now = self.service.clock()
+                self.start_page = await self.service.read(lambda memory: start_page.read(memory, now))
 
     # -- searching ----------------------------------------------------------------------------------------
 
@@ -123,9 +143,14 @@ class SearchPresenter(Presenter[View]):
             self.say(_FAULT_BASELINE)
         elif not self.view.answers:
             self.say("there is no answer to pin yet")
-        else:
-            self._show(state.pinned(self.view))
+        elif self.pin_run():
             self.say("this run is the baseline now; B goes back")
+
+    def pin_run(self) -> bool:
+        """Make the shown run the baseline; False when there is none, or a fault is on."""
+        before = self.view
+        self._show(state.pinned(before))
+        return self.view is not before
 
     def clear_baseline(self) -> bool:
         """Back to the configured baseline; True when a search is needed."""
@@ -134,6 +159,12 @@ class SearchPresenter(Presenter[View]):
             return False
         self._show(state.unpinned(self.view))
         self.say("the configured defaults are the baseline")
+        return state.needs_baseline_pool(self.view)
+
+    def configure(self, knobs: Knobs) -> bool:
+        """Other knobs are configured from now on; True when the baseline needs a search."""
+        self.service.configure(knobs)
+        self._show(state.tuned(replace(self.view, defaults=knobs), self.view.knobs))
         return state.needs_baseline_pool(self.view)
 
     async def toggle_expected(self, passage: Expected) -> None:

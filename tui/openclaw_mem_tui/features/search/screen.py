@@ -24,6 +24,7 @@ from openclaw_mem_tui.features.search.query_line import QueryLine
 from openclaw_mem_tui.features.search.render import above, funnel, hits
 from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
+from openclaw_mem_tui.features.search.start_page import landing
 from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
 from openclaw_mem_tui.features.why_not.screen import WhyNotActions
 from openclaw_mem_tui.render import status
@@ -49,7 +50,7 @@ class SearchScreen(WorkbenchScreen):
     def __init__(self, search: SearchPresenter, initial_query: str = "") -> None:
         super().__init__(search)
         self.query_line = QueryLine(id="query")
-        self.hits = HitList(lambda: funnel.landing(search.view, search.activity, search.guide), id="hits")
+        self.hits = HitList(partial(landing, search), id="hits")
         self.waterfall = Pane(id="waterfall", classes="pane")
         self.preview = Preview(id="preview")
         self.knob_panel = KnobPanel(id="knobs")
@@ -109,6 +110,8 @@ class SearchScreen(WorkbenchScreen):
         elif self.search.view.query.strip() or self.search.view.faults:
             self.search_soon(0.0)
         await self.search.sync.start()
+        await self.search.begin()
+        self.hits.changed()
         self.run_in(self.search.sync.watch, "watch")
 
     # -- workers ------------------------------------------------------------------------------------------

@@ -43,11 +43,11 @@ HEALTHY_RUN = "without faults"
 class Pin:
     """A run to compare with. For its own query the pinned trace is kept as it was, so that an edited note
     shows its effect; for any other query the pinned knobs rank that query, with the ``backend`` that answered
-    then."""
+    then. The pin of an earlier session has no trace, and no query."""
 
     query: str
     knobs: Knobs
-    trace: Trace
+    trace: Trace | None
     pool: Pool | None = None
     backend: str = ""
 
@@ -308,7 +308,7 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
         if (by := view.other_pool) is None:
             return replace(view, baseline=None)
         against = _ranked(view, by, view.knobs)
-    elif view.pin is not None and view.pin.query == view.query:
+    elif view.pin is not None and view.pin.trace is not None and view.pin.query == view.query:
         against, by = view.pin.trace, view.pin.pool
     elif not view.other_backend and not knobs.changes_from(view.knobs):
         against = trace

@@ -1,0 +1,47 @@
+"""``config set`` and ``config undo``: what changes is shown, a yes is needed, bad values are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.commands import Call, World
+
+
+def test_a_setting_is_written_after_it_was_shown(call: Call, world: World) -> None:
+    ours = world.home / ".config/openclaw-mem/config.toml"
+    said = call("config")
+    assert f"our file           {ours} (none yet)" in said.out
+    said = call("config", "set", "query.min_score=0.2", "sync.watch=off", "exclude=a/**, b", "--dry-run")
+    assert said.code == 0 and "+min_score = 0.2" in said.out and "nothing written (dry run)" in said.out
+    said = call("config", "set", "query.min_score=0.2")
+    assert said.code == 2 and "needs a yes" in said.err and not ours.exists()
+    said = call("config", "set", "query.min_score=0.2", "sync.watch=off", "exclude=a/**, b", "--yes")
+    assert said.code == 0 and "written" in said.out and str(ours) in said.out
+    found = call("config", "--json").json["settings"]
+    assert found["query.min_score"]["value"] == 0.2 and found["query.min_score"]["origin"]["kind"] == "toml"
+    assert found["sync.watch"]["value"] is False and found["exclude"]["value"] == ["a/**", "b"]
+    assert "nothing to write" in call("config", "set", "query.min_score=0.2").out
+    assert call("config", "undo", "--yes", "--json").json["written"] is True and not ours.exists()
+
+
+def test_what_could_not_be_loaded_is_refused_and_nothing_is_written(call: Call, world: World) -> None:
+    for given, code, why in (
+        (("set", "min_score=1"), 2, "Did you mean query.min_score?"),
+        (("set", "query.min_score=3"), 2, "allowed is 0 to 1"),
+        (("set", "sync.watch=perhaps"), 2, "true or false"),
+        (("set", "provider.api_key=abc"), 2, "not set on the command line"),
+        (("set", "rerank.provider=openai"), 3, "because then: "),
+        (("set",), 2, "Name what to set"),
+        (("undo",), 2, "no change"),
+        (("show", "theme=x"), 2, "config set KEY=VALUE"),
+        (("show", "--yes"), 2, "for `openclaw-mem config set`"),
+    ):
+        said = call("config", *given, *([] if given[0] == "show" else ["--yes"]))
+        assert said.code == code and why in said.err, (given, said)
+    assert not (world.home / ".config").exists()
+
+
+def test_a_variable_that_comes_first_is_named(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENCLAW_MEM_PROFILE", "workbench")
+    said = call("config", "set", "query.profile=documented", "--yes")
+    assert said.code == 0 and "env OPENCLAW_MEM_PROFILE sets query.profile too" in said.err

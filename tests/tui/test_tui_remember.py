@@ -1,0 +1,188 @@
+"""Tuned knobs are applied and hold after a restart; a session continues where the last one was left."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_world import LARGE, lab, press, settled, until
+from textual.pilot import Pilot
+
+from openclaw_mem_engine.config.load import load_settings
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.config.sources import UserFolders
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.state.workbench import WorkbenchState
+from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.search.screen import SearchScreen
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
+from openclaw_mem_tui.widgets.line_view import Pane
+
+NOTES = {
+    "MEMORY.md": "# Home network\n\nThe router uses VLAN 10.\n",
+    "memory/2026-03-01.md": "# 2026-03-01\n\n## Backup of the NAS\nThe restore took four minutes.\n",
+    "memory/2026-03-02.md": "# 2026-03-02\n\n## Router moved\nThe router moved to the cellar.\n",
+}
+
+
+def settings_in(root: Path) -> Settings:
+    """Settings of a small workspace, read anew."""
+    folder = root / "workspace"
+    for path, text in NOTES.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        if not (folder / path).exists():
+            (folder / path).write_text(text, "utf-8")
+    return load_settings(
+        workspace=folder,
+        provider="none",
+        environ={},
+        home=root / "home",
+        cwd=root,
+        folders=UserFolders(root / "data", root / "config"),
+    )
+
+
+@asynccontextmanager
+async def running(
+    root: Path, size: tuple[int, int] = LARGE, **options: Any
+) -> AsyncIterator[tuple[Pilot[int], SearchScreen]]:
+    settings = settings_in(root)
+    app = Workbench(
+        lambda faults: Memory.open(settings, resident=True, faults=faults),
+        reload=lambda: settings_in(root),
+        memo=WorkbenchState(settings.data_dir, settings.agent, settings.workspace),
+        **options,
+    )
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        yield pilot, lab(app)
+        assert [worker.error for worker in app.workers if worker.error] == []
+
+
+def asked(pilot: Pilot[int]) -> str:
+    """What the dialog shows."""
+    assert isinstance(pilot.app.screen, ConfirmScreen)
+    return pilot.app.screen.query_one(".said", Pane).text
+
+
+async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_back(tmp_path: Path) -> None:
+    ours = tmp_path / "config" / "config.toml"
+    ours.parent.mkdir()
+    ours.write_text("# mine\n[query]\nmin_score = 0.5 # strict\n", "utf-8")
+    async with running(tmp_path, initial_query="router") as (pilot, screen):
+        await press(pilot, "A")
+        assert str(ours) in screen.search.activity.said and "no knob differs" in screen.search.activity.said
+        knobs = screen.search.view.knobs.set({"min_score": 0.1, "decay": True})
+        screen.tune(knobs)
+        await press(pilot, "x", "c")
+        assert "minScore" in pilot.app.clipboard and "copied" in screen.search.activity.said
+        await press(pilot, "A")
+        dialog = pilot.app.screen
+        assert isinstance(dialog, ConfirmScreen)
+        assert "+min_score = 0.1 # strict" in asked(pilot) and str(ours) in asked(pilot)
+        await press(pilot, "escape")
+        assert "0.5" in ours.read_text()
+        await press(pilot, "A", "enter")
+        assert f"wrote {ours}" in screen.search.activity.said
+        assert ours.stat().st_mode & 0o777 == 0o600 and "# mine" in ours.read_text()
+        assert screen.search.view.defaults == knobs and not screen.search.view.changed_knobs()
+    async with running(tmp_path, initial_query="router") as (pilot, screen):
+        assert screen.search.view.knobs == knobs
+        await press(pilot, "A")
+        assert "-decay = true" in asked(pilot)
+        await press(pilot, "enter")
+        assert ours.read_text() == "# mine\n[query]\nmin_score = 0.5 # strict\n"
+        assert screen.search.view.defaults.min_score == 0.5 and screen.search.view.knobs == knobs
+
+
+async def test_a_configuration_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query="router") as (pilot, screen):
+        screen.tune(screen.search.view.knobs.set({"decay": True}))
+        (tmp_path / "config").mkdir(exist_ok=True)
+        (tmp_path / "config" / "config.toml").write_text("[query\n", "utf-8")
+        await press(pilot, "A")
+        assert "is not valid TOML" in screen.search.activity.trouble
+        screen.search.service.reload = None
+        await press(pilot, "A")
+        assert "settings of its own" in screen.search.activity.said
+
+
+async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
+    memo = WorkbenchState(tmp_path / "data", "main", tmp_path / "workspace")
+    async with running(tmp_path) as (pilot, screen):
+        assert screen.search.continued == "" and pilot.app.focused is screen.query_line
+        assert [query for query, _ in screen.search.start_page.suggestions] == [
+            "Router moved",
+            "Backup of the NAS",
+            "Home network",
+        ]
+        assert "memory/2026-03-02.md" in screen.hits.text
+        await press(pilot, "ctrl+r", *"nas", "enter")
+        assert screen.search.view.query == "Backup of the NAS" and screen.search.view.answers
+        await press(pilot, "/", "ctrl+u")
+        await press(pilot, *"router", "enter")
+        await press(pilot, "b", "/", "end", *" cellar", "enter")
+        screen.tune(screen.search.view.knobs.set({"decay": True, "vector_weight": 0.6}))
+        pilot.app.theme = "claw-light"
+        await press(pilot, "3")
+    assert memo.path.stat().st_mode & 0o777 == 0o600
+    kept = json.loads(memo.path.read_text())
+    assert kept["screen"] == "index" and kept["theme"] == "claw-light" and kept["query"] == "router cellar"
+
+    async with running(tmp_path) as (pilot, screen):
+        assert pilot.app.screen is not screen and pilot.app.theme == "claw-light"
+        await press(pilot, "1")
+        view = screen.search.view
+        assert view.query == "router cellar" == screen.query_line.value and view.answers
+        assert set(view.changed_knobs()) == {"decay", "vector_weight", "text_weight"}
+        assert view.baseline is not None and view.baseline.name == "pinned knobs"
+        assert (
+            "“router cellar” · 3 knobs changed · pinned baseline (0 starts anew)" in screen.search.continued
+        )
+        assert screen.search.history.queries[-1] == "router cellar"
+        await press(pilot, "0")
+        view = screen.search.view
+        assert not view.query and not view.changed_knobs() and view.pin is None
+        assert "started anew" in screen.status_line.text
+
+    memo.path.write_text('{"version": 1, "queries": [7, "kept"], "knobs": {"decay": "perhaps"}, "query": 3')
+    async with running(tmp_path) as (pilot, screen):
+        assert (
+            "damaged" in screen.search.activity.said
+            and str(memo.path.with_suffix(".damaged")) in screen.search.activity.said
+        )
+        assert not screen.search.history.queries
+    memo.path.write_text(
+        '{"version": 1, "queries": [7, "kept"], "knobs": {"decay": "perhaps"}, "screen": "x"}'
+    )
+    async with running(tmp_path, initial_query="nas", theme="claw-dark") as (pilot, screen):
+        assert screen.search.history.queries == ["kept"] and not screen.search.view.changed_knobs()
+        assert pilot.app.theme == "claw-dark" and screen.search.view.query == "nas"
+        shutil.rmtree(memo.path.parent)
+        memo.path.parent.write_text("in the way", "utf-8")
+        app = pilot.app
+    assert isinstance(app, Workbench) and f"This session is not remembered: {memo.path}" in app.unsaved
+
+
+async def test_the_run_before_an_edit_is_the_baseline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Workbench, "suspend", lambda _app: nullcontext())
+    monkeypatch.setenv("VISUAL", "true")
+    async with running(tmp_path, initial_query="cellar") as (pilot, screen):
+        await press(pilot, "e")
+        assert screen.search.activity.said == "back from true" and screen.search.view.pin is None
+        before = screen.search.view.trace
+        monkeypatch.setenv("VISUAL", "sed -i s/cellar/attic/")
+        await press(pilot, "e")
+        await until(pilot, lambda: screen.search.view.trace is not before and screen.search.view.answers)
+        view = screen.search.view
+        assert view.baseline is not None and view.baseline.name == "pinned"
+        assert view.trace is not None and not view.trace.returned
+        assert len(view.baseline.trace.returned) == 1
+        assert "baseline pinned" in screen.funnel.text

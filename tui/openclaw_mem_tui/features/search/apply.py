@@ -1,0 +1,94 @@
+"""Writing tuned knobs into our ``config.toml``, and taking its last change back, after a shown diff."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.api import (
+    Knobs,
+    OpenClawMemError,
+    Settings,
+    SettingsEdit,
+    UsageError,
+    configured_knobs,
+    knobs_as_settings,
+    propose_settings,
+    propose_undo,
+    write_settings,
+)
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line, diff_lines, line, wrapped
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
+
+if TYPE_CHECKING:
+    from openclaw_mem_tui.features.search.screen import SearchScreen
+
+_MOST_LINES = 200
+
+
+async def offer(screen: SearchScreen) -> None:
+    """Ask whether to write the present knobs; when they are those configured, whether to take the last change
+    back."""
+    search = screen.search
+    service, view = search.service, search.view
+    if service.reload is None:
+        search.say("the demo has settings of its own: x c copies the knobs for yours")
+        return
+    if not service.is_open or view.backend != service.configured_backend:
+        search.say(f"the configuration is for {service.configured_backend or 'the index'}: o goes back to it")
+        return
+    try:
+        settings, edit, undoes = await asyncio.to_thread(_proposed, service.reload, view.knobs)
+    except OpenClawMemError as error:
+        search.trouble(str(error))
+        return
+    if edit is None:
+        search.say(f"no knob differs from the configuration; ours is {fmt.inert(str(settings.own_file))}")
+        return
+
+    def decided(sure: bool | None) -> None:
+        if sure:
+            screen.run_in(partial(_write, screen, settings, edit), "apply")
+
+    verb = "take back" if undoes else "write"
+    title = "take back the last change of config.toml" if undoes else "write the knobs to config.toml"
+    screen.app.push_screen(ConfirmScreen(title, partial(_shown, edit), verb), decided)
+
+
+def _proposed(reload: Callable[[], Settings], knobs: Knobs) -> tuple[Settings, SettingsEdit | None, bool]:
+    """The settings as they are on disk, what to write (None: nothing), whether that takes a change back."""
+    settings = reload()
+    if values := knobs_as_settings(settings, knobs):
+        return settings, propose_settings(settings, values), False
+    try:
+        return settings, propose_undo(settings), True
+    except UsageError:
+        return settings, None, False
+
+
+def _shown(edit: SettingsEdit, cells: int) -> list[Line]:
+    where = fmt.inert(str(edit.path)) + (" (a new file)" if edit.before is None else "")
+    return [*wrapped(line((where, "strong")), cells), (), *diff_lines(edit.diff(), cells, _MOST_LINES)]
+
+
+async def _write(screen: SearchScreen, settings: Settings, edit: SettingsEdit) -> None:
+    """Write it, and go on with what is configured now."""
+    search, reload = screen.search, screen.search.service.reload
+    assert reload is not None
+    try:
+        await asyncio.to_thread(write_settings, settings, edit)
+        knobs = configured_knobs(await asyncio.to_thread(reload))
+    except OpenClawMemError as error:
+        search.trouble(str(error))
+        return
+    wanted = search.view.knobs
+    if search.configure(knobs):
+        screen.search_soon(0.0)
+    path = fmt.inert(str(edit.path))
+    if knobs == wanted:
+        search.say(f"A takes it back · wrote {path}")
+    else:
+        search.say(f"{fmt.count(len(wanted.changes_from(knobs)), 'knob')} differ from {path}")

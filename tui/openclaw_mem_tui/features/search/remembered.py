@@ -1,0 +1,113 @@
+"""What of a session is remembered for the next one, as plain data and back. No Textual here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from openclaw_mem_engine.api import Knobs, UsageError, profile
+from openclaw_mem_tui.features.search.state import Pin, View
+from openclaw_mem_tui.render import format as fmt
+
+if TYPE_CHECKING:
+    from openclaw_mem_tui.features.search.presenter import SearchPresenter
+
+#: Characters of a query that are kept.
+_LONGEST = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """``knobs`` and ``baseline`` are those that differ from the configuration, by name, with their profile
+    (None: as configured). ``theme`` was chosen where ``usual_theme`` was configured. ``trouble`` says why
+    nothing could be read."""
+
+    queries: tuple[str, ...] = ()
+    query: str = ""
+    knobs: Mapping[str, Any] | None = None
+    baseline: Mapping[str, Any] | None = None
+    theme: str = ""
+    usual_theme: str = ""
+    screen: str = ""
+    trouble: str = ""
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], trouble: str = "") -> Remembered:
+        """From plain data; what is not as expected is left out."""
+
+        def text(name: str) -> str:
+            value = data.get(name)
+            return value[:_LONGEST] if isinstance(value, str) else ""
+
+        def table(name: str) -> Mapping[str, Any] | None:
+            value = data.get(name)
+            return value if isinstance(value, dict) and value else None
+
+        given = data.get("queries")
+        texts = given if isinstance(given, list) else []
+        queries = tuple(item[:_LONGEST] for item in texts if isinstance(item, str))[-200:]
+        names = {name: text(name) for name in ("query", "theme", "usual_theme", "screen")}
+        return cls(queries, knobs=table("knobs"), baseline=table("baseline"), trouble=trouble, **names)
+
+    def data(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__ if name != "trouble"}
+
+
+#: Nothing is remembered.
+NOTHING = Remembered()
+
+
+def changes(knobs: Knobs, defaults: Knobs) -> dict[str, Any]:
+    """What differs from the configured knobs, in a form that ``changed`` takes."""
+    same = knobs.profile == defaults.profile
+    made: dict[str, Any] = dict(knobs.changes_from(defaults if same else profile(knobs.profile)))
+    if made.keys() & {"vector_weight", "text_weight"}:
+        made |= {"vector_weight": knobs.vector_weight, "text_weight": knobs.text_weight}
+    return made if same else {"profile": knobs.profile, **made}
+
+
+def changed(defaults: Knobs, saved: Mapping[str, Any] | None) -> Knobs:
+    """The knobs that were remembered; the configured ones where they do not fit any more."""
+    try:
+        return defaults.set(saved or {})
+    except (UsageError, TypeError, ValueError):
+        return defaults
+
+
+def continued(view: View, remembered: Remembered) -> tuple[View, str]:
+    """The view with the knobs and the baseline of the last session, and a sentence that says what continues;
+    "" when nothing does."""
+    knobs = changed(view.defaults, remembered.knobs) if view.knobs == view.defaults else view.knobs
+    said = (
+        [f"“{fmt.crop(fmt.inert(view.query), 40)}”"] if view.query and view.query == remembered.query else []
+    )
+    if many := len(knobs.changes_from(view.defaults)):
+        said.append(f"{fmt.count(many, 'knob')} changed")
+    pin = view.pin
+    if remembered.baseline is not None and pin is None:
+        pin = Pin("", changed(view.defaults, remembered.baseline), None, backend=view.backend)
+        said.append("pinned baseline")
+    shown = f"continued: {fmt.join(said)} (0 starts anew)" if said else remembered.trouble
+    return replace(view, knobs=knobs, pin=pin), shown
+
+
+def start_anew(search: SearchPresenter) -> None:
+    """No query, and knobs and baseline as configured."""
+    search.continued = ""
+    search.ask("")
+    search.tune(search.view.defaults)
+    search.clear_baseline()
+    search.say("started anew: knobs and baseline are those configured")
+
+
+def to_remember(search: SearchPresenter) -> Remembered:
+    """What the next session may continue; theme and screen are not known here."""
+    view = search.view
+    search.history.add(view.query)
+    kept = Remembered(tuple(search.history.queries), view.query)
+    if not search.service.is_open or view.backend != search.service.configured_backend:
+        return kept
+    pin = view.pin.knobs if view.pin is not None and view.pin.backend == view.backend else None
+    baseline = None if pin is None else changes(pin, view.defaults) or {"profile": view.defaults.profile}
+    return replace(kept, knobs=changes(view.knobs, view.defaults) or None, baseline=baseline)
