@@ -53,11 +53,11 @@ async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
         assert screen.search.history.queries == ["restore drill"]
 
         await press(pilot, "slash", "ctrl+u", *"heron", "enter", "slash", "ctrl+u", *"alarm", "enter")
-        await press(pilot, "n")
+        await press(pilot, "less_than_sign")
         assert screen.search.view.query == "heron" and screen.query_line.value == "heron"
-        await press(pilot, "N")
+        await press(pilot, "greater_than_sign")
         assert screen.search.view.query == "alarm"
-        await pilot.press("R")
+        await pilot.press("Q")
         await pilot.pause()
         assert isinstance(pilot.app.screen, PickScreen)
         await pilot.press(*"hro", "enter")
@@ -289,7 +289,7 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         assert "lesson 15 of 15" in screen.lesson.text
 
         await press(pilot, "right_square_bracket")
-        await pilot.press("g")
+        await pilot.press("T")
         await pilot.pause()
         assert isinstance(pilot.app.screen, PickScreen)
         await pilot.press("down", "down", "enter")

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
@@ -17,7 +17,7 @@ from textual.binding import Binding
 from textual.screen import Screen
 
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
-from openclaw_mem_tui.bindings import NOT_IN_PALETTE, offered
+from openclaw_mem_tui.bindings import NOT_IN_PALETTE, offered, take_keys
 from openclaw_mem_tui.features import FOLDERS, SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -53,13 +53,17 @@ class Workbench(App[int]):
         faults: frozenset[str] = NO_FAULTS,
         session_key: str = "",
         clock: Callable[[], float] = time.time,
+        keys: Mapping[str, str] | None = None,
     ) -> None:
         """``memory_factory`` is called in a worker thread after the first frame, with the faults that the
         memory is to simulate; an ``OpenClawMemError`` that it raises is shown on the screen. ``faults`` are
         simulated from the start. ``theme`` is a name or a path to a TOML file; ``theme_folder`` holds the
         user's own themes. ``session_key`` is that of the session that asks ("": a direct chat). ``clock``
-        gives epoch seconds."""
+        gives epoch seconds. ``keys`` replace those of actions, by their ids (raises ConfigError:
+        ``bindings.take_keys``)."""
+        keymap = take_keys(keys or {})
         super().__init__()
+        self.set_keymap(keymap)
         self.service = Service(memory_factory, clock)
         self.search = SearchPresenter(self.service, demo, faults, session_key)
         self.search_screen = SearchScreen(self.search, initial_query)

@@ -11,15 +11,17 @@ from openclaw_mem_tui.features.search.render import funnel, hits
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render.spans import Line, text_of
 from openclaw_mem_tui.render.terms import Marker
-from openclaw_mem_tui.widgets.lists import CursorList
+from openclaw_mem_tui.widgets.lists import CursorList, has_words
 
 
-class HitList(CursorList, inherit_bindings=False):
+class HitList(CursorList):
     """Keeps the cursor on its chunk while knobs move, and goes to the first hit for a new query. The titles
     of the columns stay on top while rows scroll under them."""
 
     HELP = "The chunks that the agent gets lines of, best first; below the rule, the others, and why."
     FIXED = 1
+    CAN_FILTER = True
+    UNCHANGED = " rows, ranks unchanged"
 
     def __init__(self, landing: Callable[[], Sequence[Line]], *, id: str | None = None) -> None:
         """``landing`` draws what is shown before there is a query."""
@@ -34,6 +36,7 @@ class HitList(CursorList, inherit_bindings=False):
         self.stale = False
         self.rows: Sequence[Row] = ()
         self._groups: list[hits.Group] = []
+        self._total = 0  # rows without the filter
         self._above: list[Line] = []  # why nothing was returned
         self._row_of: dict[int, int] = {}  # of each drawn line: its row
         self._plan: hits.Layout | None = None
@@ -78,6 +81,13 @@ class HitList(CursorList, inherit_bindings=False):
         it was, or to the first row."""
         view = self.view
         self._groups = hits.groups(view, self.dropped) if view is not None else []
+        self._total = sum(len(group.rows) for group in self._groups)
+        if self.wanted:
+            left = (
+                g.only([row for row in g.rows if has_words(self._text_of(row), self.wanted)])
+                for g in self._groups
+            )
+            self._groups = [group for group in left if group.rows or not group.title]
         self.rows = [row for group in self._groups for row in group.rows]
         reasons = funnel.nothing(view) if view is not None else []
         self._above = [*reasons, ()] if reasons else []
@@ -95,6 +105,24 @@ class HitList(CursorList, inherit_bindings=False):
         self._redraw()
         self.follow()
 
+    def rearrange(self) -> None:
+        self._arrange(self.selected)
+
+    def _text_of(self, row: Row) -> str:
+        """Path and text of its chunk, in lower case."""
+        found = self.view.candidate(row.chunk_id) if self.view is not None else None
+        return f"{row.path} {found.text if found is not None else ''}".lower()
+
+    def _is_wanted(self, row: Row) -> bool:
+        return has_words(self._text_of(row), self.wanted)
+
+    def words_at(self, at: int) -> str:
+        return self._text_of(self.rows[at])
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        return len(self.rows), self._total
+
     def _index_of(self, row: Row) -> int | None:
         """Where its chunk is, else the first of its file: another backend cuts that otherwise."""
         same = next((i for i, r in enumerate(self.rows) if r.chunk_id == row.chunk_id), None)
@@ -107,11 +135,6 @@ class HitList(CursorList, inherit_bindings=False):
         index = self._index_of(rows[0]) if rows else None
         if index is not None:
             self.action_go(index - self.cursor)
-
-    @property
-    def page(self) -> int:
-        """Half of the visible rows."""
-        return max(1, (self.size.height - self.FIXED) // 2)
 
     # -- drawing ------------------------------------------------------------------------------------------
 

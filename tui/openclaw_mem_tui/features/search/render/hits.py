@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.api import Operand, Row, Stage, Trace
+from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
@@ -283,6 +284,11 @@ class Group(NamedTuple):
 
     title: str
     rows: Sequence[Row]
+    of: int = 0  # how many there are, where a filter shows some of them
+
+    def only(self, rows: Sequence[Row]) -> Group:
+        """These of its rows."""
+        return Group(self.title, rows, len(self.rows))
 
 
 def groups(view: View, dropped: bool) -> list[Group]:
@@ -308,8 +314,9 @@ def groups(view: View, dropped: bool) -> list[Group]:
 
 def rule(group: Group, hint: bool, cells: int) -> Line:
     """The line above a group of rows that are not returned."""
-    text = f"── {group.title}: {len(group.rows)} "
-    key = " d hides ──" if hint else ""
+    many = f"{len(group.rows)} of {group.of}" if group.of else str(len(group.rows))
+    text = f"── {group.title}: {many} "
+    key = f" {key_of('dropped')} hides ──" if hint else ""
     filling = max(0, cells - 1 - fmt.width_of(text) - fmt.width_of(key))
     return fit((Span(text, "faint"), Span("─" * filling, "faint"), Span(key, "faint")), cells)
 
