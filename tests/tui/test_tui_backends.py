@@ -301,7 +301,7 @@ async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Pa
         assert "chunks    1: the whole document" in screen.detail.text
         await press(pilot, "enter")
         assert app.screen is screen and "there are no cuts to draw" in screen.query_one("#status", Pane).text
-        await press(pilot, "Y")
+        await press(pilot, "R")
         assert "every file is read again" in " ".join(app.screen.query_one(".said", Pane).text.split())
         await press(pilot, "escape", "escape", "o", "w")
         assert isinstance(app.screen, WhyNotScreen) and app.screen.answer is not None

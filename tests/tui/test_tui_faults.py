@@ -79,7 +79,7 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
         for name in NAMES:
             await switch(pilot, name)
             assert app.screen is screen, "enter opens the comparison"
-            assert f"SIMULATED FAULT: {name}" in first_line(app) and "2 then u clears" in first_line(app)
+            assert f"SIMULATED FAULT: {name}" in first_line(app) and "2 then U clears" in first_line(app)
             view = screen.search.view
             assert view.answers and view.pool_faults == {name}
             assert view.pool is not None and view.other_pool is not None
@@ -112,7 +112,7 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
             noted = " ".join(screen.notes.text.split())
             assert SAID[name] in (noted if name == "no-sqlite-vec" else drawn), name
             assert noted.count(SAID[name]) < 2, name
-            await press(pilot, "u")
+            await press(pilot, "U")
             assert screen.search.view.faults == frozenset()
             assert "no fault is simulated any more" in first_status(app)
             await press(pilot, "escape")

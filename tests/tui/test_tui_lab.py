@@ -109,7 +109,8 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
-        drawn = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
+        help_screen = pilot.app.screen
+        drawn = "\n".join(lines.text for lines in help_screen.query(Lines))
         assert (
             "pin this run as the baseline" in drawn
             and "The chunks that the agent gets lines of, best first" in drawn

@@ -59,6 +59,8 @@ _COMMANDS = {
     "next_match": "match(1)",
     "previous_match": "match(-1)",
     "find": "filter",
+    "close_chunks": "leave",
+    "close_why_not": "leave",
     "scroll_down": "scroll_pane(3)",
     "scroll_up": "scroll_pane(-3)",
     "next_list": "next_list(1)",
@@ -130,6 +132,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("apply_change", "enter", "enter", "set the selected change", "Why not", "why_not", "apply", 1),
     Action("export_change", "x", "x", _EXPORT_CHANGE, "Why not", "why_not", "export", 2),
     Action("pick_passage", "W", "W", "another line of the memory", "Why not", "why_not", "other line", 4),
+    Action("close_why_not", "w", "w", "back to the hits", "Why not", "why_not"),
     Action("get", "enter", "enter", "the lines around the chunk (memory_get)", "Note", footer="note", rank=3),
     Action("render", "m", "m", "render the Markdown of the chunk", "Note", footer="render", rank=12),
     Action("edit", "e", "e", _EDIT, "Note", "search index chunks timeline curate why_not", "edit", 9),
@@ -192,7 +195,7 @@ GROUPS: tuple[str, ...] = tuple(dict.fromkeys(action.group for action in ACTIONS
 DECLARED: Mapping[str, Action] = {action.id: action for action in ACTIONS}
 _by_id = dict(DECLARED)
 #: Actions that the palette does not offer: they are there under another name, or only move within a screen.
-NOT_IN_PALETTE = frozenset({"palette", "cancel", "leave", "find", "close_chunks"}) | {
+NOT_IN_PALETTE = frozenset({"palette", "cancel", "leave", "find"}) | {
     name for name in _COMMANDS if name not in ("verify", "sync_now", "examine_deep")
 }
 

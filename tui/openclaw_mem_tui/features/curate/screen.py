@@ -101,7 +101,7 @@ class CurateScreen(ListScreen):
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells))
         self._fill(self.candidates, "candidates", state.found, render.candidate_row)
         self._fill(self.files, "notes", state.files, render.file_row)
-        self.label(self.candidates, subtitle=key_hint("which", state.group or "all"))
+        self.label(self.candidates, subtitle=key_hint("which", f"candidates: {state.group or 'all'}"))
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, cells)])
         self.draw_selected()
 

@@ -112,9 +112,6 @@ class ChunksScreen(WorkbenchScreen):
         lines = self.anatomy.lines[piece.first : piece.last + 1]
         return " ".join(one.text for one in lines)
 
-    def action_close_chunks(self) -> None:
-        self.app.pop_screen()
-
     def _bring_into_sight(self) -> None:
         # Where there is room, two lines of what is before it.
         before = 2 if self.text.size.height >= 15 else 0

@@ -125,7 +125,7 @@ class TimelineScreen(ListScreen):
         row = partial(render.moment_row, names=names)
         self._fill(self.events, "events", state.moments, row, partial(render.moment_words, names=names))
         self._fill(self.days, "files by day", state.days, render.day_row)
-        self.label(self.events, subtitle=key_hint("kinds", state.group))
+        self.label(self.events, subtitle=key_hint("kinds", f"events: {state.group}"))
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, cells)])
         self.draw_selected()
 
