@@ -158,9 +158,8 @@ async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> Non
         assert "nothing is proposed for these notes" in shown(screen, "#proposal")
         await press(pilot, "a", "e", "E", "X", "enter")  # no row: said, nothing raised
         await press(pilot, "v", "x")
-        assert (
-            "candidates: rejected" in str(screen.candidates.border_subtitle) and "repeats line 3" in screen.candidates.text
-        )
+        assert "candidates: rejected" in str(screen.candidates.border_subtitle)
+        assert "repeats line 3" in screen.candidates.text
         await press(pilot, "a", "v", "s")
         assert "of the kind secret" in shown(screen, "#proposal")
         await press(pilot, "v", "a")

@@ -25,6 +25,7 @@ from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import KNOB_NAMES
 from openclaw_mem_tui.widgets.dialogs import HelpScreen, PickScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.line_view import Lines
 
 DRILL = "how long did the last restore drill take"
 

@@ -35,7 +35,7 @@ def markup(text: str) -> str:
 def key_hint(name: str, what: str) -> str:
     """``key what`` for a frame, where a click does it too."""
     found = action(name)
-    return f"[@click={found.command}]{markup(found.key)} {what}[/]"
+    return f"[@click=screen.do('{name}')]{markup(found.key)} {what}[/]"
 
 
 class WorkbenchScreen(Screen[None]):
@@ -211,6 +211,10 @@ class WorkbenchScreen(Screen[None]):
             await self.run_action(event.action)
         elif named is not None:
             await self.run(named)
+
+    async def action_do(self, name: str) -> None:
+        """An action by its id: what a click on a frame runs."""
+        await self.run(action(name))
 
     async def run(self, what: Action) -> None:
         """Do what an action says, wherever it was chosen."""

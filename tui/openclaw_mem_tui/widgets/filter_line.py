@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.binding import Binding
 from textual.widgets import Input
+from textual.widgets.input import Selection
 
 from openclaw_mem_tui.widgets.lists import CursorList
 
@@ -25,11 +26,11 @@ class FilterLine(Input):
         self.cursor_blink = False
 
     def open(self, target: CursorList) -> None:
-        """Filter this list from now on; what it is filtered by can be edited."""
+        """Filter this list from now on; what is typed replaces what it is filtered by."""
         self.target = target
         with self.prevent(Input.Changed):
             self.value = target.wanted
-        self.cursor_position = len(self.value)
+        self.selection = Selection(0, len(self.value))
         self.add_class("-on")
         # At once: focus() waits its turn, and keys sent in one burst would overtake it.
         self.screen.set_focus(self)
