@@ -153,7 +153,7 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         assert "lesson" not in lab(app).lesson.text
         await press(pilot, "2")
         screen = providers(app)
-        assert "SIMULATED FAULT: embeddings-401" in first_line(app) and "· u clears" in first_line(app)
+        assert "SIMULATED FAULT: embeddings-401" in first_line(app) and "· U clears" in first_line(app)
         assert "[x] embeddings-401" in screen.faults.text
         drawn = screen.last.text
         assert "the same as the baseline" in drawn and "BM25 only" in drawn
@@ -407,4 +407,4 @@ async def test_help_under_a_fault_keeps_the_banner_above_it(tmp_path: Path) -> N
         await settled(pilot)
         await press(pilot, "question_mark")
         assert isinstance(app.screen, HelpScreen)
-        assert app.screen.query_one("HelpText").region.y > 0
+        assert app.screen.query_one("#help-rows").region.y > 0

@@ -173,7 +173,7 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         assert "error" in str(screen.doctor.border_title)
         await press(pilot, "tab")
         drawn = " ".join(screen.detail.text.split())
-        assert "✗ error" in drawn and "repair f from" in drawn and "openclaw-mem doctor --fix" in drawn
+        assert "✗ error" in drawn and "repair F from" in drawn and "openclaw-mem doctor --fix" in drawn
         await press(pilot, "F")
         assert isinstance(pilot.app.screen, ConfirmScreen)
         assert "Notes are not touched" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
@@ -270,12 +270,16 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
-        drawn = pilot.app.screen.query_one("HelpText").text
+        drawn = pilot.app.screen.query_one("#help-rows").text
         assert "build a new index" in drawn and "Reading the index" in drawn and "knob" not in drawn
         await pilot.press("escape")
         await pilot.pause()
         titles = [command.title for command in pilot.app.get_system_commands(screen)]
-        assert "Sync now" in titles and "Find a file" in titles and "Next hit" not in titles
+        assert (
+            "Sync now" in titles
+            and "Filter the list by words; esc clears it" in titles
+            and "Down the list" not in titles
+        )
 
         before = screen.presenter.state.overview
         assert before is not None

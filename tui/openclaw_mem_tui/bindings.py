@@ -270,7 +270,7 @@ def bindings(where: str) -> list[Binding]:
     ]
 
 
-def take_keys(keys: Mapping[str, str], origin: str = "keys") -> dict[str, str]:
+def take_keys(keys: Mapping[str, str], origin: str = "[keys] of config.toml") -> dict[str, str]:
     """Use these keys, by the id of an action (several with commas), and the declared ones for the others; the
     keymap for Textual. ``origin`` is where they were configured. Raises ConfigError for an unknown id, for no
     key, and for a key that two actions of a screen would share; then nothing changes."""

@@ -92,5 +92,6 @@ def open_workbench(
         theme_folder=user_folders().config / "themes",
         faults=faults,
         session_key=session_key,
+        keys=settings.keys,
     )
     return app.run() or 0

@@ -235,13 +235,12 @@ class Table(CursorList, Generic[T]):
         if items is not self._all or not items:
             self._texts = {}
         self._all, self._words = items, words
-        self.rearrange()
+        self.rearrange(stay=not self.wanted)
 
-    def rearrange(self) -> None:
-        chosen, before = self.selected, self._items
+    def rearrange(self, *, stay: bool = False) -> None:
+        chosen = self.selected
         self._items = items = self._matching() if self.wanted else self._all
-        stays = items is before or chosen is None or (not self.wanted and len(items) == len(before))
-        if not stays and chosen in items:
+        if not stay and chosen is not None and chosen in items:
             self.cursor = items.index(chosen)
         self.cursor = max(0, min(self.cursor, len(items) - 1))
         self.spread()

@@ -14,6 +14,8 @@ from openclaw_mem_tui.render.spans import Line, Span, fit, line
 from openclaw_mem_tui.render.terms import Marker
 
 _MIN_PATH = 14
+#: Cells of a name and its lines for which columns of later stages are omitted.
+_NAME = 30
 #: What almost every path begins with: omitted in a list that has no room for it.
 _FOLDER = "memory/"
 _ROOMY_TEXT = 26
@@ -70,7 +72,9 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
         fixed = 2 + rank + (5 if delta else 0) + sum(c.width + 1 for c in numbers) + marks
         return cells - fixed
 
-    needed, before = 18, left()
+    # The names get the room first: columns of later stages go before a name is cropped.
+    names = max((fmt.width_of(row.location.rpartition("/")[2]) for row in trace.rows[:60]), default=0)
+    needed, before = max(18, min(names + 1, _NAME)), left()
     if before < wanted or not trace.rows:
         numbers = [c for c in numbers if any(_cell(row, c, mode, digits) != _NONE for row in trace.rows)]
         needed += left() - before  # what that frees is for the locations
@@ -125,7 +129,7 @@ def header(plan: Layout) -> Line:
         parts.append(Span("  Δ  ", "dim"))
     parts.append(Span(" " * plan.marks + fmt.left("chunk", plan.path), "dim"))
     if plan.text:
-        parts.append(Span("  " + fmt.left("line that matched, or why not", plan.text), "dim"))
+        parts.append(Span("  " + fmt.left("line that matches best", plan.text), "dim"))
     parts.extend(Span(" " + fmt.right(column.title, column.width), "dim") for column in plan.numbers)
     return tuple(parts)
 
@@ -199,8 +203,6 @@ def path_spans(row: Row, room: int, folder: bool = True, out: bool = False) -> L
 
 
 def _text(view: View, row: Row, marker: Marker, room: int) -> Line:
-    if not row.returned:
-        return (Span(fmt.crop(fmt.numbers(fmt.inert(row.outcome.reason or "", 400)), room), "faint"),)
     candidate = view.candidate(row.chunk_id)
     return marker.best_line(candidate.text, room) if candidate is not None else ()
 
