@@ -102,7 +102,7 @@ class Preview(Pane):
                 first <= row.end_line and row.start_line <= last for r in others for first, last in r.shown
             )
             title = "passage · not returned" if held else "passage · not in the answer"
-        self.begin("snippet", title, key_hint("citations", f"citations {mode}"))
+        self.begin("snippet", title, key_hint("citations", f"citations: {mode}"))
         self.show(lambda cells: render.snippet(view, row, text, marker, cells), render.evidence)
 
     def begin(self, kind: Kind, title: str, subtitle: str) -> None:

@@ -15,7 +15,7 @@ from openclaw_mem_tui.render.terms import Marker
 
 _MIN_PATH = 14
 #: Cells of a name and its lines for which columns of later stages are omitted.
-_NAME = 30
+_NAME = 26
 #: What almost every path begins with: omitted in a list that has no room for it.
 _FOLDER = "memory/"
 _ROOMY_TEXT = 26
@@ -51,9 +51,9 @@ class Layout(NamedTuple):
 
 def layout(view: View, mode: Columns, cells: int) -> Layout:
     """Columns of the lists and stages that ran. When the pane is narrow they go in this order: those without
-    a value in any row, how much is shown, the lists of an expansion, those that change scores (the first ones
-    first), those that change the order with the fused score, the lists, Δ; rank, path with its lines and the
-    final score always stay."""
+    a value in any row, how much is shown, the lists of an expansion, the fused score where it is a
+    weighted sum of the lists, those that change scores (the first ones first), those that change the order
+    with the fused score, the lists, Δ; rank, path with its lines and the final score always stay."""
     trace = view.trace
     assert trace is not None
     numbers = _numbers(trace, mode)
@@ -74,12 +74,14 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
 
     # The names get the room first: columns of later stages go before a name is cropped.
     names = max((fmt.width_of(row.location.rpartition("/")[2]) for row in trace.rows[:60]), default=0)
-    needed, before = max(18, min(names + 1, _NAME)), left()
+    needed, before = 18, left()
     if before < wanted or not trace.rows:
         numbers = [c for c in numbers if any(_cell(row, c, mode, digits) != _NONE for row in trace.rows)]
         needed += left() - before  # what that frees is for the locations
+    needed = max(needed, min(names, _NAME))
     scores = [(c.title,) for c in numbers if c.kind == "score"]
-    for gone in (("snippet",), ("variant",), *scores, ("order", "fusion"), ("list",)):
+    later = (("fusion",), *scores, ("order",)) if digits == 3 else (*scores, ("order", "fusion"))
+    for gone in (("snippet",), ("variant",), *later, ("list",)):
         if left() < min(wanted, _MIN_PATH if "list" in gone else needed):
             numbers = [c for c in numbers if c.kind not in gone and c.title not in gone]
     if left() < _MIN_PATH:
