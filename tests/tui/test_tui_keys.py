@@ -90,7 +90,12 @@ async def test_every_list_is_filtered_in_the_same_way(tmp_path: Path, size: tupl
         assert f"filter runbooks · {screen.files.counted[0]} of {every}" in frame(
             screen.query_one("#files-box")
         )
-        opened = screen.files.selected
+        opened, syncs = screen.files.selected, len(screen.presenter.state.events)
+        await pilot.press("f", *"run")
+        await settled(pilot)
+        assert screen.files.wanted == "run" and len(screen.presenter.state.events) == syncs, (
+            "letters, no keys"
+        )
         await press(pilot, "enter")
         assert isinstance(app.screen, ChunksScreen) and opened and app.screen.path == opened.path
         pieces, anatomy = app.screen.pieces, app.screen.anatomy
@@ -116,6 +121,25 @@ async def test_every_list_is_filtered_in_the_same_way(tmp_path: Path, size: tupl
         await press(pilot, "f", *"missed", "enter")
         assert all(moment.is_missed for moment in [timeline.events.selected] if moment is not None)
         assert 0 < timeline.events.counted[0] < timeline.events.counted[1]
+
+
+async def test_few_rows_go_to_the_list_and_many_columns_to_the_text(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, demo=world.make.demo_guide())
+    async with app.run_test(size=(60, 20)) as pilot:
+        await settled(pilot)
+        hits = lab(app).hits
+        assert hits.size.height >= 5 and not lab(app).lesson.region.height
+        await pilot.resize_terminal(200, 50)
+        await settled(pilot)
+        assert "line that matches best" in hits.text.splitlines()[0] and lab(app).lesson.region.height
+        await press(pilot, "question_mark", "f")
+        assert app.screen.query_one(FilterLine).region.height == 1
+        await pilot.resize_terminal(60, 20)
+        await settled(pilot)
+        rows = app.screen.query_one("#help-rows")
+        assert app.screen.query_one(FilterLine).region.height == 1 and rows.region.bottom < 20
+        await press(pilot, "enter", "G")
+        assert rows.max_scroll_y == rows.scroll_offset.y > 0
 
 
 async def test_the_help_is_filtered_and_runs_what_it_lists(tmp_path: Path) -> None:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 PARTS = frozenset({"query", "knobs", "lists"})
 
 
+#: Actions that open a line in which is typed.
+TYPED = frozenset({"focus_query", "filter", "find"})
+
+
 class Action(NamedTuple):
     """``keys`` as Textual names them, comma separated; ``shown`` is how they are displayed. ``where`` names
     the screens on which they work ("search": outside of its query line), parts of a screen (the knob panel,
@@ -262,8 +266,8 @@ def bindings(where: str) -> list[Binding]:
             show=False,
             id=a.id,
             # The app itself handles it, before the keys behind it are sent to the focused widget: what is
-            # typed right after "/" must reach the query line, also over a slow line.
-            priority=a.id == "focus_query",
+            # typed right after "/" must reach the line that it opens, also over a slow line.
+            priority=a.id in TYPED,
         )
         for a in DECLARED.values()
         if where in a.where.split() or (where not in PARTS and a.where == "everywhere")

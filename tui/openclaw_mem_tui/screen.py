@@ -13,9 +13,10 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from openclaw_mem_tui.bindings import Action, action, key, listed
+from openclaw_mem_tui.bindings import TYPED, Action, action, key, listed
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
 from openclaw_mem_tui.render import status
@@ -25,6 +26,9 @@ from openclaw_mem_tui.widgets.edges import Banner, KeyBar
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
+
+#: With fewer lines, the list is given those of the texts above it.
+_FEW = 22
 
 
 def markup(text: str) -> str:
@@ -67,6 +71,7 @@ class WorkbenchScreen(Screen[None]):
         steps = (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS)
         for size, limits in zip(self.app.size, steps, strict=True):
             self.add_class(max(limit for limit in limits if limit[0] <= size)[1])
+        self.set_class(self.app.size.height < _FEW, "-few")
         yield Banner()
         yield Pane(id="top")
         yield from self.body()
@@ -120,6 +125,7 @@ class WorkbenchScreen(Screen[None]):
         """Draw everything anew."""
         if not self.is_mounted:
             return
+        self.set_class(self.size.height < _FEW, "-few")
         header, (short, long) = self.search.sync.header, self.TITLES
         if self.OF_CONFIGURED and header.backend:
             header = replace(header, backend=self.search.service.configured_backend)
@@ -164,6 +170,10 @@ class WorkbenchScreen(Screen[None]):
     def reading(self) -> Reading:
         """How to read what is drawn, for the help."""
         return self.READING
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        # In a line that is typed in "/", "f" and "i" are letters.
+        return action not in TYPED or not isinstance(self.focused, Input)
 
     def idle_keys(self) -> frozenset[str]:
         """Ids of actions that do nothing just now, and so are not at the bottom."""

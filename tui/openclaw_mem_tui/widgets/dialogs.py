@@ -212,7 +212,7 @@ class HelpScreen(Dialog[str | None]):
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("enter", "choose", show=False),
         Binding("escape,q,question_mark,f1", "back", show=False),
-        Binding("f,slash", "filter", show=False),
+        Binding("f,slash", "filter", show=False, priority=True),
     ]
 
     def __init__(self, about: str, reading: Reading, actions: Sequence[Action]) -> None:
@@ -222,7 +222,7 @@ class HelpScreen(Dialog[str | None]):
         self._rows: WrappedTable[HelpRow] = WrappedTable("", id="help-rows")
         self._rows.show_wrapped(rows, partial(_help_row, wide))
         said = Pane(lambda cells: wrapped(line((about, "dim")), cells) if about else (), id="help-about")
-        super().__init__(Vertical(said, self._rows, FilterLine()), "help", "")
+        super().__init__(Vertical(said, FilterLine(), self._rows), "help", "")
 
     def on_mount(self) -> None:
         self._rows.focus()
@@ -233,6 +233,9 @@ class HelpScreen(Dialog[str | None]):
         found = self._rows.filtered
         keys = f"{found} · esc clears" if found else "enter runs it · f filters · esc closes"
         self._box.border_subtitle = Content(keys).markup
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        return action != "filter" or self._rows.has_focus
 
     def action_filter(self) -> None:
         self.query_one(FilterLine).open(self._rows)

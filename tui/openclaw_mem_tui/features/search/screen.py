@@ -293,11 +293,10 @@ class SearchScreen(WorkbenchScreen):
 
     # -- keys ---------------------------------------------------------------------------------------------
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("guide", "next_lesson", "previous_lesson"):
             return self.search.guide is not None
-        # In a line that is typed in "/" and "i" are letters.
-        return action != "focus_query" or not isinstance(self.focused, Input)
+        return super().check_action(action, parameters)
 
     @property
     def current_list(self) -> CursorList:

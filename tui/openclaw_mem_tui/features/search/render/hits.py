@@ -18,7 +18,7 @@ _MIN_PATH = 14
 _NAME = 26
 #: What almost every path begins with: omitted in a list that has no room for it.
 _FOLDER = "memory/"
-_ROOMY_TEXT = 26
+_ROOMY_TEXT = 20
 #: The cell of a column that says nothing of a row, and its role.
 _NONE = ("·", "faint")
 
@@ -289,10 +289,6 @@ class Group(NamedTuple):
     title: str
     rows: Sequence[Row]
     of: int = 0  # how many there are, where a filter shows some of them
-
-    def only(self, rows: Sequence[Row]) -> Group:
-        """These of its rows."""
-        return Group(self.title, rows, len(self.rows))
 
 
 def groups(view: View, dropped: bool) -> list[Group]:
