@@ -84,8 +84,8 @@ class HitList(CursorList):
         self._total = sum(len(group.rows) for group in self._groups)
         if self.wanted:
             left = (
-                g.only([row for row in g.rows if has_words(self._text_of(row), self.wanted)])
-                for g in self._groups
+                group._replace(rows=list(filter(self._is_wanted, group.rows)), of=len(group.rows))
+                for group in self._groups
             )
             self._groups = [group for group in left if group.rows or not group.title]
         self.rows = [row for group in self._groups for row in group.rows]

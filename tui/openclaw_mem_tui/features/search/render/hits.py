@@ -89,7 +89,7 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     room = max(4, left())
     if room >= wanted:
         folder = True
-    spare = room - wanted - 1
+    spare = room - wanted - 2
     text = spare if spare >= _ROOMY_TEXT else 0
     path = room - (text + 2 if text else 0)
     return Layout(mode, tuple(numbers), delta, folder, path, text, digits, marks, rank)
@@ -131,7 +131,7 @@ def header(plan: Layout) -> Line:
         parts.append(Span("  Δ  ", "dim"))
     parts.append(Span(" " * plan.marks + fmt.left("chunk", plan.path), "dim"))
     if plan.text:
-        parts.append(Span("  " + fmt.left("line that matches best", plan.text), "dim"))
+        parts.append(Span("  " + fmt.left("best line", plan.text), "dim"))
     parts.extend(Span(" " + fmt.right(column.title, column.width), "dim") for column in plan.numbers)
     return tuple(parts)
 
