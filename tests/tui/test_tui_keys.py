@@ -10,14 +10,17 @@ from lab_world import LARGE, SMALL, lab, press, settled
 
 from openclaw_mem_engine.api import ConfigError, Knobs
 from openclaw_mem_tui import bindings
+from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.search.history import Steps
+from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.widgets.dialogs import HelpScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.filter_line import FilterLine
+from openclaw_mem_tui.widgets.lists import WrappedTable
 
 DRILL = "restore drill"
 
@@ -160,7 +163,11 @@ async def test_keys_and_chips_are_clicked_and_steps_of_knobs_go_back(tmp_path: P
     app = world.workbench(tmp_path, initial_query=DRILL)
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
-        screen, view = lab(app), lambda: lab(app).search.view
+        screen = lab(app)
+
+        def view() -> View:
+            return screen.search.view
+
         at = screen.strip.text.index("min ")
         await pilot.click(screen.strip, offset=(at + 1, 0))
         await settled(pilot)
@@ -201,7 +208,7 @@ async def test_keys_of_the_user_work_and_are_named(tmp_path: Path) -> None:
         await press(pilot, "percent_sign")
         assert screen.search.view.pin is not None
         await press(pilot, "question_mark")
-        assert "f5 %" in app.screen.query_one("#help-rows").text  # type: ignore[attr-defined]
+        assert "f5 %" in app.screen.query_one("#help-rows", WrappedTable).text
 
 
 @pytest.mark.parametrize(
@@ -217,7 +224,7 @@ async def test_keys_of_the_user_work_and_are_named(tmp_path: Path) -> None:
 )
 def test_a_clash_or_an_unknown_id_is_refused(keys: dict[str, str], reason: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        world.Workbench(world.failing(ConfigError("")), keys=keys)
+        Workbench(world.failing(ConfigError("")), keys=keys)
     assert reason in str(refused.value) and "config.toml" in str(refused.value)
     assert bindings.key("baseline") == "b", "nothing has changed"
 
