@@ -272,3 +272,20 @@ def test_steps_are_undone_and_redone_in_order() -> None:
     steps.made(three)
     steps.made(one)
     assert len(steps.done) == 2
+
+
+async def test_what_is_returned_shows_its_best_line_below_it_where_there_is_room(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        hits = lab(app).hits
+        lines = hits.text.splitlines()
+        assert "restore-drill.md" in lines[1] and "drill" in lines[2].lower() and ".md" not in lines[2]
+        await press(pilot, "j", "j")
+        assert hits.selected is hits.rows[2], "a step is a row, of one line or two"
+        rows = len(hits.rows)
+        await pilot.resize_terminal(*SMALL)
+        await settled(pilot)
+        assert len(hits.rows) == rows and hits.selected is hits.rows[2]
+        one_line_each = hits.text.splitlines()[1:]
+        assert all(".md" in line or line.startswith("──") for line in one_line_each)

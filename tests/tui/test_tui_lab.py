@@ -218,7 +218,7 @@ async def test_a_hit_is_read_copied_exported_and_the_mouse_is_enough(tmp_path: P
         assert loaded == [], "no outside reference"
         assert str(files[".json5"]) in screen.search.activity.said
 
-        await pilot.click("#hits", offset=(10, 3))
+        await pilot.click("#hits", offset=(10, 4))
         await settled(pilot)
         assert screen.hits.cursor == 1
         await pilot.click("#keys", offset=(14, 0))

@@ -9,9 +9,12 @@ from textual.strip import Strip
 from openclaw_mem_engine.api import Row
 from openclaw_mem_tui.features.search.render import funnel, hits
 from openclaw_mem_tui.features.search.state import Columns, View
-from openclaw_mem_tui.render.spans import Line, text_of
+from openclaw_mem_tui.render.spans import Line, Span, fit, text_of
 from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.widgets.lists import CursorList, has_words
+
+#: The pane from which on what is returned takes two lines, in cells and lines.
+_TWO_CELLS, _TWO_LINES = 66, 18
 
 
 class HitList(CursorList):
@@ -36,6 +39,7 @@ class HitList(CursorList):
         self.stale = False
         self.rows: Sequence[Row] = ()
         self._groups: list[hits.Group] = []
+        self._two = False  # see _lines_of
         self._total = 0  # rows without the filter
         self._above: list[Line] = []  # why nothing was returned
         self._row_of: dict[int, int] = {}  # of each drawn line: its row
@@ -91,19 +95,27 @@ class HitList(CursorList):
         self.rows = [row for group in self._groups for row in group.rows]
         reasons = funnel.nothing(view) if view is not None else []
         self._above = [*reasons, ()] if reasons else []
-        at = len(self._above)
-        spans: list[tuple[int, int]] = []
-        for group in self._groups:
-            at += bool(group.title)
-            spans.extend((line, line + 1) for line in range(at, at + len(group.rows)))
-            at += len(group.rows)
-        self._spans = spans
-        self._row_of = {line: row for row, (line, _) in enumerate(spans)}
+        self._place()
         index = self._index_of(chosen) if chosen is not None else 0
         self.cursor = min(self.cursor, max(0, len(self.rows) - 1)) if index is None else index
         # Rows are made when they become visible, so drawn lines say nothing about what differs.
         self._redraw()
         self.follow()
+
+    def _place(self) -> None:
+        at = len(self._above)
+        spans: list[tuple[int, int]] = []
+        for group in self._groups:
+            at += bool(group.title)
+            each = self._lines_of(group)
+            spans.extend((line, line + each) for line in range(at, at + len(group.rows) * each, each))
+            at += len(group.rows) * each
+        self._spans = spans
+        self._row_of = {line: row for row, span in enumerate(spans) for line in range(*span)}
+
+    def _lines_of(self, group: hits.Group) -> int:
+        """What is returned shows its best line below it, where there is no column for that."""
+        return 2 if self._two and not group.title else 1
 
     def rearrange(self) -> None:
         self._arrange(self.selected)
@@ -144,11 +156,15 @@ class HitList(CursorList):
             self._plan = None
             return self._landing()
         self._plan = hits.layout(self.view, self.mode, cells)
+        two = not self._plan.text and cells >= _TWO_CELLS and self.size.height >= _TWO_LINES
+        if two != self._two:
+            self._two = two
+            self._place()
         lines = list(self._above)
         for number, group in enumerate(self._groups):
             if group.title:
                 lines.append(hits.rule(group, number == 1, cells))
-            lines.extend([()] * len(group.rows))
+            lines.extend([()] * (len(group.rows) * self._lines_of(group)))
         return lines
 
     def _measure(self) -> None:
@@ -172,12 +188,24 @@ class HitList(CursorList):
         strip = self._painted.get(key)
         if strip is None:
             selected = at == self.cursor
-            spans = hits.hit(self.view, self.rows[at], self._plan, self.marker, selected)
+            if index == self._spans[at][0]:
+                spans = hits.hit(self.view, self.rows[at], self._plan, self.marker, selected)
+            else:
+                spans = self._best_line(self.rows[at], self._plan, selected)
             if self.stale:
                 spans = tuple(span._replace(role="faint") for span in spans)
             base = self._cursor_style() if selected else self.base_style
             strip = self._painted[key] = self.paint(spans, base, self.cells)
         return strip
+
+    def _best_line(self, row: Row, plan: hits.Layout, selected: bool) -> Line:
+        """The second line of a row: of its chunk, the line with most words of the query."""
+        before = 2 + plan.rank + (5 if plan.delta else 0) + plan.marks
+        found = self.view.candidate(row.chunk_id) if self.view is not None else None
+        room = self.cells - before - 2
+        best = self.marker.best_line(found.text, room) if found is not None else ()
+        mark = "▌ " if selected else "  "
+        return (Span(mark, "accent"), Span(" " * (before - 2)), *fit(best, room))
 
     @property
     def text(self) -> str:
