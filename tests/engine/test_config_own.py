@@ -24,6 +24,9 @@ vector_extension = false
 editor = "hx"
 theme = "paper"
 
+[keys]
+rebuild = "f9"
+
 [provider]
 name = "voyage"
 model = "voyage-4"
@@ -66,6 +69,7 @@ def test_every_table_is_read(world: World) -> None:
     assert settings.sources == ("memory", "sessions") and settings.extra_paths == ("more",)
     assert (settings.citations, settings.max_file_bytes, settings.vector_extension) == ("off", 1000, False)
     assert (settings.editor, settings.theme) == ("hx", "paper")
+    assert dict(settings.keys) == {"rebuild": "f9"}
     provider = settings.provider
     assert (provider.provider, provider.model, provider.fallback) == ("voyage", "voyage-4", "static")
     assert provider.base_url == "https://proxy.example/v1" and dict(provider.headers) == {"X-Team": "a"}
@@ -130,6 +134,7 @@ def test_an_unknown_key_names_the_nearest_known_one(world: World, text: str, nea
         ("extra_paths = [1]", "extra_paths[0] is 1; allowed: a text."),
         ("workspace = 5", "workspace is 5; allowed: a path"),
         ("query = 5", "query is not a known key"),
+        ("[keys]\nrebuild = 9", "keys is an object; allowed: a table of texts"),
         ("[theme]", "theme is an object; allowed: a text"),
         ("[provider]\nheaders = {a = 1}", "provider.headers is an object"),
         ("[provider]\nname = 'bedrock'", "provider.name is 'bedrock'; allowed: one of: auto, static, openai"),

@@ -273,3 +273,11 @@ class TestFragment:
         leaves = sum(1 for line in body.splitlines() if line.endswith(",") and ": " in line)
         extra = ("vector_weight" in knobs) != ("text_weight" in knobs)
         assert len(knobs) <= commented + leaves <= len(knobs) + extra
+
+
+def test_keys_of_the_workbench_are_shown_with_their_actions(world: World) -> None:
+    world.own('[keys]\nrebuild = "f9"\nfilter = "f,ctrl+f"\n')
+    settings = world.load()
+    row = next(row for row in describe(settings) if row.key == "keys")
+    assert row.value_text == "rebuild = f9, filter = f,ctrl+f" and row.origin.kind == "toml"
+    assert to_dict(settings)["settings"]["keys"]["value"] == ["rebuild = f9", "filter = f,ctrl+f"]

@@ -159,7 +159,7 @@ async def test_the_providers_screen_shows_the_external_qmd(tmp_path: Path) -> No
         assert "rank 1 of its 3 results" in app.screen.query_one("#walk", Pane).text
         await press(pilot, "escape", "3")
         assert isinstance(app.screen, IndexScreen) and not app.screen.presenter.state.trouble
-        assert app.screen.presenter.state.files and "enter: chunks" in str(
+        assert app.screen.presenter.state.files and "enter chunks" in str(
             app.screen.query_one("#files-box").border_subtitle
         )
         await press(pilot, "2")
@@ -301,7 +301,7 @@ async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Pa
         assert "chunks    1: the whole document" in screen.detail.text
         await press(pilot, "enter")
         assert app.screen is screen and "there are no cuts to draw" in screen.query_one("#status", Pane).text
-        await press(pilot, "Y")
+        await press(pilot, "R")
         assert "every file is read again" in " ".join(app.screen.query_one(".said", Pane).text.split())
         await press(pilot, "escape", "escape", "o", "w")
         assert isinstance(app.screen, WhyNotScreen) and app.screen.answer is not None

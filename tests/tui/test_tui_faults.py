@@ -79,7 +79,7 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
         for name in NAMES:
             await switch(pilot, name)
             assert app.screen is screen, "enter opens the comparison"
-            assert f"SIMULATED FAULT: {name}" in first_line(app) and "2 then u clears" in first_line(app)
+            assert f"SIMULATED FAULT: {name}" in first_line(app) and "2 then U clears" in first_line(app)
             view = screen.search.view
             assert view.answers and view.pool_faults == {name}
             assert view.pool is not None and view.other_pool is not None
@@ -115,7 +115,7 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
             noted = " ".join(screen.notes.text.split())
             assert SAID[name] in (noted if name == "no-sqlite-vec" else drawn), name
             assert noted.count(SAID[name]) < 2, name
-            await press(pilot, "u")
+            await press(pilot, "U")
             assert screen.search.view.faults == frozenset()
             assert "no fault is simulated any more" in first_status(app)
             await press(pilot, "escape")
@@ -156,7 +156,7 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         assert "lesson" not in lab(app).lesson.text
         await press(pilot, "2")
         screen = providers(app)
-        assert "SIMULATED FAULT: embeddings-401" in first_line(app) and "· u clears" in first_line(app)
+        assert "SIMULATED FAULT: embeddings-401" in first_line(app) and "· U clears" in first_line(app)
         assert "[x] embeddings-401" in screen.faults.text
         drawn = screen.last.text
         assert "the same as the baseline" in drawn and "BM25 only" in drawn
@@ -410,4 +410,4 @@ async def test_help_under_a_fault_keeps_the_banner_above_it(tmp_path: Path) -> N
         await settled(pilot)
         await press(pilot, "question_mark")
         assert isinstance(app.screen, HelpScreen)
-        assert app.screen.query_one("HelpText").region.y > 0
+        assert app.screen.query_one("#help-rows").region.y > 0

@@ -17,7 +17,7 @@ from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_themes import BUILT_IN, ThemeError, load_theme
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.bindings import ACTIONS, keys_page, offered
+from openclaw_mem_tui.bindings import ACTIONS, PARTS, keys_page, offered
 from openclaw_mem_tui.editor import editor_command
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
@@ -160,15 +160,16 @@ def test_every_action_has_its_method_and_no_key_is_taken_twice() -> None:
         if action.command.startswith("app."):
             assert hasattr(app, "action_show")
             continue
-        if action.where == "knobs":
-            assert hasattr(KnobPanel, f"action_{action.id}"), action.id
-        for owner in owners.get(action.where, ()):
-            method = action.command.removeprefix("screen.").partition("(")[0]
+        method = action.command.removeprefix("screen.").partition("(")[0]
+        if action.where in PARTS:
+            assert hasattr(KnobPanel, f"action_{method}"), action.id
+        for owner in (one for where in action.where.split() for one in owners.get(where, ())):
             assert callable(getattr(owner, f"action_{method}", None)), action.id
-    assert {action.where for action in ACTIONS} == {*owners, "knobs"}
+    assert {where for action in ACTIONS for where in action.where.split()} == {*owners, "knobs", "lists"}
     for where in (*screens, "knobs"):
-        keys = Counter(key for a in offered(where) for key in a.keys.split(","))
-        assert {key for key, times in keys.items() if times > 1} <= {"g"}
+        moves = offered("lists")
+        keys = Counter(key for a in (*offered(where), *moves) for key in a.keys.split(","))
+        assert {key for key, times in keys.items() if times > 1} == set()
 
 
 def test_the_page_of_keys_is_fresh() -> None:

@@ -26,7 +26,7 @@ from openclaw_mem_tui.features.index import presenter
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen, PickScreen
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen
 from support.damage import indexed, looked
 
 
@@ -96,20 +96,20 @@ async def test_looking_writes_nothing_and_the_deep_doctor_and_verify_read_every_
     async with opened(unwatched(tmp_path)) as (pilot, screen):
         files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
         before = {path: path.stat().st_mtime_ns for path in files}
-        await press(pilot, "d", "D", "enter", "down", "escape", "o", "tab", "tab", "escape", "3")
+        await press(pilot, "c", "C", "enter", "down", "escape", "v", "tab", "tab", "escape", "3")
         after = {path: path.stat().st_mtime_ns for path in (tmp_path / "data").rglob("*") if path.is_file()}
         assert before == after
 
-        await press(pilot, "D")
+        await press(pilot, "C")
         assert "deep" in str(screen.doctor.border_title) and " notes" in screen.doctor.text
 
         note = notes(tmp_path) / "memory" / "2025-08-01.md"
         status, text = note.stat(), note.read_text()
-        await press(pilot, "v")
+        await press(pilot, "V")
         assert "87 files read: the index is as they are" in shown(screen, "#status")
         note.write_text(text.swapcase())
         os.utime(note, ns=(status.st_atime_ns, status.st_mtime_ns))
-        await press(pilot, "v")
+        await press(pilot, "V")
         status_line = shown(screen, "#status")
         assert "Not in the index as on disk" in status_line and "2025-08-01.md" in status_line
 
@@ -122,10 +122,10 @@ async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None
         rows = screen.files.text.splitlines()
         assert "MEMORY.md" in rows[0] and "modified +48 B" in rows[0]
         assert "modified −" in rows[1] and "− deleted" in rows[2] and "excluded" in rows[3]
-        assert "stale since" in shown(screen, "#facts") and "3 files to sync (y)" in shown(screen, "#facts")
+        assert "stale since" in shown(screen, "#facts") and "3 files to sync (r)" in shown(screen, "#facts")
         assert "1 file excluded" in shown(screen, "#facts")
         assert "searches find the old text until the next sync" in " ".join(screen.detail.text.split())
-        await press(pilot, "y")
+        await press(pilot, "r")
         assert shown(screen, "#facts").splitlines()[-1].split() == "state fresh · 1 file excluded".split()
         assert "to sync" not in shown(screen, "#facts")
         assert all("● up to date" in row for row in screen.files.text.splitlines()[1:])
@@ -169,12 +169,12 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         index = next((tmp_path / "data").glob("indexes/*/main.sqlite"))
         with apsw.Connection(str(index)) as connection:
             connection.execute("DELETE FROM chunks_fts WHERE rowid < 10")
-        await press(pilot, "d")
+        await press(pilot, "c")
         assert "error" in str(screen.doctor.border_title)
         await press(pilot, "tab")
         drawn = " ".join(screen.detail.text.split())
-        assert "✗ error" in drawn and "repair f from" in drawn and "openclaw-mem doctor --fix" in drawn
-        await press(pilot, "f")
+        assert "✗ error" in drawn and "repair F from" in drawn and "openclaw-mem doctor --fix" in drawn
+        await press(pilot, "F")
         assert isinstance(pilot.app.screen, ConfirmScreen)
         assert "Notes are not touched" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
         await press(pilot, "escape")
@@ -183,11 +183,11 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         chunks = pilot.app.screen
         assert isinstance(chunks, ChunksScreen) and "✗ no" in chunks.pieces.text
         assert "keyword 0 of 7 · vector 7 of 7" in chunks.query_one("#status").text
-        await press(pilot, "escape", "f", "enter")
+        await press(pilot, "escape", "F", "enter")
         assert "doctor · [$warning]2 warnings" in str(screen.doctor.border_title)
         assert "repaired:" in shown(screen, "#status")
         assert "doctor" in screen.events.text.splitlines()[0]
-        await press(pilot, "f")
+        await press(pilot, "F")
         assert "nothing to repair" in shown(screen, "#status")
 
 
@@ -214,11 +214,11 @@ async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
     async with opened(unwatched(tmp_path, Slow)) as (pilot, screen):
         Slow.held = True
         (notes(tmp_path) / "MEMORY.md").write_text("Other.\n")
-        await pilot.press("y")
+        await pilot.press("r")
         await until(pilot, lambda: "sync 3 of 12" in shown(screen, "#status"))
         status = shown(screen, "#status")
         assert "sync 3 of 12" in status and "esc stops" in status
-        await pilot.press("d")
+        await pilot.press("c")
         await pilot.pause(0.05)
         assert "esc stops" in shown(screen, "#status"), "the doctor waits for no sync, and does not join in"
         await press(pilot, "escape")
@@ -270,23 +270,27 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
-        drawn = pilot.app.screen.query_one("HelpText").text
+        drawn = pilot.app.screen.query_one("#help-rows").text
         assert "build a new index" in drawn and "Reading the index" in drawn and "knob" not in drawn
         await pilot.press("escape")
         await pilot.pause()
         titles = [command.title for command in pilot.app.get_system_commands(screen)]
-        assert "Sync now" in titles and "Find a file" in titles and "Next hit" not in titles
+        assert (
+            "Sync now" in titles
+            and "Filter the list by words; esc clears it" in titles
+            and "Down the list" not in titles
+        )
 
         before = screen.presenter.state.overview
         assert before is not None
-        await press(pilot, "Y")
+        await press(pilot, "R")
         assert isinstance(pilot.app.screen, ConfirmScreen)
         plan = pilot.app.screen.query_one("Pane").text
         assert "87 files are read again, and a new index is built from 102 chunks" in plan
         assert "0 texts to embed, 102 from the cache" in plan and "stays on this machine" in plan
         await press(pilot, "escape")
         assert "rebuild" not in screen.events.text
-        await press(pilot, "Y", "enter")
+        await press(pilot, "R", "enter")
         assert "rebuilt with 87 files" in shown(screen, "#status")
         assert "rebuild" in screen.events.text.splitlines()[0]
         after = screen.presenter.state.overview
@@ -348,7 +352,7 @@ async def test_hostile_names_and_text_are_inert(tmp_path: Path, size: tuple[int,
         await settled(pilot)
         evil = notes(tmp_path) / "memory" / "evil [bold]x [red [$foo \x1b[31m\u202e\n.md"
         evil.write_text("# [red]markup[/red] \x1b[2J \u202e\x07 " + "long " * 2_000 + "\n\x9b31m\n")
-        await press(pilot, "3", "y", "slash", *"evil", "enter")
+        await press(pilot, "3", "r", "slash", *"evil", "enter")
         screen = index_screen(app)
         seen = screen.files.text + screen.detail.text + screen.events.text
         svg = app.export_screenshot(simplify=True)
@@ -376,17 +380,16 @@ async def test_files_are_ordered_found_and_drawn_when_they_are_in_sight(tmp_path
         assert chosen is not None
         orders = []
         for _ in range(5):
-            await press(pilot, "o")
+            await press(pilot, "v")
             assert screen.files.selected is not None and screen.files.selected.path == chosen.path
             orders.append(screen.presenter.state.order)
         assert orders == ["path", "size", "chunks", "newest", "state"]
-        await press(pilot, "o", "o", "g")
+        await press(pilot, "v", "v", "g")
         sizes = [row.size or 0 for row in screen.presenter.state.files]
         assert sizes == sorted(sizes, reverse=True)
-        await press(pilot, "slash")
-        assert isinstance(pilot.app.screen, PickScreen)
-        await press(pilot, *"2026-02-1", "enter")
+        await press(pilot, "slash", *"2026-02-1", "enter")
         assert screen.files.selected is not None and "2026-02-1" in screen.files.selected.path
+        await press(pilot, "escape")
 
         drawn: list[str] = []
         rows = [replace(screen.presenter.state.files[0], path=str(number)) for number in range(100_000)]
@@ -436,7 +439,7 @@ async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], Non
         await until(pilot, lambda: lab(app).search.activity.trouble != "")
         await pilot.press("escape", "3")
         await until(pilot, lambda: isinstance(app.screen, IndexScreen))
-        await pilot.press("Y")
+        await pilot.press("R")
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
         await pilot.press("enter")
         await until(pilot, lambda: settings.index_path.with_name("main.sqlite.damaged").exists())
@@ -451,7 +454,7 @@ async def test_an_index_that_cannot_be_opened_says_so_here_too(tmp_path: Path) -
     app = Workbench(world.failing(IndexUnavailable("The index is locked by a test.")))
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
-        await press(pilot, "escape", "3", "d", "f", "Y", "enter", "y")
+        await press(pilot, "escape", "3", "c", "F", "R", "enter", "r")
         screen = index_screen(app)
         assert "locked by a test" in shown(screen, "#facts")
-        assert "y tries again" in shown(screen, "#status")
+        assert "r tries again" in shown(screen, "#status")

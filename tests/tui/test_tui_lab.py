@@ -25,6 +25,7 @@ from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import KNOB_NAMES
 from openclaw_mem_tui.widgets.dialogs import HelpScreen, PickScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.line_view import Lines
 
 DRILL = "how long did the last restore drill take"
 
@@ -53,11 +54,11 @@ async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
         assert screen.search.history.queries == ["restore drill"]
 
         await press(pilot, "slash", "ctrl+u", *"heron", "enter", "slash", "ctrl+u", *"alarm", "enter")
-        await press(pilot, "n")
+        await press(pilot, "less_than_sign")
         assert screen.search.view.query == "heron" and screen.query_line.value == "heron"
-        await press(pilot, "N")
+        await press(pilot, "greater_than_sign")
         assert screen.search.view.query == "alarm"
-        await pilot.press("R")
+        await pilot.press("Q")
         await pilot.pause()
         assert isinstance(pilot.app.screen, PickScreen)
         await pilot.press(*"hro", "enter")
@@ -109,7 +110,8 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
-        drawn = pilot.app.screen.query_one("HelpText").text  # type: ignore[attr-defined]
+        help_screen = pilot.app.screen
+        drawn = "\n".join(lines.text for lines in help_screen.query(Lines))
         assert (
             "pin this run as the baseline" in drawn
             and "The chunks that the agent gets lines of, best first" in drawn
@@ -219,7 +221,7 @@ async def test_a_hit_is_read_copied_exported_and_the_mouse_is_enough(tmp_path: P
         assert loaded == [], "no outside reference"
         assert str(files[".json5"]) in screen.search.activity.said
 
-        await pilot.click("#hits", offset=(10, 3))
+        await pilot.click("#hits", offset=(10, 4))
         await settled(pilot)
         assert screen.hits.cursor == 1
         await pilot.click("#keys", offset=(14, 0))
@@ -292,7 +294,7 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         assert "lesson 15 of 15" in screen.lesson.text
 
         await press(pilot, "right_square_bracket")
-        await pilot.press("g")
+        await pilot.press("T")
         await pilot.pause()
         assert isinstance(pilot.app.screen, PickScreen)
         await pilot.press("down", "down", "enter")

@@ -74,9 +74,14 @@ def test_columns_are_shed_in_order() -> None:
     assert shed == ["snip", "decay", "mmr", "bm25", "Δ"]
 
 
-def test_dropped_rows_carry_their_stage_and_in_wide_panes_the_reason() -> None:
+def test_dropped_rows_carry_their_stage_and_in_wide_panes_their_best_line() -> None:
     rows = row_texts(world.view(), 200)
-    assert " <.35 " in rows[-1] and "is below .35" in rows[-1]
+    assert " <.35 " in rows[-1] and "nothing to do with it" in rows[-1]
+    assert all("below" not in row for row in rows), "the waterfall has the reason: it is that of many rows"
+    long = "memory/a-name-that-is-long.md"
+    narrow = row_texts(world.view(EVERYTHING, Knobs(), paths=(long,) * 3), 70)
+    assert all("a-name-that-is-long.md:10" in row for row in narrow[1:] if ".md" in row)
+    assert "decay" in narrow[0] and "fused" not in narrow[0], "a sum of the lists goes first"
     first = row_texts(world.view(Knobs().set({"max_results": 1, "min_score": 0})), 60)
     assert [row.split()[0] for row in first[1:]] == ["1", ">1", ">1"]
     below = world.view(Knobs().set({"min_score": 0}), vector=((1, 0.8), (0, 0.7), (2, -0.2)))

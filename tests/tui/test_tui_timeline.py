@@ -76,20 +76,20 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         ):
             assert part in texts
         assert "◆ snapshot" in texts and "? search     main     Japanese ticket font size" in texts
-        await press(pilot, "f", "m")
-        assert len(screen.events.drawn) == 2 and screen.events.border_subtitle == "missed (f)"
+        await press(pilot, "v", "m")
+        assert len(screen.events.drawn) == 2 and "events: missed" in str(screen.events.border_subtitle)
         await press(pilot, "j")
         detail = shown(screen, "#moment")
         assert "from 148,212 to 192,406 tokens within one turn" in detail
         assert "soft line 176,000" in str(screen.query_one("#chart").border_subtitle)
-        await press(pilot, "s")  # its session alone
+        await press(pilot, "S")  # its session alone
         assert screen.presenter.state.chosen is not None and "✗1" in screen.sessions.text
-        await press(pilot, "f", "w", "G")
+        await press(pilot, "v", "w", "G")
         await press(pilot, "e")  # no editor in a test: said, not raised
         detail = shown(screen, "#moment")
         assert "from the call of the tool write" in detail
         assert "+## Order of work" in detail
-        await press(pilot, "s")
+        await press(pilot, "S")
         assert screen.presenter.state.chosen is None
         await press(pilot, "enter")
         assert isinstance(pilot.app.screen, ChunksScreen)
@@ -114,9 +114,9 @@ async def test_lists_zoom_and_help(tmp_path: Path) -> None:
         assert shown(screen, "#chart").count("█") > 10 and "03-25 07:40" in shown(screen, "#chart")
         await press(pilot, "enter")
         assert screen.events.has_focus and len(screen.events.drawn) == 5
-        await press(pilot, "z")
+        await press(pilot, "plus")
         assert shown(screen, "#chart").count("00:00") == 2
-        await press(pilot, "z", "shift+tab")
+        await press(pilot, "plus", "shift+tab")
         assert screen.presenter.state.zoom == "hour" and screen.days.has_focus
         assert "2026-03-30 memory/2026-03-30.md" in screen.days.text
         assert "calls of tools in transcripts" in shown(screen, "#moment")
@@ -153,9 +153,9 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
 async def test_without_sessions_a_sentence_says_so(tmp_path: Path) -> None:
     async with opened(of_talks(tmp_path, [])) as (pilot, screen):
         assert "0 sessions" in shown(screen, "#facts")
-        await press(pilot, "f", "m")
+        await press(pilot, "v", "m")
         assert "No event here is one of: missed." in shown(screen, "#moment")
-        await press(pilot, "enter", "e", "s", "z", "tab", "enter", "r")
+        await press(pilot, "enter", "e", "S", "plus", "tab", "enter", "r")
         assert screen.presenter.state.trouble == ""
 
 

@@ -167,7 +167,7 @@ async def test_a_message_that_is_cut_says_so_and_a_key_opens_it(tmp_path: Path) 
             await press(pilot, *keys)
             assert isinstance(app.screen, TextScreen)
             opened = "".join(app.screen.query_one(HelpText).text.split())
-            assert "".join(str(error).split()) in opened and opened.startswith("!3thend:")
+            assert "".join(str(error).split()) in opened and opened.startswith("!3thenc:")
         await press(pilot, "escape")
         assert not isinstance(app.screen, TextScreen)
 

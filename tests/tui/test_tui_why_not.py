@@ -57,7 +57,7 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         assert search.search.view.trace is not None
         now = next(r for r in search.search.view.trace.returned if r.chunk_id == row.chunk_id)
         assert now.outcome.rank == change.rank
-        assert "U sets all knobs back" in search.status_line.text
+        assert "z takes it back" in search.status_line.text
 
 
 async def test_a_returned_row_needs_no_change(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_any_line_is_found_by_path_or_text(tmp_path: Path) -> None:
         await press(pilot, "W", *"2025-09-05", "space", *"magpie", "space", *"minutes", "enter")
         screen = opened(pilot)
         assert screen.passage == Expected("memory/2025-09-05.md", 6)
-        await press(pilot, "slash", *"MEMORY.md:1", "enter")
+        await press(pilot, "W", *"MEMORY.md:1", "enter")
         assert screen.passage.path == "MEMORY.md" and screen.answer is not None
         await press(pilot, "question_mark")
         assert isinstance(pilot.app.screen, HelpScreen)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from textual.screen import Screen
 
 from openclaw_mem_engine.api import Settings, WorkbenchState
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
-from openclaw_mem_tui.bindings import NOT_IN_PALETTE, Action, offered
+from openclaw_mem_tui.bindings import NOT_IN_PALETTE, Action, offered, take_keys
 from openclaw_mem_tui.features import FOLDERS, SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -58,14 +58,18 @@ class Workbench(App[int]):
         clock: Callable[[], float] = time.time,
         reload: Callable[[], Settings] | None = None,
         memo: WorkbenchState | None = None,
+        keys: Mapping[str, str] | None = None,
     ) -> None:
         """``memory_factory`` is called in a worker thread after the first frame, with the faults that the
         memory is to simulate; an ``OpenClawMemError`` that it raises is shown on the screen. ``faults`` are
         simulated from the start. ``theme`` is a name or a path to a TOML file; ``theme_folder`` holds the
         user's own themes. ``session_key`` is that of the session that asks ("": a direct chat). ``clock``
         gives epoch seconds. ``reload`` reads the configuration again, where it may be written.
-        ``memo`` holds what the last session left, and takes what this one does."""
+        ``memo`` holds what the last session left, and takes what this one does. ``keys`` replace those of
+        actions, by their ids (raises ConfigError: ``bindings.take_keys``)."""
+        keymap = take_keys(keys or {})
         super().__init__()
+        self.set_keymap(keymap)
         self.service = Service(memory_factory, clock, reload)
         self._memo, self.unsaved = memo, ""
         left = Remembered.of(*memo.read()) if memo is not None else NOTHING

@@ -10,18 +10,36 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
+from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from openclaw_mem_tui.bindings import ACTIONS, elsewhere
+from openclaw_mem_tui.bindings import TYPED, Action, action, key, listed
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import HelpScreen, Reading, TextScreen
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar
-from openclaw_mem_tui.widgets.line_view import Pane
+from openclaw_mem_tui.widgets.filter_line import FilterLine
+from openclaw_mem_tui.widgets.line_view import Lines, Pane
+from openclaw_mem_tui.widgets.lists import CursorList
+
+#: With fewer lines, the list is given those of the texts above it.
+_FEW = 22
+
+
+def markup(text: str) -> str:
+    """A text for a frame, whose brackets mean nothing."""
+    return Content(text).markup
+
+
+def key_hint(name: str, what: str) -> str:
+    """``key what`` for a frame, where a click does it too."""
+    found = action(name)
+    return f"[@click=screen.do('{name}')]{markup(found.key)} {what}[/]"
 
 
 class WorkbenchScreen(Screen[None]):
@@ -45,15 +63,19 @@ class WorkbenchScreen(Screen[None]):
         super().__init__()
         self.search = search
         self._read_for: object = None
+        self._labels: dict[tuple[Widget, str], str] = {}
+        self._labelled: dict[tuple[Widget, str], str] = {}
 
     def compose(self) -> ComposeResult:
         # Textual sets these classes after the first layout: another one would be seen for a moment.
         steps = (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS)
         for size, limits in zip(self.app.size, steps, strict=True):
             self.add_class(max(limit for limit in limits if limit[0] <= size)[1])
+        self.set_class(self.app.size.height < _FEW, "-few")
         yield Banner()
         yield Pane(id="top")
         yield from self.body()
+        yield FilterLine()
         yield KeyBar(id="keys")
 
     def body(self) -> Iterable[Widget]:
@@ -103,6 +125,7 @@ class WorkbenchScreen(Screen[None]):
         """Draw everything anew."""
         if not self.is_mounted:
             return
+        self.set_class(self.size.height < _FEW, "-few")
         header, (short, long) = self.search.sync.header, self.TITLES
         if self.OF_CONFIGURED and header.backend:
             header = replace(header, backend=self.search.service.configured_backend)
@@ -117,7 +140,28 @@ class WorkbenchScreen(Screen[None]):
         """Draw what is between the top and the keys."""
 
     def draw_keys(self) -> None:
-        self.query_one("#keys", KeyBar).show(self.key_place(), self.idle_keys() | {self.OPENED_BY})
+        where = "filter" if isinstance(self.focused, FilterLine) else self.key_place()
+        self.query_one("#keys", KeyBar).show(where, self.idle_keys() | {self.OPENED_BY})
+
+    def label(self, widget: Widget, title: str | None = None, subtitle: str | None = None) -> None:
+        """Set what is on the frame of a widget, where it is other than before: each setting paints the whole
+        widget. That of a filtered list says so instead of its ``subtitle``."""
+        given = (("border_title", title), ("border_subtitle", subtitle))
+        self._labels |= {(widget, name): text for name, text in given if text is not None}
+        for name, _ in given:
+            text = self._labels.get((widget, name), "")
+            for table in self.query(CursorList) if name == "border_subtitle" else ():
+                if table.filtered and widget is self.frame_of(table):
+                    text = f"{markup(table.filtered)} · {key_hint('leave', 'clears')}"
+            if self._labelled.get((widget, name), "") != text:
+                self._labelled[widget, name] = text
+                setattr(widget, name, text)
+
+    @staticmethod
+    def frame_of(table: CursorList) -> Widget:
+        """The widget with the frame of a list: itself, or what holds it and its header."""
+        outer = table.parent
+        return outer if isinstance(outer, Widget) and outer.has_class("listed") else table
 
     def key_place(self) -> str:
         """Whose keys are shown at the bottom (``Action.where``)."""
@@ -126,6 +170,10 @@ class WorkbenchScreen(Screen[None]):
     def reading(self) -> Reading:
         """How to read what is drawn, for the help."""
         return self.READING
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        # In a line that is typed in "/", "f" and "i" are letters.
+        return action not in TYPED or not isinstance(self.focused, Input)
 
     def idle_keys(self) -> frozenset[str]:
         """Ids of actions that do nothing just now, and so are not at the bottom."""
@@ -163,7 +211,64 @@ class WorkbenchScreen(Screen[None]):
 
     @on(KeyBar.Pressed)
     async def _key_pressed(self, event: KeyBar.Pressed) -> None:
-        await self.app.run_action(event.action.command, self.focused or self)
+        await self.run(event.action)
+
+    @on(Lines.Clicked)
+    async def _span_clicked(self, event: Lines.Clicked) -> None:
+        """A key that is named in a text works as if it was pressed; other texts do what they say."""
+        named = next((a for a in listed(self.WHERE) if event.text in a.shown.split()), None)
+        if event.action:
+            await self.run_action(event.action)
+        elif named is not None:
+            await self.run(named)
+
+    async def action_do(self, name: str) -> None:
+        """An action by its id: what a click on a frame runs."""
+        await self.run(action(name))
+
+    async def run(self, what: Action) -> None:
+        """Do what an action says, wherever it was chosen."""
+        focused = self.focused
+        if what.where == "lists" and not isinstance(focused, CursorList):
+            focused = self.current_list
+        await self.app.run_action(what.command, focused or self)
+
+    # -- the filter ---------------------------------------------------------------------------------------
+
+    @property
+    def current_list(self) -> CursorList | None:
+        """The list that the keys of lists are for."""
+        return self.focused if isinstance(self.focused, CursorList) else None
+
+    def action_filter(self) -> None:
+        target = self.current_list
+        if target is not None and target.CAN_FILTER:
+            self.query_one(FilterLine).open(target)
+
+    def action_match(self, step: int) -> None:
+        target = self.current_list
+        if target is None or not target.CAN_FILTER:
+            return
+        if not target.searched:
+            self.tell(f"no filter yet: {key('filter')} filters the list")
+        elif not target.go_to_match(step):
+            self.tell(f"no row has {target.searched}")
+
+    def clear_filter(self) -> bool:
+        """Show every row of the list with the keys again. False when it shows them already."""
+        target = self.current_list
+        if target is None or not target.wanted:
+            return False
+        target.filter("")
+        return True
+
+    @on(CursorList.Moved)
+    def _label_frames(self, event: CursorList.Moved) -> None:
+        self.label(self.frame_of(event.control))
+
+    def tell(self, text: str) -> None:
+        """Say one sentence in the status line of this screen."""
+        getattr(self, "presenter", self.search).say(text)
 
     def action_palette(self) -> None:
         self.app.action_command_palette()
@@ -186,9 +291,13 @@ class WorkbenchScreen(Screen[None]):
     def action_help(self) -> None:
         of_focused = getattr(self.focused, "about", "") or getattr(self.focused, "HELP", "")
         about = f"{self.HELP or ''} {of_focused or ''}".strip()
-        idle = {action.id for action in ACTIONS if not self.check_action(action.id, ())}
-        hidden = elsewhere(self.WHERE) | idle | {self.OPENED_BY}
-        self.app.push_screen(HelpScreen(about, self.reading(), hidden))
+        rows = [a for a in listed(self.WHERE) if a.id != self.OPENED_BY and self.check_action(a.id, ())]
+
+        async def run(chosen: str | None) -> None:
+            if chosen:
+                await self.run(action(chosen))
+
+        self.app.push_screen(HelpScreen(about, self.reading(), rows), run)
 
     def action_messages(self) -> None:
         """Every message in full: lines of a screen are cut where room is short."""
@@ -206,7 +315,13 @@ class WorkbenchScreen(Screen[None]):
         self.lower_pane.scroll_relative(y=lines, animate=False)
 
     def action_leave(self) -> None:
-        self.app.pop_screen()
+        """One step back: the filter of the list, what runs, the screen."""
+        if not self.clear_filter() and not self.stop_work():
+            self.app.pop_screen()
+
+    def stop_work(self) -> bool:
+        """Stop what runs on this screen. False when nothing does."""
+        return False
 
     def action_quit(self) -> None:
         self.app.exit(0)

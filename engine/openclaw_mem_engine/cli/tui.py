@@ -99,6 +99,7 @@ def open_workbench(
         session_key=session_key,
         reload=reload,
         memo=WorkbenchState(settings.data_dir, settings.agent, settings.workspace) if reload else None,
+        keys=settings.keys,
     )
     code = app.run() or 0
     if app.unsaved:

@@ -138,6 +138,7 @@ def load_settings(
         vector_extension=chosen.value("vector_extension"),
         editor=_editor(chosen, environ),
         theme=chosen.text("theme"),
+        keys=chosen.value("keys"),
         chunking=_chunking(chosen),
         provider=ProviderResolver(layers, openclaw, chosen, SharedKeys(openclaw, agent_id), local).resolve(),
         cache=chosen.group(CacheSettings, "cache"),

@@ -26,6 +26,7 @@ Kind = Literal[
     "duration",
     "table",
     "tables",
+    "map",
 ]
 
 _KIND_NAMES: Mapping[Kind, str] = {
@@ -41,6 +42,7 @@ _KIND_NAMES: Mapping[Kind, str] = {
     "duration": "a duration (30s, 5m, 1h)",
     "table": "a table",
     "tables": "a list of tables",
+    "map": "a table of texts",
 }
 
 #: Beyond this, numbers of JSON are not exact any more.
@@ -87,7 +89,7 @@ class Rule(NamedTuple):
             return isinstance(value, dict)
         if self.kind == "tables":
             return isinstance(value, list) and all(isinstance(item, dict) for item in value)
-        if self.kind == "headers":
+        if self.kind in ("headers", "map"):
             return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
         return self._fits_text(value)
 

@@ -283,6 +283,9 @@ class Settings:
     )
     editor: str | None = setting(_TEXT, "the editor of notes", variable="OPENCLAW_MEM_EDITOR")
     theme: str | None = setting(_TEXT, "the theme of the workbench", variable="OPENCLAW_MEM_THEME")
+    keys: Mapping[str, str] = setting(
+        Rule("map"), 'keys of the workbench by action: `rebuild = "f5"`', MappingProxyType({})
+    )
     user_timezone: str | None = setting(
         _TEXT, "the time zone of the daily log, as Europe/Paris (default: this machine's)"
     )

@@ -110,7 +110,9 @@ def _rows(settings: Settings) -> Iterator[tuple[str, Any, Origin, str]]:
         if key.startswith("query.") and key != "query.profile":
             value = settings.query.overrides.get(key.removeprefix("query."))
         else:
-            value = _plain(attrgetter("provider.provider" if key == "provider.name" else key)(settings))
+            found = attrgetter("provider.provider" if key == "provider.name" else key)(settings)
+            is_map = known.rule.kind == "map"
+            value = _plain(tuple(f"{name} = {text}" for name, text in found.items()) if is_map else found)
         yield key, value, settings.origins.get(key, DEFAULT_ORIGIN), known.rule.allowed
 
 

@@ -167,14 +167,14 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
             self._succeeded(ms)
         return vector, ms
 
-    def _checked(self, text: str, vector: Vector | None) -> Vector | None:
+    def _checked(self, text: str, vector: Floats | None) -> Floats | None:
         """Raises BadAnswer for a vector that no search can use. None is good for a model that does not read
         every language, and for a text without words."""
         if vector is None:
             if self.languages == "any" and any(map(str.isalnum, text)):
                 raise zero_answer(self)
-        elif self.expected_dims not in (None, vector.size):
-            raise BadAnswer(other_dims(self, vector.size, self.expected_dims or 0))
+        elif self.expected_dims not in (None, len(vector)):
+            raise BadAnswer(other_dims(self, len(vector), self.expected_dims or 0))
         return vector
 
     def _recorded(self) -> Health:

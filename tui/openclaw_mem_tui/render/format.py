@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
 from openclaw_mem_engine.api import DOCTOR, FIX, INDEX, PRUNE, REBUILD, VERIFY, advice, visible
+from openclaw_mem_tui.bindings import key
 
 #: No more characters than this of one line are ever looked at for display.
 LINE_LIMIT = 4_000
@@ -43,15 +44,22 @@ def inert(text: str, limit: int = LINE_LIMIT) -> str:
     return f"{text} … {cut:,} more characters" if cut > 0 else text
 
 
-#: Keys that do what a command does, on the index screen.
-COMMAND_KEYS = {INDEX: "y", VERIFY: "v", REBUILD: "Y", PRUNE: "P", FIX: "f", DOCTOR: "d"}
+#: Actions of the index screen that do what a command does.
+COMMAND_ACTIONS = {
+    INDEX: "sync_now",
+    VERIFY: "verify",
+    REBUILD: "rebuild",
+    PRUNE: "prune",
+    FIX: "repair",
+    DOCTOR: "examine",
+}
 
 
 def message(text: str, limit: int = LINE_LIMIT) -> str:
     """A message of the engine, inert: first the keys that do here what commands in it do, so that no cut of a
     line hides them; the commands with the options that chose this index."""
-    keys = [key for command, key in COMMAND_KEYS.items() if f"`{command}`" in text]
-    first = f"3 then {' or '.join(keys)}: " if keys else ""
+    keys = [key(name) for command, name in COMMAND_ACTIONS.items() if f"`{command}`" in text]
+    first = f"{key('show_index')} then {' or '.join(keys)}: " if keys else ""
     return inert(first + advice(text), limit)
 
 

@@ -11,10 +11,13 @@ from openclaw_mem_tui.render.format import crop, inert_lines, wrap_spans
 
 
 class Span(NamedTuple):
-    """``role`` is one or more names of ``ROLES``, separated by spaces; empty is the plain text colour."""
+    """``role`` is one or more names of ``ROLES``, separated by spaces; empty is the plain text colour.
+    ``action`` is what a click on it does, as Textual names actions of the screen; a span with role ``key``
+    needs none."""
 
     text: str
     role: str = ""
+    action: str = ""
 
 
 Line = tuple[Span, ...]
@@ -60,7 +63,7 @@ def fit(spans: Sequence[Span], cells: int) -> Line:
     for span in spans:
         size = cell_len(span.text)
         if size >= room:
-            kept.append(Span(crop(span.text + " " * (size == room), room), span.role))
+            kept.append(span._replace(text=crop(span.text + " " * (size == room), room)))
             room -= cell_len(kept[-1].text)
             break
         kept.append(span)
@@ -123,6 +126,6 @@ def slice_of(spans: Sequence[Span], start: int, stop: int) -> Line:
     for span in spans:
         text = span.text[max(0, start - at) : max(0, stop - at)]
         if text:
-            kept.append(Span(text, span.role))
+            kept.append(span._replace(text=text))
         at += len(span.text)
     return tuple(kept)

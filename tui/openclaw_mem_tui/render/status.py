@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from openclaw_mem_engine.api import FAULTS, Freshness, Note, Pool, session_scope
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped
@@ -76,7 +77,11 @@ def fault_banner(faults: frozenset[str], cells: int, here: bool = False) -> Line
         return ()
     names = [*(name for name in FAULTS if name in faults), *sorted(faults - FAULTS.keys())]
     head = f" ✗ SIMULATED FAULT{'S' * (len(names) > 1)}: "
-    off = "u clears" if here else "2 then u clears"
+    off = (
+        f"{key('clear_faults')} clears"
+        if here
+        else f"{key('show_providers')} then {key('clear_faults')} clears"
+    )
     for end in (f"{off} ", ""):
         for count in range(len(names), 0, -1):
             more = f" +{len(names) - count}" if count < len(names) else ""
@@ -95,7 +100,7 @@ def asker(view: View) -> str:
         scope = session_scope(view.session_key)
         known = f"channel {scope.channel or 'unknown'}, chat type {scope.chat_type or 'unknown'}"
         return fmt.inert(f"session {view.session_key}: {known}", 200)
-    return "no session key: a direct chat (S)" if view.backend == "qmd" else ""
+    return f"no session key: a direct chat ({key('session')})" if view.backend == "qmd" else ""
 
 
 def soundness(view: View, activity: Activity, cells: int, *, framed: bool = False) -> list[Line]:
@@ -172,7 +177,7 @@ def fallback(pool: Pool) -> Line:
         (f"Fallback{since}: ", "strong"),
         f"{fmt.inert(served(pool))} for {fmt.inert(why.origin)}",
         (f" · {retry} · ", "dim"),
-        ("2", "key"),
+        (key("show_providers"), "key"),
         (" for details · ", "dim"),
         (fmt.message(reason(pool)), "dim"),
     )
@@ -219,11 +224,17 @@ def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
     return spread(start, end, cells)
 
 
-def doing(activity: Activity, frame: int, again: str = "r") -> Line:
-    """Opening, syncing, or that nothing can be done until ``again`` is pressed; else empty."""
+def doing(activity: Activity, frame: int) -> Line:
+    """Opening, syncing, or that nothing can be done until it is tried again; else empty."""
     spin = SPINNER[frame % len(SPINNER)]
     if activity.phase == "failed":
-        return line((" ○ ", "bad"), ("nothing can be searched", "bad"), (f"  {again} tries again", "dim"))
+        return line(
+            (" ○ ", "bad"),
+            ("nothing can be searched", "bad"),
+            ("  ", ""),
+            (key("sync"), "key"),
+            (" tries again", "dim"),
+        )
     if activity.phase == "opening":
         return line((f" {spin} ", "accent"), ("opening the index", "dim"))
     if activity.phase == "syncing":
@@ -242,7 +253,7 @@ def _answered(view: View, activity: Activity, frame: int) -> Line:
     """The search that runs, or what the last one took."""
     if activity.searching and view.pending:
         spin = SPINNER[frame % len(SPINNER)]
-        return line((f" {spin} ", "accent"), ("searching", "dim"), ("  esc cancels", "faint"))
+        return line((f" {spin} ", "accent"), ("searching", "dim"), (f"  {key('cancel')} cancels", "faint"))
     # The sign is the state, whatever the last message is: the worst that holds.
     degraded = activity.trouble or (view.pool is not None and view.pool.fallback is not None)
     sign = Span(" ✗ ", "bad") if view.error else Span(" ● ", "warn" if degraded else "good")

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import zip_longest
 from typing import NamedTuple, TypeVar
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from openclaw_mem_tui.bindings import ACTIONS, GROUPS
+from openclaw_mem_tui.bindings import GROUPS, Action
 from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, wrapped
+from openclaw_mem_tui.render.spans import Line, line, spread, width, wrapped
 from openclaw_mem_tui.widgets.edges import Banner
+from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
-from openclaw_mem_tui.widgets.lists import CursorList, Rows
+from openclaw_mem_tui.widgets.lists import CursorList, Rows, WrappedTable
 
 T = TypeVar("T")
 
@@ -189,44 +190,12 @@ class Palette(PickScreen):
 
 # -- the help ---------------------------------------------------------------------------------------------
 
-#: Cells of the keys of a section, where none is longer.
-_KEY = 10
-
 #: What to read on a screen: a heading, and signs with their meaning.
 Reading = tuple[str, Sequence[tuple[str, str]]]
 
 
 class HelpText(Pane, can_focus=True):
     """Scrolled with the keys of every scrolled widget."""
-
-
-def _help(about: str, reading: Reading, hidden: frozenset[str], cells: int) -> list[Line]:
-    """Two columns where there is room."""
-    made: list[Line] = [*wrapped(line((about, "")), cells), ()] if about else []
-    half = (cells - 3) // 2 if cells >= 96 else cells
-    groups = [_section(*reading, half)]
-    for title in GROUPS:
-        shown = [a for a in ACTIONS if a.group == title and a.shown and a.id not in hidden]
-        if shown:
-            groups.append(_section(title, [(action.shown, action.help) for action in shown], half))
-    if cells < 96:
-        return [*made, *(row for group in groups for row in (*group, ()))]
-    columns: tuple[list[Line], list[Line]] = ([], [])
-    total = sum(len(group) + 1 for group in groups)
-    for group in groups:
-        target = columns[0] if len(columns[0]) + len(group) <= total // 2 + 2 else columns[1]
-        target.extend((*group, ()))
-    for left, right in zip_longest(*columns, fillvalue=()):
-        made.append((*fit(left, half), Span("   "), *fit(right, half)))
-    return made
-
-
-def _section(title: str, rows: Sequence[tuple[str, str]], cells: int) -> list[Line]:
-    made: list[Line] = [line((title, "strong accent"))]
-    wide = max(_KEY, *(fmt.width_of(key) for key, _ in rows))
-    for key, text in rows:
-        made += wrapped(line((fmt.left(key, wide) + " ", "key"), text), cells, wide + 1)
-    return made
 
 
 class TextScreen(Dialog[None]):
@@ -245,7 +214,68 @@ class TextScreen(Dialog[None]):
         self._box.scroll_relative(y=step, animate=False)
 
 
-class HelpScreen(TextScreen):
-    def __init__(self, about: str, reading: Reading, hidden: frozenset[str]) -> None:
-        """``hidden`` are ids of actions that do nothing now."""
-        super().__init__("help", partial(_help, about, reading, hidden))
+class HelpRow(NamedTuple):
+    """``action`` is the id of what enter runs; "" for a sign to read."""
+
+    sign: str
+    text: str
+    group: str
+    action: str = ""
+
+
+def _help_row(wide: int, row: HelpRow, cells: int, selected: bool) -> list[Line]:
+    """The text wraps; its group is at the right of the first line."""
+    end = line((f" {row.group} ", "faint"))
+    head = line(
+        ("▌ " if selected else "  ", "accent"),
+        (fmt.left(row.sign, wide) + " ", "key" if row.action else "dim"),
+    )
+    first, *more = wrapped(line(*head, row.text), cells - width(end), wide + 3)
+    return [spread(first, end, cells), *more]
+
+
+class HelpScreen(Dialog[str | None]):
+    """The keys that work on a screen, and how to read it; returns the id of the action that was chosen."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
+        Binding("enter", "choose", show=False),
+        Binding("escape,q,question_mark,f1", "back", show=False),
+        Binding("f,slash", "filter", show=False, priority=True),
+    ]
+
+    def __init__(self, about: str, reading: Reading, actions: Sequence[Action]) -> None:
+        rows = [HelpRow(a.shown, a.help, a.group, a.id) for a in actions]
+        rows += [HelpRow(sign, text, reading[0]) for sign, text in reading[1]]
+        wide = max(fmt.width_of(row.sign) for row in rows)
+        self._rows: WrappedTable[HelpRow] = WrappedTable("", id="help-rows")
+        self._rows.show_wrapped(rows, partial(_help_row, wide))
+        said = Pane(lambda cells: wrapped(line((about, "dim")), cells) if about else (), id="help-about")
+        super().__init__(Vertical(said, FilterLine(), self._rows), "help", "")
+
+    def on_mount(self) -> None:
+        self._rows.focus()
+        self._label()
+
+    @on(CursorList.Moved)
+    def _label(self) -> None:
+        found = self._rows.filtered
+        keys = f"{found} · esc clears" if found else "enter runs it · f filters · esc closes"
+        self._box.border_subtitle = Content(keys).markup
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        return action != "filter" or self._rows.has_focus
+
+    def action_filter(self) -> None:
+        self.query_one(FilterLine).open(self._rows)
+
+    def action_back(self) -> None:
+        if self._rows.wanted:
+            self._rows.filter("")
+        else:
+            self.dismiss(None)
+
+    @on(CursorList.Chosen)
+    def action_choose(self) -> None:
+        row = self._rows.selected
+        if row is not None and row.action:
+            self.dismiss(row.action)

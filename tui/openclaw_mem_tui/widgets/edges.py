@@ -7,18 +7,22 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
-from openclaw_mem_tui.bindings import BY_ID, Action, offered
+from openclaw_mem_tui.bindings import Action, action, offered
 from openclaw_mem_tui.render.spans import Line, Span, spread, width
 from openclaw_mem_tui.render.status import fault_banner
 from openclaw_mem_tui.widgets.line_view import Lines
 
-_IN_QUERY = (
-    ("enter ↓", "to the hits"),
-    ("↑", "older query"),
-    ("esc", "hits"),
-    ("ctrl+r", "history"),
-    ("ctrl+p", "palette"),
-)
+#: The keys of lines that are typed in.
+_TYPED = {
+    "query": (
+        ("enter ↓", "to the hits"),
+        ("↑", "older query"),
+        ("esc", "hits"),
+        ("ctrl+r", "history"),
+        ("ctrl+p", "palette"),
+    ),
+    "filter": (("enter ↓", "to the rows"), ("esc", "every row again")),
+}
 
 
 class Banner(Lines):
@@ -62,41 +66,41 @@ class KeyBar(Lines):
 
     def draw(self, cells: int) -> Sequence[Line]:
         self._places = places = []
-        if self.where == "query":
+        if self.where in _TYPED:
             parts = [Span(" ")]
-            for key, text in _IN_QUERY:
+            for key, text in _TYPED[self.where]:
                 if width(parts) + len(key) + len(text) + 3 <= cells:
                     parts.extend((Span(key, "key"), Span(f" {text}   ", "dim")))
             return [tuple(parts)]
         if self.where == "knobs":
             shown = [a for a in offered("knobs") if a.rank]
-            shown.append(BY_ID["reset_all"]._replace(footer="reset all", rank=4))
-            shown.append(BY_ID["knobs"]._replace(footer="close"))
+            shown.append(action("reset_all")._replace(footer="reset all", rank=4))
+            shown.append(action("knobs")._replace(footer="close"))
         else:
             shown = [a for a in offered(self.where) if a.rank and a.id not in self.hidden]
-        end: Line = (Span("?", "key"), Span(" help ", "dim"))
+        end: Line = (Span(action("help").key, "key"), Span(" help ", "dim"))
         chosen = [a for a in shown if a.id != "help"]
         while chosen and self._wide(chosen) + width(end) + 1 > cells:
             chosen.remove(max(chosen, key=lambda a: a.rank))
         if self.where != "knobs":
             chosen.sort(key=lambda a: (a.id == "quit", a.rank))
         parts = [Span(" ")]
-        for action in chosen:
+        for one in chosen:
             start = width(parts)
-            parts.extend((Span(self._key(action), "key"), Span(f" {action.footer}", "dim")))
-            places.append((start, width(parts), action))
+            parts.extend((Span(self._key(one), "key"), Span(f" {one.footer}", "dim")))
+            places.append((start, width(parts), one))
             parts.append(Span("   "))
-        places.append((cells - width(end), cells, BY_ID["help"]))
+        places.append((cells - width(end), cells, action("help")))
         return [spread(parts, end, cells)]
 
     @staticmethod
     def _key(action: Action) -> str:
-        return action.shown if action.where == "knobs" else action.shown.split()[0]
+        return action.shown if action.where == "knobs" else action.key
 
     def _wide(self, actions: Sequence[Action]) -> int:
         return 1 + sum(len(self._key(a)) + 1 + len(a.footer) + 3 for a in actions)
 
     def on_click(self, event: events.Click) -> None:
-        for start, stop, action in self._places:
+        for start, stop, pressed in self._places:
             if start <= event.x < stop:
-                self.post_message(self.Pressed(action))
+                self.post_message(self.Pressed(pressed))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.geometry import Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
 
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.render.spans import Line, Span, fit, width
 
 
@@ -28,6 +32,13 @@ class Lines(ScrollView, can_focus=False):
     """Shows what ``draw`` returns for the present width. Call ``changed`` when that would be different."""
 
     ALLOW_MAXIMIZE = False
+
+    @dataclass
+    class Clicked(Message):
+        """A span was clicked that names a key (``text``), or does something of its own (``action``)."""
+
+        text: str
+        action: str
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -121,6 +132,16 @@ class Lines(ScrollView, can_focus=False):
     def on_resize(self, event: events.Resize) -> None:  # noqa: ARG002
         self._measure()
 
+    def on_click(self, event: events.Click) -> None:
+        y = event.y - self.gutter.top + self.scroll_offset.y
+        x = event.x - self.gutter.left
+        for span in self.drawn[y] if 0 <= y < len(self.drawn) else ():
+            x -= cell_len(span.text)
+            if x < 0:
+                if span.action or "key" in span.role.split():
+                    self.post_message(self.Clicked(span.text.strip(), span.action))
+                return
+
     def notify_style_update(self) -> None:
         self._painted.clear()
         self._styles_of.clear()
@@ -198,9 +219,6 @@ class Pane(Lines):
         return self._drawer(cells)
 
 
-_MORE = (Span(" … ", "dim"), Span("!", "key"), Span(" shows all ", "dim"))
-
-
 class Brief(Pane):
     """Draws at most ``most`` lines; the last one names the key that shows all messages when more are left."""
 
@@ -213,5 +231,6 @@ class Brief(Pane):
         if len(lines) <= self.most:
             return lines
         last = lines[self.most - 1]
-        room = cells - width(_MORE)
-        return [*lines[: self.most - 1], (*fit(last, min(room, width(last))), *_MORE)]
+        more = (Span(" … ", "dim"), Span(key("messages"), "key"), Span(" shows all ", "dim"))
+        room = cells - width(more)
+        return [*lines[: self.most - 1], (*fit(last, min(room, width(last))), *more)]

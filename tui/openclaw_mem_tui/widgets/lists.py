@@ -7,11 +7,12 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from rich.style import Style
 from textual import events
-from textual.binding import Binding
 from textual.message import Message
 from textual.strip import Strip
 
-from openclaw_mem_tui.render.spans import Line
+from openclaw_mem_tui.bindings import bindings
+from openclaw_mem_tui.render.format import inert
+from openclaw_mem_tui.render.spans import Line, text_of
 from openclaw_mem_tui.widgets.line_view import Lines
 
 T = TypeVar("T")
@@ -25,6 +26,15 @@ class Rows(NamedTuple):
     foot: Sequence[Line] = ()
 
 
+#: Cells in which a row that is searched is drawn.
+_WIDE = 240
+
+
+def has_words(text: str, words: str) -> bool:
+    """Whether a text in lower case has all of these words."""
+    return all(word in text for word in words.split())
+
+
 #: Draws all items, given the width and the number of the item under the cursor.
 Maker = Callable[[int, int], Rows]
 
@@ -35,14 +45,11 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--cursor-away"}
     #: Lines at the top that do not scroll.
     FIXED: ClassVar[int] = 0
-    BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("down,j", "go(1)", show=False),
-        Binding("up,k", "go(-1)", show=False),
-        Binding("home,g", "go(-1_000_000)", show=False),
-        Binding("end,G", "go(1_000_000)", show=False),
-        Binding("pagedown,ctrl+d", "turn(1)", show=False),
-        Binding("pageup,ctrl+u", "turn(-1)", show=False),
-    ]
+    BINDINGS = bindings("lists")  # type: ignore[assignment]
+    #: Whether its rows can be filtered: it overrides ``rearrange``, ``words_at`` and ``counted`` then.
+    CAN_FILTER: ClassVar[bool] = False
+    #: What a filter leaves as it is, for the frame.
+    UNCHANGED: ClassVar[str] = ""
 
     class Moved(Message):
         """The cursor is on another item."""
@@ -64,6 +71,8 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         self.about = about
         self._maker: Maker = lambda cells, cursor: Rows()  # noqa: ARG005 - the shape of every maker
         self.cursor = 0
+        #: The words that every shown row has, and the last ones that were searched for.
+        self.wanted = self.searched = ""
         self._spans: Sequence[tuple[int, int]] = []  # first line and line after the last, of each item
 
     def show(self, maker: Maker) -> None:
@@ -109,6 +118,50 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         """Half a page."""
         self.action_go(direction * max(5, self.size.height // 2))
 
+    # -- filter -------------------------------------------------------------------------------------------
+
+    def filter(self, words: str) -> None:
+        """Show only the rows that have all of these words (any case, in any order), in their order; none
+        shows every row. The selected row stays selected where it is shown."""
+        self.wanted = " ".join(words.lower().split())
+        self.searched = self.wanted or self.searched
+        self.rearrange()
+        self.follow()
+        self.post_message(self.Moved(self))
+
+    def rearrange(self) -> None:
+        """Take over what is wanted."""
+
+    def words_at(self, at: int) -> str:  # noqa: ARG002 - for subclasses
+        """The text of a shown row, in lower case."""
+        return ""
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """How many rows are shown, and how many there are."""
+        return len(self._spans), len(self._spans)
+
+    def go_to_match(self, step: int) -> bool:
+        """Cursor to the next (1) or previous (-1) shown row with the words searched for last; past the last
+        row the first is next. False when no row has them."""
+        many = len(self._spans)
+        for away in range(1, many + 1):
+            at = (self.cursor + step * away) % many
+            if has_words(self.words_at(at), self.searched):
+                self.action_go(at - self.cursor)
+                return True
+        return False
+
+    @property
+    def filtered(self) -> str:
+        """What the frame says of the filter; "" without one."""
+        shown, all_rows = self.counted
+        if not self.wanted:
+            return ""
+        return f"filter {inert(self.wanted, 40)} · {shown:,} of {all_rows:,}{self.UNCHANGED}"
+
+    # -- cursor and mouse ---------------------------------------------------------------------------------
+
     def follow(self) -> None:
         """Bring the selected item into sight."""
         if self.cursor >= len(self._spans):
@@ -131,6 +184,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         line = event.y - self.FIXED - self.gutter.top + self.scroll_offset.y
         target = next((i for i, (first, stop) in enumerate(self._spans) if first <= line < stop), None)
         if target is None:
+            super().on_click(event)
             return
         if target == self.cursor and event.chain > 1:
             self.post_message(self.Chosen(self))
@@ -157,16 +211,72 @@ class Table(CursorList, Generic[T]):
     """Any number of one-line rows: only those in sight are drawn. A row counts as selected while the table
     has the focus."""
 
+    CAN_FILTER = True
+    _all: Sequence[T] = ()
     _items: Sequence[T] = ()
     _row: Callable[[T, int, bool], Line]
+    _words: Callable[[T], str] | None = None
+    _texts: dict[int, str]  # of items that were searched, by their position
 
-    def show_rows(self, items: Sequence[T], row: Callable[[T, int, bool], Line]) -> None:
+    def show_rows(
+        self,
+        items: Sequence[T],
+        row: Callable[[T, int, bool], Line],
+        words: Callable[[T], str] | None = None,
+    ) -> None:
         """Draw a row for each of these from now on, given the item, the width and whether it is selected. The
-        cursor stays where it is as far as there are so many."""
-        self._items, self._row = items, row
+        cursor stays where it is as far as there are so many. ``words`` is the text that a filter looks at
+        (None: what a wide row shows)."""
+        self._row = row
+        self.take(items, words)
+
+    def take(self, items: Sequence[T], words: Callable[[T], str] | None) -> None:
+        """These are the items from now on."""
+        if items is not self._all or not items:
+            self._texts = {}
+        self._all, self._words = items, words
+        self.rearrange(stay=not self.wanted)
+
+    def rearrange(self, *, stay: bool = False) -> None:
+        chosen = self.selected
+        self._items = items = self._matching() if self.wanted else self._all
+        if not stay and chosen is not None and chosen in items:
+            self.cursor = items.index(chosen)
         self.cursor = max(0, min(self.cursor, len(items) - 1))
-        self._spans = _Lazy(len(items), lambda at: (at, at + 1))
+        self.spread()
+
+    def _matching(self) -> Sequence[T]:
+        at_all = range(len(self._all))
+        return [self._all[at] for at in at_all if has_words(self._text_of(at), self.wanted)]
+
+    def _text_of(self, at: int) -> str:
+        if at not in self._texts:
+            item = self._all[at]
+            text = self.full_text(item) if self._words is None else self._words(item)
+            self._texts[at] = text.lower()
+        return self._texts[at]
+
+    def full_text(self, item: T) -> str:
+        """All that a row says where there is room."""
+        return text_of(self._row(item, _WIDE, False))
+
+    def words_at(self, at: int) -> str:
+        item = self._items[at]
+        return self._text_of(at if self._items is self._all else self._all.index(item))
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        return len(self._items), len(self._all)
+
+    def spread(self) -> None:
+        """The items are others: draw them."""
+        self._spans = _Lazy(len(self._items), lambda at: (at, at + 1))
         self.changed()
+
+    def point_at(self, item: T) -> None:
+        """Cursor to this item, where it is shown."""
+        if item in self._items:
+            self.action_go(self._items.index(item) - self.cursor)
 
     @property
     def selected(self) -> T | None:
@@ -195,12 +305,19 @@ class Table(CursorList, Generic[T]):
 class WrappedTable(Table[T]):
     """A table of few rows that may take several lines each: all of them are drawn."""
 
+    _lines: Callable[[T, int, bool], Sequence[Line]]
     draw, changed = CursorList.draw, CursorList.changed
 
     def show_wrapped(self, items: Sequence[T], rows: Callable[[T, int, bool], Sequence[Line]]) -> None:
         """As ``show_rows``, with all lines of an item."""
-        self._items = items
-        self.cursor = max(0, min(self.cursor, len(items) - 1))
+        self._lines = rows
+        self.take(items, None)
+
+    def full_text(self, item: T) -> str:
+        return " ".join(map(text_of, self._lines(item, _WIDE, False)))
+
+    def spread(self) -> None:
+        items, rows = self._items, self._lines
         if len(self._spans) != len(items):  # until they are drawn, the cursor moves by one line
             self._spans = [(at, at + 1) for at in range(len(items))]
         self.show(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from openclaw_mem_engine.api import Cancelled, OpenClawMemError
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.service import Service
 
@@ -152,7 +153,7 @@ class CuratePresenter(Presenter[CurateState]):
         self._written.append(done)
         self._edited.pop(candidate.id, None)
         summaries = " and ".join(edit.summary() for edit in candidate.edits)
-        self.update(said=f"written: {summaries}; z takes it back")
+        self.update(said=f"written: {summaries}; {key('undo_note')} takes it back")
         return True
 
     async def reject(self, candidate: NoteCandidate) -> None:
@@ -160,7 +161,7 @@ class CuratePresenter(Presenter[CurateState]):
         again = self.state.group == REJECTED
         state = "restore" if again else "reject"
         await self._do(lambda memory: getattr(self._opened(memory).state, state)(candidate.id) or True)
-        self.update(said="proposed again" if again else "rejected: f shows the rejected ones")
+        self.update(said="proposed again" if again else f"rejected: {key('which')} shows the rejected ones")
         await self.read()
 
     async def propose_undo(self) -> Sequence[NoteEdit]:

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import BUDGET_LINES, masked_diff
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.curate.presenter import REJECTED, CurateState
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, diff_lines, line, wrapped
@@ -52,7 +53,7 @@ def facts(state: CurateState, cells: int) -> list[Line]:
         return [line((said, "dim")), ()]
     budget = material.budget
     if not budget.path:
-        first = line((" There is no MEMORY.md yet: M writes its first entry.", "warn"))
+        first = line((f" There is no MEMORY.md yet: {key('remember')} writes its first entry.", "warn"))
     else:
         size = f" {budget.lines:,} of {BUDGET_LINES} lines"
         characters = f" · {budget.characters:,} of {budget.limit:,} characters"
@@ -223,9 +224,9 @@ def _nothing(state: CurateState, cells: int) -> list[Line]:
     if state.group == REJECTED:
         text = "No candidate was rejected."
     elif state.group:
-        text = f"No candidate is of the kind {state.group}. f shows others."
+        text = f"No candidate is of the kind {state.group}. {key('which')} shows others."
     else:
-        text = "No candidate: nothing is proposed for these notes. f shows what was rejected."
+        text = f"No candidate: nothing is proposed for these notes. {key('which')} shows what was rejected."
     return wrapped(line((text, "dim")), cells - 1)
 
 

@@ -12,13 +12,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
-from openclaw_mem_tui.bindings import bindings
+from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.features.curate.presenter import REJECTED, CuratePresenter
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
+from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render.spans import Line
-from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Choice, ConfirmScreen, PickScreen, Reading
 from openclaw_mem_tui.widgets.line_view import Pane
@@ -47,12 +48,10 @@ _FILES = "The notes with size, date, whether they decay, and how many of the age
 _QUIET_S = 0.25
 
 
-class CurateScreen(WorkbenchScreen):
-    """Drawn from the state of the presenter. The list with the focus decides what the details are about;
-    where there is one column, only that list is shown."""
+class CurateScreen(ListScreen):
+    """Drawn from the state of the presenter."""
 
     WHERE, OPENED_BY, READING = "curate", "show_curate", READING
-    OF_CONFIGURED = True
     AUTO_FOCUS = "#candidates"
     TITLES = "curate", "curation of memory"
     BINDINGS = bindings("curate")  # type: ignore[assignment]
@@ -64,11 +63,7 @@ class CurateScreen(WorkbenchScreen):
         self.presenter = CuratePresenter(search.service)
         self.candidates: Table[NoteCandidate] = Table(_CANDIDATES, id="candidates", classes="listed")
         self.files: Table[FileUse] = Table(_FILES, id="memory-files", classes="listed")
-        self.detail = Pane(id="proposal", classes="pane")
-        self.lists: tuple[Table[Any], ...] = (self.candidates, self.files)
-        #: The list that was gone to last: the focus itself comes a moment later.
-        self.at: Table[Any] = self.candidates
-        self._detailed: object = None
+        self.use_lists(Pane(id="proposal", classes="pane"), self.candidates, self.files)
         self._filled: dict[str, Sequence[Any]] = {}
 
     def body(self) -> ComposeResult:
@@ -84,7 +79,7 @@ class CurateScreen(WorkbenchScreen):
 
     def on_mount(self) -> None:
         self.presenter.listen(self.draw)
-        self._mark(self.candidates)
+        self.mark(self.candidates)
         self.draw()
 
     def read_again(self) -> None:
@@ -106,73 +101,37 @@ class CurateScreen(WorkbenchScreen):
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells))
         self._fill(self.candidates, "candidates", state.found, render.candidate_row)
         self._fill(self.files, "notes", state.files, render.file_row)
-        self.candidates.border_subtitle = f"{state.group} (f)" if state.group else ""
+        self.label(self.candidates, subtitle=key_hint("which", f"candidates: {state.group or 'all'}"))
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, cells)])
-        self._draw_selected()
+        self.draw_selected()
 
     def _fill(self, table: Table[Any], name: str, items: Sequence[Any], row: Callable[..., Line]) -> None:
         """Draw the rows of a list when they are others: all that are in sight are painted for that."""
         if self._filled.get(name) is not items:
             self._filled[name] = items
             table.show_rows(items, row)
-            table.border_title = f"{name} · {len(items):,}" if items else name
+            self.label(table, f"{name} · {len(items):,}" if items else name)
 
-    @on(CursorList.Moved)
-    def _draw_selected(self) -> None:
+    def draw_selected(self) -> None:
         """The details of the selected row; drawn anew only when that or its effect is another one."""
         state, item = self.presenter.state, self.at.selected
         of_files = self.at is self.files
         edits = item.edits if item is not None and not of_files else ()
         shown = item, state.material, state.effects.get(edits), state.measuring == edits, state.group
-        if shown == self._detailed:
-            return
-        self._detailed = shown
         draw = render.file_detail if of_files else render.candidate_detail
-        self.detail.border_title = "note" if of_files else "proposal"
-        self.detail.show(lambda cells: draw(state, item, cells))
-        if (
-            item is not None
-            and edits
-            and not state.hosts
-            and edits not in state.effects
-            and state.measuring != edits
-        ):
+        title = "note" if of_files else "proposal"
+        if not self.show_detail(shown, title, lambda cells: draw(state, item, cells)):
+            return
+        is_new = edits and not state.hosts and edits not in state.effects and state.measuring != edits
+        if item is not None and is_new:
             self.run_in(partial(self.presenter.measure, item, _QUIET_S), "effect")
         self.draw_keys()
-        self.call_after_refresh(self._mark_more)
-
-    def _mark_more(self) -> None:
-        self.detail.border_subtitle = "J K scroll" if self.detail.max_scroll_y > 0 else ""
-
-    @property
-    def lower_pane(self) -> Pane:
-        return self.detail
 
     def idle_keys(self) -> frozenset[str]:
         candidate = self._candidate()
         if candidate is None:
-            return frozenset(
-                {"accept", "reject", "measure"} | ({"edit_proposal"} if not self._path() else set())
-            )
-        return frozenset() if candidate.edits else frozenset({"accept", "edit_proposal", "measure"})
-
-    # -- moving about -------------------------------------------------------------------------------------
-
-    def on_descendant_focus(self) -> None:
-        self._mark(next((table for table in self.lists if table.has_focus), self.at))
-        self._draw_selected()
-        self.draw_keys()
-
-    def _mark(self, target: Table[Any]) -> None:
-        """Where there is one column, this list is shown."""
-        self.at = target
-        for table in self.lists:
-            self.set_class(table is target, f"-at-{table.id}")
-
-    def action_next_list(self, step: int) -> None:
-        target = self.lists[(self.lists.index(self.at) + step) % len(self.lists)]
-        self._mark(target)
-        self.set_focus(target)
+            return frozenset({"accept", "reject", "measure"} | ({"edit"} if not self._path() else set()))
+        return frozenset() if candidate.edits else frozenset({"accept", "edit", "measure"})
 
     def _candidate(self) -> NoteCandidate | None:
         return self.candidates.selected if self.at is self.candidates else None
@@ -189,7 +148,7 @@ class CurateScreen(WorkbenchScreen):
     def action_which(self) -> None:
         choices = [Choice("", "all", "everything that was not rejected", "a")]
         choices += [Choice(kind, kind, about, letter) for kind, (letter, about) in render.KINDS.items()]
-        choices.append(Choice(REJECTED, REJECTED, "a proposes one again", "x"))
+        choices.append(Choice(REJECTED, REJECTED, f"{key('accept')} proposes one again", "x"))
 
         def show(group: str | None) -> None:
             if group is not None:
@@ -266,7 +225,7 @@ class CurateScreen(WorkbenchScreen):
         if await self.presenter.undo():
             await self._changed()
 
-    def action_edit_proposal(self) -> None:
+    def action_edit(self) -> None:
         """The proposal in the editor, as a file that only this user can read; a file itself in the other
         list."""
         candidate, service = self._candidate(), self.search.service
@@ -287,7 +246,7 @@ class CurateScreen(WorkbenchScreen):
             self.presenter.say(outcome)
             if after is not None and after not in (proposed.after, proposed.before):
                 self.presenter.propose(candidate, after)
-                self.presenter.say("the proposal is as edited: a writes it")
+                self.presenter.say(f"the proposal is as edited: {key('accept')} writes it")
             elif after is not None and after == proposed.before:
                 self.presenter.say("the edited text is what the note has: the proposal stays as it was")
 

@@ -7,7 +7,6 @@ from functools import partial
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
-from textual.content import Content
 
 from openclaw_mem_engine.api import Anatomy, OpenClawMemError
 from openclaw_mem_tui.bindings import bindings
@@ -16,7 +15,7 @@ from openclaw_mem_tui.features.index.render import chunks as render
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import line, wrapped
-from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.screen import WorkbenchScreen, key_hint, markup
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
@@ -54,6 +53,7 @@ class ChunksScreen(WorkbenchScreen):
         self.text = Pane(id="text", classes="pane")
         self.anatomy: Anatomy | None = None
         self.trouble = ""
+        self._numbers = range(0)
 
     def body(self) -> ComposeResult:
         yield Pane(id="cut")
@@ -76,6 +76,7 @@ class ChunksScreen(WorkbenchScreen):
     async def _read(self) -> None:
         try:
             self.anatomy = await self.search.service.read(lambda memory: memory.anatomy(self.path))
+            self._numbers = range(len(self.anatomy.pieces))
             self.trouble = ""
         except OpenClawMemError as error:
             # What was drawn before does not show the file as it is now.
@@ -87,9 +88,7 @@ class ChunksScreen(WorkbenchScreen):
         anatomy = self.anatomy
         cut, status = self.query_one("#cut", Pane), self.query_one("#status", Pane)
         box = self.query_one("#pieces-box")
-        # A path is no markup of ours.
-        box.border_title = Content(f"chunks of {fmt.crop_left(fmt.inert(self.path), 28)}").markup
-        box.border_subtitle = "↑ ↓ chunk"
+        self.label(box, markup(f"chunks of {fmt.crop_left(fmt.inert(self.path), 28)}"), "↑ ↓ chunk")
         if anatomy is None:
             mark, text = (" ✗ ", self.trouble) if self.trouble else (" ◐ ", "The file is being read.")
             self.pieces.show_rows((), lambda *_: ())
@@ -99,12 +98,19 @@ class ChunksScreen(WorkbenchScreen):
             return
         self.query_one("#pieces-head", Pane).show(lambda cells: [render.header(cells)])
         cut.show(lambda cells: render.summary(anatomy, cells))
-        self.pieces.show_rows(range(len(anatomy.pieces)), partial(render.piece_row, anatomy))
-        at = self.pieces.cursor
+        self.pieces.show_rows(self._numbers, partial(render.piece_row, anatomy), self._words)
+        if (at := self.pieces.selected) is None:
+            at = 0
         status.show(lambda cells: [render.status(anatomy, at, cells)])
-        self.text.border_title, self.text.border_subtitle = "text", "J K scroll"
+        self.label(self.text, "text", f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}")
         self.text.show(lambda cells: render.text(anatomy, at, cells))
         self.call_after_refresh(self._bring_into_sight)
+
+    def _words(self, number: int) -> str:
+        assert self.anatomy is not None
+        piece = self.anatomy.pieces[number]
+        lines = self.anatomy.lines[piece.first : piece.last + 1]
+        return " ".join(one.text for one in lines)
 
     def _bring_into_sight(self) -> None:
         # Where there is room, two lines of what is before it.
@@ -112,10 +118,10 @@ class ChunksScreen(WorkbenchScreen):
         at = render.first_of(self.text.drawn)
         self.text.scroll_to(y=max(0, at - before), animate=False, immediate=True)
 
-    def action_edit_chunk(self) -> None:
+    def action_edit(self) -> None:
         if self.anatomy is None:
             return
-        at = self.pieces.cursor
+        at = self.pieces.selected or 0
         start = self.anatomy.pieces[at].start_line if at < len(self.anatomy.pieces) else 1
         said, ran = edit(self.app, self.search.service.settings, self.path, start)
         self.search.say(said)

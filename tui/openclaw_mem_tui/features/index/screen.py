@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
 from openclaw_mem_engine.api import Check, FileRow, IndexDamaged, Plan, SyncRequest
-from openclaw_mem_tui.bindings import bindings
+from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.index.presenter import REPAIRING, IndexPresenter
 from openclaw_mem_tui.features.index.render import doctor, files, summary
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
-from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render.spans import Line
-from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.screen import key_hint, markup
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.dialogs import Choice, ConfirmScreen, PickScreen, Reading
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, Reading
 from openclaw_mem_tui.widgets.line_view import Brief, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 #: Actions that are about the file under the cursor.
-_OF_FILES = {"chunks", "order", "edit_file", "find_file"}
+_OF_FILES = {"chunks", "order", "edit"}
 #: Actions that need an index that can be opened.
 _WITH_INDEX = frozenset(_OF_FILES | {"rebuild", "verify", "examine", "examine_deep", "repair", "prune"})
-#: Seconds between frames of the spinner while something runs; files that are offered to pick from at once.
-_FRAME, _PICKED = 0.12, 200
+#: Seconds between frames of the spinner while something runs.
+_FRAME = 0.12
 
 READING: Reading = (
     "Reading the index",
@@ -56,13 +56,10 @@ _DOCTOR = "The findings of the doctor, the worst first, then its checks. A check
 _EVENTS = "Events: syncs, rebuilds, fallbacks, failed searches (`openclaw-mem log` has all of them)."
 
 
-class IndexScreen(WorkbenchScreen):
-    """Drawn from the state of the presenter and the activity of the sync. Three lists share one pane with the
-    details of the selected row of the list with the focus; where there is one column, only that list is
-    shown."""
+class IndexScreen(ListScreen):
+    """Drawn from the state of the presenter and the activity of the sync."""
 
     WHERE, OPENED_BY, READING = "index", "show_index", READING
-    OF_CONFIGURED = True
     TITLES = "index", "index health"
     BINDINGS = bindings("index")  # type: ignore[assignment]
     HELP = "Whether the index is up to date with the notes, and whether it is intact."
@@ -74,13 +71,9 @@ class IndexScreen(WorkbenchScreen):
         self.files: Table[FileRow] = Table(_FILES, id="files")
         self.doctor: WrappedTable[doctor.Item] = WrappedTable(_DOCTOR, id="doctor", classes="listed")
         self.events: Table[Event] = Table(_EVENTS, id="events", classes="listed")
-        self.detail = Pane(id="detail", classes="pane")
-        self.lists: tuple[Table[Any], ...] = (self.files, self.doctor, self.events)
-        #: The list that was gone to last: the focus itself comes a moment later, and keys may overtake it.
-        self.at: Table[Any] = self.files
+        self.use_lists(Pane(id="detail", classes="pane"), self.files, self.doctor, self.events)
         self._was_syncing = False
         self._frame = 0
-        self._detailed: object = None
 
     def body(self) -> ComposeResult:
         yield Brief(5, id="facts")
@@ -123,26 +116,27 @@ class IndexScreen(WorkbenchScreen):
 
     def draw_body(self) -> None:
         state, activity = self.presenter.state, self.search.activity
+        report = state.report
         short = self.narrow or not self.has_class("-tall")
         self.query_one("#facts", Pane).show(lambda cells: summary.facts(state, activity, cells, short))
         self.query_one("#files-head", Pane).show(lambda cells: [files.header(cells)])
-        self.files.show_rows(state.files, partial(files.file_row, state))
+        self.files.show_rows(state.files, partial(files.file_row, state), files.words)
         self.doctor.show_wrapped(state.findings, doctor.item_rows)
         self.events.show_rows(state.events, partial(files.event_row, state))
         box = self.query_one("#files-box", Vertical)
         asked, shown = self.search.service.backend, self.search.service.configured_backend
         other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)
-        box.border_title = files.title(state) + other
-        box.border_subtitle = f"by {state.order} (o)" + " · enter: chunks" * self.search.service.draws_chunks
-        self.doctor.border_title = doctor.title(state)
-        self.doctor.border_subtitle = doctor.subtitle(state)
-        self.events.border_title = "events"
-        self.events.border_subtitle = f"{len(state.events):,}" if state.events else ""
-        self._draw_detail()
+        opens = f" · {key_hint('chunks', 'chunks')}" * self.search.service.draws_chunks
+        self.label(box, markup(files.title(state) + other), key_hint("order", f"by {state.order}") + opens)
+        count = len(report.fixable) if report is not None else 0
+        repairs = f" · {key_hint('repair', f'repairs {count}')}" * bool(count)
+        again = f" · {key_hint('examine', 'check' if report is None else 'again')}{repairs}"
+        self.label(self.doctor, doctor.title(state), markup(doctor.subtitle(state)) + again)
+        self.label(self.events, "events", f"{len(state.events):,}" if state.events else "")
+        self.draw_selected()
         self._draw_status()
 
-    @on(CursorList.Moved)
-    def _draw_detail(self) -> None:
+    def draw_selected(self) -> None:
         """The details of the selected row; drawn anew, from its top, only when that is another one."""
         state, item = self.presenter.state, self.at.selected
         drawer: Callable[[int], list[Line]]
@@ -154,15 +148,8 @@ class IndexScreen(WorkbenchScreen):
             name, drawer = "event", partial(files.event_detail, item, state)
         else:
             name, drawer = "file", partial(files.file_detail, item, state)
-        shown = name, item, state.overview is None
-        if shown != self._detailed:
-            self._detailed = shown
-            self.detail.border_title = name
-            self.detail.show(drawer)
-        self.call_after_refresh(self._mark_more)
-
-    def _mark_more(self) -> None:
-        self.detail.border_subtitle = "J K scroll" if self.detail.max_scroll_y > 0 else ""
+        if not self.show_detail((name, item, state.overview is None), name, drawer):
+            self.call_after_refresh(self.mark_more)
 
     def idle_keys(self) -> frozenset[str]:
         report = self.presenter.state.report
@@ -181,28 +168,7 @@ class IndexScreen(WorkbenchScreen):
             lambda cells: [summary.status(state, activity, progress, cells, frame)]
         )
 
-    # -- moving about -------------------------------------------------------------------------------------
-
-    def on_descendant_focus(self) -> None:
-        self._mark(next((table for table in self.lists if table.has_focus), self.at))
-        self._draw_detail()
-        self.draw_keys()
-
-    def _go_to(self, target: Table[Any]) -> None:
-        self._mark(target)
-        self.set_focus(target)
-
-    def _mark(self, target: Table[Any]) -> None:
-        """Where there is one column, this list is shown."""
-        self.at = target
-        for table in self.lists:
-            self.set_class(table is target, f"-at-{table.id}")
-
-    def action_next_list(self, step: int) -> None:
-        self._go_to(self.lists[(self.lists.index(self.at) + step) % len(self.lists)])
-
-    def action_leave_index(self) -> None:
-        """Stop what runs; when nothing does, back to the search lab."""
+    def stop_work(self) -> bool:
         doing = self.presenter.state.doing
         if self.search.activity.phase == "syncing":
             self.search.sync.stop_sync()
@@ -213,7 +179,8 @@ class IndexScreen(WorkbenchScreen):
             self.workers.cancel_group(self, "doctor")
             self.presenter.say("stopped")
         else:
-            self.app.pop_screen()
+            return False
+        return True
 
     # -- sync, rebuild, checks, repairs -------------------------------------------------------------------
 
@@ -265,7 +232,9 @@ class IndexScreen(WorkbenchScreen):
         if not self._is_free():
             return
         if report is None or not report.fixable:
-            self.presenter.say("there is nothing to repair" if report else "d runs the checks first")
+            self.presenter.say(
+                "there is nothing to repair" if report else f"{key('examine')} runs the checks first"
+            )
             return
 
         async def repair() -> None:
@@ -286,7 +255,8 @@ class IndexScreen(WorkbenchScreen):
     def _is_free(self) -> bool:
         """Whether checks can run now; says why not."""
         if not self.search.service.is_open:
-            again = "Y rebuilds it" if self.search.damage is not None else "y tries again"
+            damaged = self.search.damage is not None
+            again = f"{key('rebuild')} rebuilds it" if damaged else f"{key('sync_now')} tries again"
             self.presenter.say(f"the index cannot be opened: see the reason above; {again}")
         elif self.search.activity.phase == "syncing":
             self.presenter.say("not while a sync runs; esc stops it")
@@ -302,41 +272,20 @@ class IndexScreen(WorkbenchScreen):
         """The next order; the cursor stays on its file."""
         row = self.files.selected
         self.presenter.turn_order()
-        self._point_at(row.path if row is not None else "")
-
-    def _point_at(self, path: str) -> None:
-        rows = self.presenter.state.files
-        at = next((at for at, row in enumerate(rows) if row.path == path), 0)
-        self.files.action_go(at - self.files.cursor)
-
-    def action_find_file(self) -> None:
-        rows = self.presenter.state.files
-
-        def find(text: str) -> list[Choice]:
-            words = text.lower().split()
-            found = [row for row in rows if all(word in row.path.lower() for word in words)]
-            return [
-                Choice(row.path, fmt.inert(row.path), files.STATES[row.state][1]) for row in found[:_PICKED]
-            ]
-
-        def go(path: str | None) -> None:
-            if path is not None:
-                self._go_to(self.files)
-                self._point_at(path)
-
-        self.app.push_screen(PickScreen("files", find, filtered=True, empty="no such file"), go)
+        if row is not None:
+            self.files.point_at(row)
 
     @on(CursorList.Chosen, "#files")
     def action_chunks(self) -> None:
         row = self.files.selected
         if self.at is not self.files:
-            self._go_to(self.files)
+            self.go_to(self.files)
         elif row is not None and self.presenter.can_draw_chunks():
             from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 
             self.open(ChunksScreen(self.search, row.path))
 
-    def action_edit_file(self) -> None:
+    def action_edit(self) -> None:
         row, service = self.files.selected, self.search.service
         if row is None or not service.is_open:
             return

@@ -11,13 +11,13 @@ from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
 from openclaw_mem_engine.api import FAULTS
-from openclaw_mem_tui.bindings import bindings
+from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.features.providers import render
 from openclaw_mem_tui.features.providers.presenter import ChainState, ProvidersPresenter
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, line
-from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
@@ -88,7 +88,6 @@ class ProvidersScreen(WorkbenchScreen):
 
     def on_mount(self) -> None:
         self.presenter.listen(self.draw)
-        self.chain.border_title, self.faults.border_title = "chain", "faults"
         # With its class first: a list that a narrow screen hides loses the focus that it was given.
         self._go_to(self.faults if self.search.view.faults else self.chain)
         self.draw()
@@ -123,7 +122,7 @@ class ProvidersScreen(WorkbenchScreen):
             )
         )
         self.last.border_title = "last query under this fault" if view.shown_faults else "last query"
-        self.last.border_subtitle = "enter: compare in the lab" if view.query.strip() else ""
+        self.last.border_subtitle = key_hint("compare", "compare in the lab") if view.query.strip() else ""
         self.last.show(lambda cells: render.last_query(view, cells))
         self.query_one("#cache", Pane).show(lambda cells: [render.cache(state, cells)])
         if len(state.links) != self._pointed:
@@ -132,8 +131,10 @@ class ProvidersScreen(WorkbenchScreen):
             wanted = ("backend", "primary")
             at = next((at for at, row in enumerate(rows) if row[0].role in wanted), 0)
             self.chain.action_go(at - self.chain.cursor)
-        self.chain.border_subtitle = "r probes now" + " · tab: faults" * self.narrow
-        self.faults.border_subtitle = "space switches · u stops all" + " · tab: chain" * self.narrow
+        other = (f" · {key_hint('next_list', name)}" * self.narrow for name in ("faults", "chain"))
+        self.label(self.chain, "chain", key_hint("probe", "probes now") + next(other))
+        faults = f"{key_hint('toggle_fault', 'switches')} · {key_hint('clear_faults', 'stops all')}"
+        self.label(self.faults, "faults", faults + next(other))
         self._draw_link()
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, view, activity, cells)])
 
@@ -143,7 +144,7 @@ class ProvidersScreen(WorkbenchScreen):
         self.link_pane.border_title = render.title(group)
         self.link_pane.show(partial(_details, group, state))
 
-    def action_next_list(self) -> None:
+    def action_next_list(self, step: int) -> None:  # noqa: ARG002
         self._go_to(self.faults if not self.faults.has_focus else self.chain)
 
     def _go_to(self, target: CursorList) -> None:
@@ -157,14 +158,14 @@ class ProvidersScreen(WorkbenchScreen):
         """Simulate the fault under the cursor, or stop; the last query is answered again."""
         if not self.faults.has_focus:
             self._go_to(self.faults)
-            self.presenter.say("space switches the fault under the cursor")
+            self.presenter.say(f"{key('toggle_fault')} switches the fault under the cursor")
             return
         name, before = _NAMES[self.faults.cursor], self.search.view.faults
         self._lab.switch_faults(before ^ {name})
         if not self.search.view.query.strip():
-            then = "; enter: type a query, it is answered under the fault"
+            then = f"; {key('compare')}: type a query, it is answered under the fault"
         else:
-            then = "; enter compares with the baseline"
+            then = f"; {key('compare')} compares with the baseline"
         self.presenter.say(f"{name} is off" if name in before else f"{name} is simulated{then}")
 
     def action_clear_faults(self) -> None:

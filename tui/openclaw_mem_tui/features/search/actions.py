@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Candidate, OpenClawMemError, Row, scope_decision
+from openclaw_mem_engine.api import Candidate, Knobs, OpenClawMemError, Row, scope_decision
+from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search import apply
 from openclaw_mem_tui.features.search.export import offer_export
@@ -13,8 +15,10 @@ from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.remembered import start_anew
 from openclaw_mem_tui.features.search.render import preview as render
-from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, nudged
+from openclaw_mem_tui.features.search.render.knobs import changed_words
+from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, KNOB_NAMES, nudged
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
 
@@ -119,7 +123,7 @@ class QueryActions(_Actions):
 
     def action_cancel(self) -> None:
         screen = self._screen
-        if screen.cancel_work():
+        if screen.cancel_work() or (screen.hits.has_focus and screen.clear_filter()):
             return
         if screen.knobs_open:
             screen.toggle_knobs()
@@ -131,26 +135,6 @@ class QueryActions(_Actions):
 
 class HitActions(_Actions):
     """The hit list, its baseline, and the panes beside it."""
-
-    def action_down(self) -> None:
-        self._hits.action_go(1)
-
-    def action_up(self) -> None:
-        if self._hits.cursor == 0 and self._hits.has_focus:
-            self._hits.scroll_home(animate=False)
-        self._hits.action_go(-1)
-
-    def action_first(self) -> None:
-        self._hits.action_go(-self._hits.cursor)
-
-    def action_last(self) -> None:
-        self._hits.action_go(len(self._hits.rows))
-
-    def action_page_down(self) -> None:
-        self._hits.action_go(self._hits.page)
-
-    def action_page_up(self) -> None:
-        self._hits.action_go(-self._hits.page)
 
     def action_columns(self) -> None:
         self._hits.set_mode(COLUMNS[(COLUMNS.index(self._hits.mode) + 1) % len(COLUMNS)])
@@ -172,7 +156,29 @@ class HitActions(_Actions):
 
     def action_reset_all(self) -> None:
         self._screen.tune(self._search.view.defaults)
-        self._search.say("all knobs as configured")
+        self._search.say(f"all knobs as configured; {key_of('undo_knob')} takes it back")
+
+    def action_undo_knob(self) -> None:
+        self._step(self._search.steps.undo, "back", "redo_knob")
+
+    def action_redo_knob(self) -> None:
+        self._step(self._search.steps.redo, "again", "undo_knob")
+
+    def _step(self, move: Callable[[Knobs], Knobs | None], word: str, other: str) -> None:
+        before = self._search.view.knobs
+        if (knobs := move(before)) is None:
+            self._search.say(f"no step of a knob to go {word}")
+            return
+        self._screen.tune(knobs, by_step=True)
+        self._search.say(f"{word}: {changed_words(before, knobs)}; {key_of(other)} goes the other way")
+
+    def action_knob(self, name: str) -> None:
+        """Open the panel on one knob."""
+        if not self._screen.knobs_open:
+            self._screen.toggle_knobs()
+        panel = self._screen.knob_panel
+        panel.focus()
+        panel.action_go(KNOB_NAMES.index(name) - panel.cursor)
 
     def action_apply_knobs(self) -> None:
         self._screen.run_in(partial(apply.offer, self._screen), "apply")
@@ -187,19 +193,6 @@ class HitActions(_Actions):
         ring = [screen.query_line, screen.hits, *([screen.knob_panel] if screen.knobs_open else [])]
         at = next((i for i, widget in enumerate(ring) if widget.has_focus), -1)
         ring[(at + 1) % len(ring)].focus()
-
-    def action_scroll_down(self) -> None:
-        self._scroll_lower(3)
-
-    def action_scroll_up(self) -> None:
-        self._scroll_lower(-3)
-
-    def _scroll_lower(self, step: int) -> None:
-        screen = self._screen
-        screen.preview.let_go()
-        narrow = screen.has_class("-narrow")
-        lower = screen.preview if not narrow or screen.has_class("-pane-preview") else screen.waterfall
-        lower.scroll_relative(y=step, animate=False)
 
 
 class NoteActions(_Actions):
@@ -225,7 +218,7 @@ class NoteActions(_Actions):
             self._screen.show_snippet()
             return
         transcript = row.source == "sessions"
-        preview.begin("get", "transcript" if transcript else "note", "back to the snippet (enter)")
+        preview.begin("get", "transcript" if transcript else "note", key_hint("get", "back to the snippet"))
         if transcript:
             preview.show(lambda cells: render.transcript(candidate, marker, cells))
             return
@@ -253,7 +246,7 @@ class NoteActions(_Actions):
             self._screen.show_snippet()
             return
         title = f"rendered, lines {row.start_line}–{row.end_line}"
-        self._preview.begin("markdown", title, "back to the snippet (m)")
+        self._preview.begin("markdown", title, key_hint("render", "back to the snippet"))
         self._preview.show_markdown(candidate.text)
 
     def action_edit(self) -> None:

@@ -1,10 +1,12 @@
-"""The query history, and finding a text by some of its characters."""
+"""The query history, the steps of the knobs, and finding a text by some of its characters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+
+from openclaw_mem_engine.api import Knobs
 
 
 @dataclass(slots=True)
@@ -44,6 +46,39 @@ class History:
     def matching(self, text: str) -> list[str]:
         """Newest first; with a text, those which hold its characters in order, best first."""
         return fuzzy(text, reversed(self.queries))
+
+
+@dataclass(slots=True)
+class Steps:
+    """Knobs as they were before each step, and those that were taken back. Bounded."""
+
+    limit: int = 100
+    done: list[Knobs] = field(default_factory=list)
+    undone: list[Knobs] = field(default_factory=list)
+
+    def made(self, before: Knobs) -> None:
+        """A step was made from these."""
+        self.done.append(before)
+        del self.done[: -self.limit]
+        self.undone.clear()
+
+    def undo(self, now: Knobs) -> Knobs | None:
+        """The knobs before the last step; None without one."""
+        return self._move(self.done, self.undone, now)
+
+    def redo(self, now: Knobs) -> Knobs | None:
+        return self._move(self.undone, self.done, now)
+
+    @staticmethod
+    def _move(source: list[Knobs], target: list[Knobs], now: Knobs) -> Knobs | None:
+        if not source:
+            return None
+        target.append(now)
+        return source.pop()
+
+    def clear(self) -> None:
+        self.done.clear()
+        self.undone.clear()
 
 
 def fuzzy(text: str, items: Iterable[str]) -> list[str]:

@@ -9,17 +9,22 @@ from textual.strip import Strip
 from openclaw_mem_engine.api import Row
 from openclaw_mem_tui.features.search.render import funnel, hits
 from openclaw_mem_tui.features.search.state import Columns, View
-from openclaw_mem_tui.render.spans import Line, text_of
+from openclaw_mem_tui.render.spans import Line, Span, fit, text_of
 from openclaw_mem_tui.render.terms import Marker
-from openclaw_mem_tui.widgets.lists import CursorList
+from openclaw_mem_tui.widgets.lists import CursorList, has_words
+
+#: The pane from which on what is returned takes two lines, in cells and lines.
+_TWO_CELLS, _TWO_LINES = 66, 18
 
 
-class HitList(CursorList, inherit_bindings=False):
+class HitList(CursorList):
     """Keeps the cursor on its chunk while knobs move, and goes to the first hit for a new query. The titles
     of the columns stay on top while rows scroll under them."""
 
     HELP = "The chunks that the agent gets lines of, best first; below the rule, the others, and why."
     FIXED = 1
+    CAN_FILTER = True
+    UNCHANGED = " rows, ranks unchanged"
 
     def __init__(self, landing: Callable[[], Sequence[Line]], *, id: str | None = None) -> None:
         """``landing`` draws what is shown before there is a query."""
@@ -34,6 +39,8 @@ class HitList(CursorList, inherit_bindings=False):
         self.stale = False
         self.rows: Sequence[Row] = ()
         self._groups: list[hits.Group] = []
+        self._two = False  # see _lines_of
+        self._total = 0  # rows without the filter
         self._above: list[Line] = []  # why nothing was returned
         self._row_of: dict[int, int] = {}  # of each drawn line: its row
         self._plan: hits.Layout | None = None
@@ -78,22 +85,55 @@ class HitList(CursorList, inherit_bindings=False):
         it was, or to the first row."""
         view = self.view
         self._groups = hits.groups(view, self.dropped) if view is not None else []
+        self._total = sum(len(group.rows) for group in self._groups)
+        if self.wanted:
+            left = (
+                group._replace(rows=list(filter(self._is_wanted, group.rows)), of=len(group.rows))
+                for group in self._groups
+            )
+            self._groups = [group for group in left if group.rows or not group.title]
         self.rows = [row for group in self._groups for row in group.rows]
         reasons = funnel.nothing(view) if view is not None else []
         self._above = [*reasons, ()] if reasons else []
-        at = len(self._above)
-        spans: list[tuple[int, int]] = []
-        for group in self._groups:
-            at += bool(group.title)
-            spans.extend((line, line + 1) for line in range(at, at + len(group.rows)))
-            at += len(group.rows)
-        self._spans = spans
-        self._row_of = {line: row for row, (line, _) in enumerate(spans)}
+        self._place()
         index = self._index_of(chosen) if chosen is not None else 0
         self.cursor = min(self.cursor, max(0, len(self.rows) - 1)) if index is None else index
         # Rows are made when they become visible, so drawn lines say nothing about what differs.
         self._redraw()
         self.follow()
+
+    def _place(self) -> None:
+        at = len(self._above)
+        spans: list[tuple[int, int]] = []
+        for group in self._groups:
+            at += bool(group.title)
+            each = self._lines_of(group)
+            spans.extend((line, line + each) for line in range(at, at + len(group.rows) * each, each))
+            at += len(group.rows) * each
+        self._spans = spans
+        self._row_of = {line: row for row, span in enumerate(spans) for line in range(*span)}
+
+    def _lines_of(self, group: hits.Group) -> int:
+        """What is returned shows its best line below it, where there is no column for that."""
+        return 2 if self._two and not group.title else 1
+
+    def rearrange(self) -> None:
+        self._arrange(self.selected)
+
+    def _text_of(self, row: Row) -> str:
+        """Path and text of its chunk, in lower case."""
+        found = self.view.candidate(row.chunk_id) if self.view is not None else None
+        return f"{row.path} {found.text if found is not None else ''}".lower()
+
+    def _is_wanted(self, row: Row) -> bool:
+        return has_words(self._text_of(row), self.wanted)
+
+    def words_at(self, at: int) -> str:
+        return self._text_of(self.rows[at])
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        return len(self.rows), self._total
 
     def _index_of(self, row: Row) -> int | None:
         """Where its chunk is, else the first of its file: another backend cuts that otherwise."""
@@ -108,11 +148,6 @@ class HitList(CursorList, inherit_bindings=False):
         if index is not None:
             self.action_go(index - self.cursor)
 
-    @property
-    def page(self) -> int:
-        """Half of the visible rows."""
-        return max(1, (self.size.height - self.FIXED) // 2)
-
     # -- drawing ------------------------------------------------------------------------------------------
 
     def draw(self, cells: int) -> Sequence[Line]:
@@ -121,11 +156,15 @@ class HitList(CursorList, inherit_bindings=False):
             self._plan = None
             return self._landing()
         self._plan = hits.layout(self.view, self.mode, cells)
+        two = not self._plan.text and cells >= _TWO_CELLS and self.size.height >= _TWO_LINES
+        if two != self._two:
+            self._two = two
+            self._place()
         lines = list(self._above)
         for number, group in enumerate(self._groups):
             if group.title:
                 lines.append(hits.rule(group, number == 1, cells))
-            lines.extend([()] * len(group.rows))
+            lines.extend([()] * (len(group.rows) * self._lines_of(group)))
         return lines
 
     def _measure(self) -> None:
@@ -149,12 +188,24 @@ class HitList(CursorList, inherit_bindings=False):
         strip = self._painted.get(key)
         if strip is None:
             selected = at == self.cursor
-            spans = hits.hit(self.view, self.rows[at], self._plan, self.marker, selected)
+            if index == self._spans[at][0]:
+                spans = hits.hit(self.view, self.rows[at], self._plan, self.marker, selected)
+            else:
+                spans = self._best_line(self.rows[at], self._plan, selected)
             if self.stale:
                 spans = tuple(span._replace(role="faint") for span in spans)
             base = self._cursor_style() if selected else self.base_style
             strip = self._painted[key] = self.paint(spans, base, self.cells)
         return strip
+
+    def _best_line(self, row: Row, plan: hits.Layout, selected: bool) -> Line:
+        """The second line of a row: of its chunk, the line with most words of the query."""
+        before = 2 + plan.rank + (5 if plan.delta else 0) + plan.marks
+        found = self.view.candidate(row.chunk_id) if self.view is not None else None
+        room = self.cells - before - 2
+        best = self.marker.best_line(found.text, room) if found is not None else ()
+        mark = "▌ " if selected else "  "
+        return (Span(mark, "accent"), Span(" " * (before - 2)), *fit(best, room))
 
     @property
     def text(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from textual.binding import Binding
 from textual.message import Message
 
 from openclaw_mem_engine.api import Knobs
@@ -14,17 +13,11 @@ from openclaw_mem_tui.features.search.state import KNOB_NAMES
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
 
-class KnobPanel(CursorList, inherit_bindings=False):
+class KnobPanel(CursorList):
     """All knobs; the selected one moves with left and right."""
 
     HELP = "Every ranking knob, live. Values that differ from the configuration are bold."
-    BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        *bindings("knobs"),
-        Binding("up,k", "go(-1)", show=False),
-        Binding("down,j", "go(1)", show=False),
-        Binding("home", "go(-100)", show=False),
-        Binding("end,G", "go(100)", show=False),
-    ]
+    BINDINGS = bindings("knobs")
 
     @dataclass
     class Turned(Message):

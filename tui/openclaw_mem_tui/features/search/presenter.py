@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import Cancelled, Expected, IndexDamaged, Knobs, OpenClawMemError, UsageError
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search import start_page, state
-from openclaw_mem_tui.features.search.history import History
+from openclaw_mem_tui.features.search.history import History, Steps
 from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, with_lesson
 from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered, continued
 from openclaw_mem_tui.features.search.start_page import StartPage
@@ -51,6 +52,7 @@ class SearchPresenter(Presenter[View]):
         self.sync = SyncController(service, guide is not None, self.refresh)
         self.sync.listen(self.publish)
         self.history = History(queries=list(remembered.queries))
+        self.steps = Steps()
         #: What the last session left, and what of it continues, as a sentence.
         self.remembered, self.continued = remembered, ""
         self.guide = guide
@@ -130,9 +132,12 @@ class SearchPresenter(Presenter[View]):
         self._show(state.asked(self.view, query))
         return state.needs_retrieval(self.view)
 
-    def tune(self, knobs: Knobs) -> bool:
-        """Take new knobs over, ranked at once when that is possible; True when a search is needed."""
+    def tune(self, knobs: Knobs, *, by_step: bool = False) -> bool:
+        """Take new knobs over, ranked at once when that is possible; True when a search is needed.
+        ``by_step``: they are those of a step that was undone or redone, and no step of their own."""
         self.sync.update(said="")
+        if knobs != self.view.knobs and not by_step:
+            self.steps.made(self.view.knobs)
         self._show(state.tuned(self.view, knobs))
         view = self.view
         return state.needs_retrieval(view) or (view.baseline is None and state.needs_baseline_pool(view))
@@ -144,7 +149,7 @@ class SearchPresenter(Presenter[View]):
         elif not self.view.answers:
             self.say("there is no answer to pin yet")
         elif self.pin_run():
-            self.say("this run is the baseline now; B goes back")
+            self.say(f"this run is the baseline now; {key('clear_baseline')} goes back")
 
     def pin_run(self) -> bool:
         """Make the shown run the baseline; False when there is none, or a fault is on."""
@@ -285,6 +290,7 @@ class SearchPresenter(Presenter[View]):
         if asked not in (None, view.query):  # the knobs of a lesson are for its query alone
             knobs, lesson = view.knobs, None
         self.lesson_at = lesson
+        self.steps.clear()
         self._show(replace(view, knobs=knobs))
         await self.sync.read_status()
         return True
@@ -330,6 +336,7 @@ class SearchPresenter(Presenter[View]):
         except UsageError as error:
             self.trouble(str(error))
             return False
+        self.steps.clear()
         self.lesson_at = self._last_lesson = number
         self._show(view)
         self.history.add(view.query)

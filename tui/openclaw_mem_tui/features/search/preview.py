@@ -15,6 +15,7 @@ from openclaw_mem_tui.features.search.state import Citations, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span
 from openclaw_mem_tui.render.terms import Marker
+from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane, nothing
 
 #: Of the drawn lines, the one to scroll to.
@@ -44,10 +45,28 @@ def agent_text(result: Result, citations: Citations, session_key: str = "") -> s
     return present_snippet(result.snippet, result.path, result.start_line, result.end_line, cite)
 
 
+class Waterfall(Pane):
+    """What made the score of the selected row."""
+
+    def fit(self, wide: bool, knobs_open: bool, many: bool, room: int) -> None:
+        """As tall as its text: no taller while the knobs are open, for more knobs; taller for ``many`` lists
+        in ``room`` lines. It does not shrink again: a new layout at every step would cost more than the
+        ranking."""
+        lines, usual = len(self.drawn) + 2, 12
+        fitted = self.styles.inline.has_rule("height")
+        if wide and (knobs_open or (many and lines > usual)):
+            most = usual if knobs_open else max(usual, room * 3 // 4)
+            lines = min(most, max(5, lines))
+            if not fitted or self.styles.height is None or lines > self.styles.height.value:
+                self.styles.height = lines
+        elif fitted:
+            self.styles.height = None
+
+
 class Preview(Pane):
     """Lines like any pane, also of Markdown (no widget a paragraph)."""
 
-    HELP = "The text of the selected chunk. J and K scroll it."
+    HELP = "The text of the selected chunk."
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, classes="pane")
@@ -83,7 +102,7 @@ class Preview(Pane):
                 first <= row.end_line and row.start_line <= last for r in others for first, last in r.shown
             )
             title = "passage · not returned" if held else "passage · not in the answer"
-        self.begin("snippet", title, f"citations: {mode} (t)")
+        self.begin("snippet", title, key_hint("citations", f"citations: {mode}"))
         self.show(lambda cells: render.snippet(view, row, text, marker, cells), render.evidence)
 
     def begin(self, kind: Kind, title: str, subtitle: str) -> None:

@@ -19,7 +19,7 @@ from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
 from openclaw_mem_tui.features.search.lessons import lesson_lines
 from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
-from openclaw_mem_tui.features.search.preview import Preview
+from openclaw_mem_tui.features.search.preview import Preview, Waterfall
 from openclaw_mem_tui.features.search.query_line import QueryLine
 from openclaw_mem_tui.features.search.render import above, funnel, hits
 from openclaw_mem_tui.features.search.render.knobs import hint
@@ -28,7 +28,7 @@ from openclaw_mem_tui.features.search.start_page import landing
 from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
 from openclaw_mem_tui.features.why_not.screen import WhyNotActions
 from openclaw_mem_tui.render import status
-from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.line_view import Brief, Pane, nothing
@@ -51,7 +51,7 @@ class SearchScreen(WorkbenchScreen):
         super().__init__(search)
         self.query_line = QueryLine(id="query")
         self.hits = HitList(partial(landing, search), id="hits")
-        self.waterfall = Pane(id="waterfall", classes="pane")
+        self.waterfall = Waterfall(id="waterfall", classes="pane")
         self.preview = Preview(id="preview")
         self.knob_panel = KnobPanel(id="knobs")
         self.hint = Pane(id="hint")
@@ -81,14 +81,15 @@ class SearchScreen(WorkbenchScreen):
                 yield self.waterfall
                 yield self.preview
                 with Vertical(id="knob-box", classes="pane") as box:
-                    box.border_title, box.border_subtitle = "knobs", "p closes"
+                    self.label(box, "knobs", key_hint("knobs", "closes"))
                     yield self.knob_panel
                     yield self.hint
         yield self.notes
         yield self.status_line
 
     def on_mount(self) -> None:
-        self.hits.border_title, self.waterfall.border_title = "hits", "waterfall"
+        self.label(self.hits, "hits")
+        self.label(self.waterfall, "waterfall")
         self._clock = self.set_interval(_FRAME, self._tick)
         if self._initial_query:
             with self.prevent(Input.Changed):
@@ -122,9 +123,9 @@ class SearchScreen(WorkbenchScreen):
         if self._stale_timer is None:
             self._stale_timer = self.set_timer(delay + _STALE_AFTER, self._mark_stale)
 
-    def tune(self, knobs: Knobs) -> None:
+    def tune(self, knobs: Knobs, *, by_step: bool = False) -> None:
         """Other knobs: ranked again in this frame when possible, else searched after a quiet moment."""
-        if self.search.tune(knobs):
+        if self.search.tune(knobs, by_step=by_step):
             self.search_soon(0.12)
 
     def resync(self, job: Job) -> None:
@@ -228,7 +229,7 @@ class SearchScreen(WorkbenchScreen):
 
     def label_hits(self) -> None:
         shown = self.search.view.trace is not None
-        self.hits.border_subtitle = f"columns: {self.hits.mode} (v)" if shown else ""
+        self.label(self.hits, subtitle=key_hint("columns", f"columns: {self.hits.mode}") if shown else "")
 
     def _draw_lesson(self) -> None:
         guide, number, view = self.search.guide, self.search.lesson_at, self.search.view
@@ -259,19 +260,9 @@ class SearchScreen(WorkbenchScreen):
             self.toggle_knobs()
 
     def _fit_waterfall(self) -> None:
-        """As tall as its text: no taller while the knobs are open, for more knobs; taller for many lists. It
-        does not shrink again: a new layout at every step would cost more than the ranking."""
-        styles, lines = self.waterfall.styles, len(self.waterfall.drawn) + 2
-        fitted = styles.inline.has_rule("height")
-        usual, view = 12, self.search.view
+        view = self.search.view
         many = view.trace is not None and len(view.trace.lists) > 2 and self.has_class("-tall")
-        if self.has_class("-wide") and (self.knobs_open or (many and lines > usual)):
-            most = usual if self.knobs_open else max(usual, self.hits.outer_size.height * 3 // 4)
-            lines = min(most, max(5, lines))
-            if not fitted or styles.height is None or lines > styles.height.value:
-                styles.height = lines
-        elif fitted:
-            styles.height = None
+        self.waterfall.fit(self.has_class("-wide"), self.knobs_open, many, self.hits.outer_size.height)
 
     @property
     def knobs_open(self) -> bool:
@@ -305,11 +296,23 @@ class SearchScreen(WorkbenchScreen):
 
     # -- keys ---------------------------------------------------------------------------------------------
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("guide", "next_lesson", "previous_lesson"):
             return self.search.guide is not None
-        # In the query line "/" and "i" are letters.
-        return action != "focus_query" or self.focused is not self.query_line
+        return super().check_action(action, parameters)
+
+    @property
+    def current_list(self) -> CursorList:
+        return self.hits
+
+    def action_scroll_pane(self, lines: int) -> None:
+        self.preview.let_go()
+        super().action_scroll_pane(lines)
+
+    @property
+    def lower_pane(self) -> Pane:
+        waterfall = self.has_class("-narrow") and not self.has_class("-pane-preview")
+        return self.waterfall if waterfall else self.preview
 
     def key_place(self) -> str:
         if self.focused is self.query_line:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from openclaw_mem_engine.api import FileDay, Moment, Session, Write
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.timeline.presenter import TimelineState
 from openclaw_mem_tui.features.timeline.render import mark_of
 from openclaw_mem_tui.render import format as fmt
@@ -129,7 +130,7 @@ def _nothing(state: TimelineState, cells: int) -> list[Line]:
     if not whole.sessions and not whole.moments:
         text = "Nothing has happened yet: there is no transcript of a session, and the event log is empty."
     elif state.group != "all":
-        text = f"No event here is one of: {state.group}. f shows others."
+        text = f"No event here is one of: {state.group}. {key('kinds')} shows others."
     else:
         text = "Nothing of memory happened here: no flush, no compaction, no write, no search."
     return wrapped(line((text, "dim")), cells - 1)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from openclaw_mem_engine.api import FileDay, Moment, Session, sparkline
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.timeline.presenter import TimelineState, window
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, wrapped
@@ -67,7 +68,10 @@ def facts(state: TimelineState, cells: int) -> list[Line]:
         (" (compacted without a flush before it)" if state.missed and cells >= 90 else "", "dim"),
     )
     chosen = fmt.inert(state.chosen.name) if state.chosen is not None else "all sessions"
-    second = f" events: {state.group} (f) · {chosen} (s) · curve: {state.zoom} (z)"
+    second = (
+        f" events: {state.group} ({key('kinds')}) · {chosen} ({key('this_session')})"
+        f" · curve: {state.zoom} ({key('zoom')})"
+    )
     lines = [first, line((fmt.crop(second, cells), "dim"))]
     for note in whole.notes[:2]:
         lines += wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)[:2]
@@ -185,6 +189,18 @@ def session_row(session: Session | None, cells: int, selected: bool) -> Line:
         (fmt.right(peak, _PEAK), "dim"),
         (f" ✗{session.missed}" if session.missed else "", "bad"),
     )
+
+
+def session_words(session: Session | None) -> str:
+    """What a filter of the sessions looks at."""
+    return "all sessions" if session is None else fmt.inert(session.name)
+
+
+def moment_words(moment: Moment, names: Mapping[str, str]) -> str:
+    """What a filter of the events looks at."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(moment.at))
+    words = (when, mark_of(moment)[1], moment.kind, names.get(moment.session, ""), moment.summary, moment.why)
+    return " ".join(words)
 
 
 def _shape(bars: str) -> list[Span]:

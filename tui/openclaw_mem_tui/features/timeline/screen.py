@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
-from textual.content import Content
-from textual.widget import Widget
 
 from openclaw_mem_engine.api import FileDay, Moment, Session
 from openclaw_mem_tui.bindings import bindings
@@ -18,9 +16,10 @@ from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.timeline import details, render
 from openclaw_mem_tui.features.timeline.presenter import GROUPS, TimelinePresenter
+from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line
-from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.screen import key_hint, markup
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen, Reading
 from openclaw_mem_tui.widgets.line_view import Pane
@@ -45,8 +44,6 @@ READING: Reading = (
 _SESSIONS = "The sessions, the latest first, each with its tokens against the soft line."
 _EVENTS = "What happened, the newest first."
 _DAYS = "Memory files by day, with the lines that were added and removed."
-#: So many events are offered to pick from at once.
-_PICKED = 200
 #: With fewer lines one column has no room for chart and details both; up to the other, for a small chart.
 _LOW, _SLIM = 20, 22
 #: Seconds of quiet before a difference is read.
@@ -61,12 +58,10 @@ _ABOUT = {
 }
 
 
-class TimelineScreen(WorkbenchScreen):
-    """Drawn from the state of the presenter. The list with the focus decides what the chart and the details
-    are about; where there is one column, only that list is shown."""
+class TimelineScreen(ListScreen):
+    """Drawn from the state of the presenter. The chart too is about the row of the list with the focus."""
 
     WHERE, OPENED_BY, READING = "timeline", "show_timeline", READING
-    OF_CONFIGURED = True
     AUTO_FOCUS = "#moments"
     TITLES = "timeline", "timeline of memory"
     BINDINGS = bindings("timeline")  # type: ignore[assignment]
@@ -79,14 +74,9 @@ class TimelineScreen(WorkbenchScreen):
         self.sessions: Table[Session | None] = Table(_SESSIONS, id="sessions", classes="listed")
         self.events: Table[Moment] = Table(_EVENTS, id="moments", classes="listed")
         self.days: Table[FileDay] = Table(_DAYS, id="days", classes="listed")
-        self.detail = Pane(id="moment", classes="pane")
-        self.lists: tuple[Table[Any], ...] = (self.events, self.sessions, self.days)
-        #: The list that was gone to last: the focus itself comes a moment later.
-        self.at: Table[Any] = self.events
-        self._detailed: object = None
+        self.use_lists(Pane(id="moment", classes="pane"), self.events, self.sessions, self.days)
         self._opened = False
         self._idle: frozenset[str] = frozenset()
-        self._titles: dict[tuple[Widget, str], str] = {}
         self._filled: dict[str, Sequence[Any]] = {}
 
     def body(self) -> ComposeResult:
@@ -105,7 +95,7 @@ class TimelineScreen(WorkbenchScreen):
 
     def on_mount(self) -> None:
         self.presenter.listen(self.draw)
-        self._mark(self.events)
+        self.mark(self.events)
         self.draw()
 
     def on_unmount(self) -> None:
@@ -126,96 +116,65 @@ class TimelineScreen(WorkbenchScreen):
         self.set_class(self.narrow and self.size.height < _LOW, "-low")
         self.set_class(self.narrow and _LOW <= self.size.height < _SLIM, "-slim")
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells))
-        self._fill(self.sessions, "sessions", state.sessions, render.session_row)
+        self._fill(self.sessions, "sessions", state.sessions, render.session_row, render.session_words)
         names = {one.id: one.name for one in state.whole.sessions} if state.whole and not state.chosen else {}
         if state.whole is not None and not self._opened:
             self._opened = True  # on an event with a curve: the last one is often a sync
             of_one = (at for at, moment in enumerate(state.moments) if state.session_of(moment))
             self.events.cursor = next(of_one, 0)
-        self._fill(self.events, "events", state.moments, partial(render.moment_row, names=names))
+        row = partial(render.moment_row, names=names)
+        self._fill(self.events, "events", state.moments, row, partial(render.moment_words, names=names))
         self._fill(self.days, "files by day", state.days, render.day_row)
-        self._titled(self.events, subtitle="" if state.group == "all" else f"{state.group} (f)")
+        self.label(self.events, subtitle=key_hint("kinds", f"events: {state.group}"))
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, cells)])
-        self._draw_selected()
+        self.draw_selected()
 
-    def _fill(self, table: Table[Any], name: str, items: Sequence[Any], row: Callable[..., Line]) -> None:
+    def _fill(
+        self,
+        table: Table[Any],
+        name: str,
+        items: Sequence[Any],
+        row: Callable[..., Line],
+        words: Callable[[Any], str] | None = None,
+    ) -> None:
         """Draw the rows of a list when they are others: all that are in sight are painted for that."""
         if self._filled.get(name) is not items:
             self._filled[name] = items
-            table.show_rows(items, row)
+            table.show_rows(items, row, words)
             number = len(items) - (table is self.sessions)
-            self._titled(table, f"{name} · {number:,}" if number > 0 else name)
+            self.label(table, f"{name} · {number:,}" if number > 0 else name)
 
-    @on(CursorList.Moved)
-    def _draw_selected(self) -> None:
+    def draw_selected(self) -> None:
         """Chart and details of the selected row; drawn anew only when that is another one."""
         state, item = self.presenter.state, self.at.selected
         moment = item if isinstance(item, Moment) else None
         session = item if self.at is self.sessions else state.session_of(moment)
-        chart = self.query_one("#chart", Pane)
         rows = 5 if self.has_class("-tall") else 2 if self.has_class("-slim") else 3
         shown = moment, session, state.zoom, state.change, state.shown, state.whole, item, rows
-        if shown == self._detailed:
-            return
-        self._detailed = shown
-        chart.show(lambda cells: render.chart(state, moment, session, rows, cells))
-        name = Content(fmt.crop(f"tokens · {fmt.inert(session.name)}", 40)).markup if session else "tokens"
-        line = f"soft line {session.soft_line:,}" if session and session.soft_line > 0 else ""
-        self._titled(chart, name, line)
+        kind, drawer = "event", partial(details.moment_detail, state, moment)
         if self.at is self.sessions:
-            self.detail.show(lambda cells: details.session_detail(state, session, cells))
+            kind, drawer = "session", partial(details.session_detail, state, session)
         elif self.at is self.days:
-            self.detail.show(lambda cells: details.day_detail(state, self.days.selected, cells))
-        else:
-            self.detail.show(lambda cells: details.moment_detail(state, moment, cells))
-        self._titled(self.detail, {"sessions": "session", "days": "file"}.get(self.at.id or "", "event"))
+            kind, drawer = "file", partial(details.day_detail, state, self.days.selected)
+        if not self.show_detail(shown, kind, drawer):
+            return
+        chart = self.query_one("#chart", Pane)
+        chart.show(lambda cells: render.chart(state, moment, session, rows, cells))
+        name = markup(fmt.crop(f"tokens · {fmt.inert(session.name)}", 40)) if session else "tokens"
+        line = f"soft line {session.soft_line:,}" if session and session.soft_line > 0 else ""
+        self.label(chart, name, line)
         write = details.first_write(moment)
         if moment is not None and write is not None:
             self.run_in(partial(self.presenter.read_change, moment, write, _QUIET_S), "change")
         if (idle := self.idle_keys()) != self._idle:
             self._idle = idle
             self.draw_keys()
-        self.call_after_refresh(self._mark_more)
-
-    def _mark_more(self) -> None:
-        self._titled(self.detail, subtitle="J K scroll" if self.detail.max_scroll_y > 0 else "")
-
-    def _titled(self, widget: Widget, title: str | None = None, subtitle: str | None = None) -> None:
-        """Set titles that are others: each setting paints the whole widget."""
-        for name, text in (("border_title", title), ("border_subtitle", subtitle)):
-            if text is not None and self._titles.get((widget, name)) != text:
-                self._titles[widget, name] = text
-                setattr(widget, name, text)
-
-    @property
-    def lower_pane(self) -> Pane:
-        return self.detail
 
     def idle_keys(self) -> frozenset[str]:
-        idle = set() if self._path() else {"edit_moment"}
+        idle = set() if self._path() else {"edit"}
         if not (self._path() or self._query() or self.at is self.sessions):
             idle.add("open_moment")
         return frozenset(idle)
-
-    # -- moving about -------------------------------------------------------------------------------------
-
-    def on_descendant_focus(self) -> None:
-        self._mark(next((table for table in self.lists if table.has_focus), self.at))
-        self._draw_selected()
-        self.draw_keys()
-
-    def _go_to(self, target: Table[Any]) -> None:
-        self._mark(target)
-        self.set_focus(target)
-
-    def _mark(self, target: Table[Any]) -> None:
-        """Where there is one column, this list is shown."""
-        self.at = target
-        for table in self.lists:
-            self.set_class(table is target, f"-at-{table.id}")
-
-    def action_next_list(self, step: int) -> None:
-        self._go_to(self.lists[(self.lists.index(self.at) + step) % len(self.lists)])
 
     # -- what is shown ------------------------------------------------------------------------------------
 
@@ -228,7 +187,7 @@ class TimelineScreen(WorkbenchScreen):
         def show(name: str | None) -> None:
             if name is not None:
                 self.presenter.show_group(name)  # type: ignore[arg-type]
-                self._go_to(self.events)
+                self.go_to(self.events)
 
         start = list(GROUPS).index(self.presenter.state.group)
         self.app.push_screen(PickScreen("events", lambda _: choices, start=start), show)
@@ -242,33 +201,9 @@ class TimelineScreen(WorkbenchScreen):
     def _choose(self, session: Session | None, moment: object = None) -> None:
         """Show a session, with the cursors of both lists on it and on the event."""
         self.presenter.choose(session)
-        state = self.presenter.state
-        self.sessions.action_go(state.sessions.index(session) - self.sessions.cursor)
-        if moment in state.moments:
-            self.events.action_go(state.moments.index(moment) - self.events.cursor)
-
-    def action_find_moment(self) -> None:
-        state = self.presenter.state
-        moments = state.moments
-
-        def find(text: str) -> list[Choice]:
-            words = text.lower().split()
-            found = (
-                (at, moment)
-                for at, moment in enumerate(moments)
-                if all(word in f"{moment.kind} {moment.summary} {moment.why}".lower() for word in words)
-            )
-            return [
-                Choice(str(at), f"{fmt.stamp(moment.at, state.at)} {moment.kind}", fmt.inert(moment.summary))
-                for at, moment in (pair for pair, _ in zip(found, range(_PICKED), strict=False))
-            ]
-
-        def go(at: str | None) -> None:
-            if at is not None:
-                self._go_to(self.events)
-                self.events.action_go(int(at) - self.events.cursor)
-
-        self.app.push_screen(PickScreen("events", find, filtered=True, empty="no such event"), go)
+        self.sessions.point_at(session)
+        if isinstance(moment, Moment):
+            self.events.point_at(moment)
 
     # -- going there --------------------------------------------------------------------------------------
 
@@ -291,7 +226,7 @@ class TimelineScreen(WorkbenchScreen):
         path, query = self._path(), self._query()
         if self.at is self.sessions:
             self.presenter.choose(self.sessions.selected)
-            self._go_to(self.events)
+            self.go_to(self.events)
             self.events.action_go(-self.events.cursor)
         elif query:
             self._lab.query_line.value = query
@@ -304,7 +239,7 @@ class TimelineScreen(WorkbenchScreen):
         else:
             self.presenter.say("this event has no file and no query")
 
-    def action_edit_moment(self) -> None:
+    def action_edit(self) -> None:
         path, service = self._path(), self.search.service
         if not path or not service.is_open:
             self.presenter.say("this row has no file to edit")

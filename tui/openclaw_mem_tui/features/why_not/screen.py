@@ -13,7 +13,7 @@ from textual import on
 from textual.app import ComposeResult
 
 from openclaw_mem_engine.api import Change, Expected, Knobs, OpenClawMemError, WhyNot, fragment
-from openclaw_mem_tui.bindings import bindings
+from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.export import file_name, write
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -129,12 +129,12 @@ class WhyNotScreen(WorkbenchScreen):
     @on(CursorList.Chosen)
     def action_apply_change(self) -> None:
         if (change := self._change()) is None:
-            self.search.say("no setting to apply: e opens the note")
+            self.search.say(f"no setting to apply: {key('edit')} opens the note")
             return
         knobs = self._knobs
         self.app.pop_screen()
         self._tune(knobs.set(change.set))
-        self.search.say(f"{render.setting(change, knobs)}; U sets all knobs back")
+        self.search.say(f"{render.setting(change, knobs)}; {key('undo_knob')} takes it back")
 
     def action_export_change(self) -> None:
         if (change := self._change()) is None:
@@ -150,7 +150,7 @@ class WhyNotScreen(WorkbenchScreen):
         else:
             self.search.say(f"wrote {path}")
 
-    def action_expect_asked(self) -> None:
+    def action_expect(self) -> None:
         self.run_in(partial(self.search.toggle_expected, self.passage), "expect")
 
     def action_pick_passage(self) -> None:
@@ -160,7 +160,7 @@ class WhyNotScreen(WorkbenchScreen):
         self.passage, self.answer = passage, None
         self.search_changed()
 
-    def action_edit_passage(self) -> None:
+    def action_edit(self) -> None:
         settings = self.search.service.settings
         said, ran = edit(self.app, settings, self.passage.path, self.passage.line)
         self.search.say(said)
@@ -202,7 +202,7 @@ class WhyNotActions:
         search = self._screen.search
         row, passage = self._screen.hits.selected, self._selected()
         if row is None or passage is None:
-            search.say("no passage is selected: W finds any line")
+            search.say(f"no passage is selected: {key('why_not_any')} finds any line")
             return
         lines = range(row.start_line, row.end_line + 1)
         held = (e for e in search.view.expected if e.path == row.path and e.line in lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from openclaw_mem_engine.api import Check, DoctorReport, Finding
+from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, line, spread, width, wrapped
 
@@ -17,7 +18,8 @@ _SEVERITIES = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", 
 
 def _key_of(finding: Finding) -> str:
     """The key that repairs it; "" when none does."""
-    return "f" if finding.fixable else fmt.COMMAND_KEYS.get(finding.repair, "")
+    name = "repair" if finding.fixable else fmt.COMMAND_ACTIONS.get(finding.repair)
+    return key_of(name) if name else ""
 
 
 #: A row of the list: a finding, a check that failed, or all that passed.
@@ -101,17 +103,16 @@ def title(state: IndexState) -> str:
 
 
 def subtitle(state: IndexState) -> str:
-    """Below the list: when it was last checked, and the keys."""
+    """Below the list: when it was last checked."""
     report = state.report
     if report is None:
-        return "d checks"
-    repairs = f" · f repairs {len(report.fixable)}" if report.fixable else ""
+        return "not checked yet"
     when = "before the last sync" if state.stale else fmt.clock(state.examined_at, state.at)
-    return f"last checked {when} · d again{repairs}"
+    return f"last checked {when}"
 
 
 def repairs(report: DoctorReport, cells: int) -> list[Line]:
-    """What ``f`` would repair."""
+    """What a repair would do."""
     made: list[Line] = []
     for finding in report.fixable:
         made += wrapped(line(("· ", "accent"), fmt.message(finding.text)), cells, 2)

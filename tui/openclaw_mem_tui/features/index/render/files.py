@@ -22,9 +22,9 @@ STATES: dict[FileState, tuple[str, str, str]] = {
     "indexed": ("●", "up to date", ""),
 }
 _MEANING: dict[FileState, str] = {
-    "changed": "the file differs from what is indexed: searches find the old text until the next sync (y)",
-    "new": "not in the index yet: no search finds it until the next sync (y)",
-    "gone": "deleted on disk: searches still find it until the next sync (y)",
+    "changed": "the file differs from what is indexed: searches find the old text until the next sync",
+    "new": "not in the index yet: no search finds it until the next sync",
+    "gone": "deleted on disk: searches still find it until the next sync",
     "refused": "found, and not indexed: no search finds it",
     "left-out": "found, and not indexed: no search finds it",
     "indexed": "what is indexed is what is on disk",
@@ -143,6 +143,11 @@ _KINDS: dict[EventKind, tuple[str, str, str]] = {
     "edit": ("●", "edit", "accent"),
 }
 _KIND = 10
+
+
+def words(row: FileRow) -> str:
+    """What a filter of the files looks at."""
+    return f"{fmt.inert(row.path)} {STATES[row.state][1]}"
 
 
 def event_row(state: IndexState, event: Event, cells: int, selected: bool) -> Line:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openclaw_mem_engine.api import FileState, IndexDamaged, Overview, Plan, PlannedSpace
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapped
@@ -107,7 +108,7 @@ def _errors(state: IndexState) -> Line:
     if report is None or not report.errors:
         return ()
     fixable = sum(finding.severity == "error" for finding in report.fixable)
-    repair = f" (f repairs {fixable})" if fixable else ""
+    repair = f" ({key('repair')} repairs {fixable})" if fixable else ""
     return line((f"✗ {fmt.count(report.errors, 'error')}", "strong bad"), (repair, "dim"))
 
 
@@ -115,7 +116,10 @@ def _in_short(state: IndexState, overview: Overview) -> Line:
     """The state of the index in a few words."""
     freshness = overview.freshness.state
     waiting, out = overview.number(*_WAITING), overview.number("refused", "left-out")
-    parts = (f"{waiting:,} to sync (y)" if waiting else "", f"{out:,} excluded" if out else "")
+    parts = (
+        f"{waiting:,} to sync ({key('sync_now')})" if waiting else "",
+        f"{out:,} excluded" if out else "",
+    )
     summary = fmt.join((freshness if freshness != "partial" else "", *parts))
     errors = _errors(state)
     return line(
@@ -127,16 +131,16 @@ def _state(state: IndexState, overview: Overview) -> Line:
     """Errors first; then fresh, or what is not and since when."""
     fresh = overview.freshness
     if fresh.state == "empty":
-        return line(("empty", "warn"), (": y builds the index", "dim"))
+        return line(("empty", "warn"), (f": {key('sync_now')} builds the index", "dim"))
     waiting, out = overview.number(*_WAITING), overview.number("refused", "left-out")
     errors, shown, why = _errors(state), ("fresh", "good"), ""
     if fresh.state == "stale":
         since = f" since {fmt.clock(fresh.stale_since, state.at, True)}" if fresh.stale_since else ""
         shown = (f"stale{since}", "warn")
         if waiting:
-            why = f": {fmt.count(waiting, 'file')} to sync (y)"
+            why = f": {fmt.count(waiting, 'file')} to sync ({key('sync_now')})"
         elif fresh.emptied:
-            why = f", kept (P forgets it): {fmt.inert(fresh.emptied.reason.partition(': ')[0])}"
+            why = f", kept ({key('prune')} forgets it): {fmt.inert(fresh.emptied.reason.partition(': ')[0])}"
         elif overview.differences:
             why = f": {'; '.join(map(fmt.inert, overview.differences))}"
     excluded = ((" · ", "faint"), (f"{fmt.count(out, 'file')} excluded", "warn")) if out else ()
@@ -148,7 +152,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
 
 def status(state: IndexState, activity: Activity, progress: str, cells: int, frame: int) -> Line:
     """What runs, or what has just happened."""
-    working = doing(activity, frame, "y")
+    working = doing(activity, frame)
     trouble = state.trouble or activity.trouble
     esc = ("  esc stops", "faint")
     if state.said and activity.phase == "failed":

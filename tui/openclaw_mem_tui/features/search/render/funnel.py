@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openclaw_mem_engine.api import Knobs, Stage, Trace, returned_words
+from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.render.hits import is_shortened
 from openclaw_mem_tui.features.search.state import View
@@ -113,7 +114,7 @@ def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
 
     def part(text: str, *names: str) -> Span:
         changed = any(getattr(knobs, n) != getattr(defaults, n) for n in names)
-        return Span(text, "strong accent" if changed else "dim")
+        return Span(text, "strong accent" if changed else "dim", f"knob('{names[0]}')")
 
     shown = [part(knobs.profile, "profile")]
     if knobs.vector_space != "primary":
@@ -142,7 +143,7 @@ def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
     end: Line = ()
     if changes := knobs.changes_from(defaults):
         count = fmt.count(len(changes), "change")
-        end = line((count, "accent"), (" · ", "faint"), ("U", "key"), (" resets ", "dim"))
+        end = line((count, "accent"), (" · ", "faint"), (key_of("reset_all"), "key"), (" resets ", "dim"))
     return _with_end(parts, end, cells)
 
 
@@ -153,17 +154,19 @@ def nothing(view: View) -> list[Line]:
         return []
     if any(note.code == "scope-denied" for note in trace.notes):
         searched = line(("Nothing was searched: the scope denies it to this session.", "strong"))
-        return [searched, line(("S", "key"), (" chooses the session that asks.", "dim"))]
+        return [searched, line((key_of("session"), "key"), (" chooses the session that asks.", "dim"))]
     if not trace.rows:
         return [line(("Nothing matches.", "strong")), line((_unmatched(trace), "dim"))]
     cut, total = trace.cut, _in_pool(trace)
     if not total:
         return [
             line(("Nothing is returned: ", "strong"), f"the list of mode {trace.knobs.mode} is empty."),
-            line(("s", "key"), (" changes the mode; below is what the other list holds.", "dim")),
+            line((key_of("mode"), "key"), (" changes the mode; below is what the other list holds.", "dim")),
         ]
     if cut is not None and cut.left == 0:
-        return [line(("p", "key"), (" opens the knobs: lower min, or set keyword rescue.", "dim"))]
+        return [
+            line((key_of("knobs"), "key"), (" opens the knobs: lower min, or set keyword rescue.", "dim"))
+        ]
     return [line(("Nothing is returned.", "strong"))]
 
 
@@ -178,11 +181,11 @@ def _unmatched(trace: Trace) -> str:
 
 
 _KEYS = (
-    ("/", "search as you type"),
-    ("p", "turn every knob of the ranking, live"),
-    ("v", "scores, ranks or contributions"),
-    ("b", "pin a run and compare with it"),
-    ("?", "all keys, and how to read the rows"),
+    ("focus_query", "search as you type"),
+    ("knobs", "turn every knob of the ranking, live"),
+    ("columns", "scores, ranks or contributions"),
+    ("baseline", "pin a run and compare with it"),
+    ("help", "all keys, and how to read the rows"),
 )
 
 
@@ -192,7 +195,7 @@ def landing(view: View, activity: Activity, guide: Guide | None) -> list[Line]:
         return [
             (),
             line("  ", ("The memory cannot be searched.", "strong")),
-            line(("  The reason is below. ", "dim"), ("r", "key"), (" tries again.", "dim")),
+            line(("  The reason is below. ", "dim"), (key_of("sync"), "key"), (" tries again.", "dim")),
         ]
     if view.error:
         return [(), line("  ", ("The search failed; the reason is below.", "strong"))]
@@ -209,6 +212,6 @@ def landing(view: View, activity: Activity, guide: Guide | None) -> list[Line]:
     else:
         files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
         text = f"{files}, {chunks} to search."
-    keys = [*_KEYS, *([("g", "the lessons of the demo")] if guide is not None else [])]
-    rows = [line("  ", (fmt.left(key, 3), "key"), (text, "dim")) for key, text in keys]
+    keys = [*_KEYS, *([("guide", "the lessons of the demo")] if guide is not None else [])]
+    rows = [line("  ", (fmt.left(key_of(name), 3), "key"), (text, "dim")) for name, text in keys]
     return [(), line("  ", (text, "strong")), (), *rows]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.api import Operand, Row, Stage, Trace
+from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
@@ -13,9 +14,11 @@ from openclaw_mem_tui.render.spans import Line, Span, fit, line
 from openclaw_mem_tui.render.terms import Marker
 
 _MIN_PATH = 14
+#: Cells of a name and its lines for which columns of later stages are omitted.
+_NAME = 26
 #: What almost every path begins with: omitted in a list that has no room for it.
 _FOLDER = "memory/"
-_ROOMY_TEXT = 26
+_ROOMY_TEXT = 20
 #: The cell of a column that says nothing of a row, and its role.
 _NONE = ("·", "faint")
 
@@ -48,9 +51,9 @@ class Layout(NamedTuple):
 
 def layout(view: View, mode: Columns, cells: int) -> Layout:
     """Columns of the lists and stages that ran. When the pane is narrow they go in this order: those without
-    a value in any row, how much is shown, the lists of an expansion, those that change scores (the first ones
-    first), those that change the order with the fused score, the lists, Δ; rank, path with its lines and the
-    final score always stay."""
+    a value in any row, how much is shown, the lists of an expansion, the fused score where it is a
+    weighted sum of the lists, those that change scores (the first ones first), those that change the order
+    with the fused score, the lists, Δ; rank, path with its lines and the final score always stay."""
     trace = view.trace
     assert trace is not None
     numbers = _numbers(trace, mode)
@@ -69,12 +72,16 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
         fixed = 2 + rank + (5 if delta else 0) + sum(c.width + 1 for c in numbers) + marks
         return cells - fixed
 
+    # The names get the room first: columns of later stages go before a name is cropped.
+    names = max((fmt.width_of(row.location.rpartition("/")[2]) for row in trace.rows[:60]), default=0)
     needed, before = 18, left()
     if before < wanted or not trace.rows:
         numbers = [c for c in numbers if any(_cell(row, c, mode, digits) != _NONE for row in trace.rows)]
         needed += left() - before  # what that frees is for the locations
+    needed = max(needed, min(names, _NAME))
     scores = [(c.title,) for c in numbers if c.kind == "score"]
-    for gone in (("snippet",), ("variant",), *scores, ("order", "fusion"), ("list",)):
+    later = (("fusion",), *scores, ("order",)) if digits == 3 else (*scores, ("order", "fusion"))
+    for gone in (("snippet",), ("variant",), *later, ("list",)):
         if left() < min(wanted, _MIN_PATH if "list" in gone else needed):
             numbers = [c for c in numbers if c.kind not in gone and c.title not in gone]
     if left() < _MIN_PATH:
@@ -82,7 +89,7 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     room = max(4, left())
     if room >= wanted:
         folder = True
-    spare = room - wanted - 1
+    spare = room - wanted - 2
     text = spare if spare >= _ROOMY_TEXT else 0
     path = room - (text + 2 if text else 0)
     return Layout(mode, tuple(numbers), delta, folder, path, text, digits, marks, rank)
@@ -124,7 +131,7 @@ def header(plan: Layout) -> Line:
         parts.append(Span("  Δ  ", "dim"))
     parts.append(Span(" " * plan.marks + fmt.left("chunk", plan.path), "dim"))
     if plan.text:
-        parts.append(Span("  " + fmt.left("line that matched, or why not", plan.text), "dim"))
+        parts.append(Span("  " + fmt.left("best line", plan.text), "dim"))
     parts.extend(Span(" " + fmt.right(column.title, column.width), "dim") for column in plan.numbers)
     return tuple(parts)
 
@@ -198,8 +205,6 @@ def path_spans(row: Row, room: int, folder: bool = True, out: bool = False) -> L
 
 
 def _text(view: View, row: Row, marker: Marker, room: int) -> Line:
-    if not row.returned:
-        return (Span(fmt.crop(fmt.numbers(fmt.inert(row.outcome.reason or "", 400)), room), "faint"),)
     candidate = view.candidate(row.chunk_id)
     return marker.best_line(candidate.text, room) if candidate is not None else ()
 
@@ -283,6 +288,7 @@ class Group(NamedTuple):
 
     title: str
     rows: Sequence[Row]
+    of: int = 0  # how many there are, where a filter shows some of them
 
 
 def groups(view: View, dropped: bool) -> list[Group]:
@@ -308,8 +314,9 @@ def groups(view: View, dropped: bool) -> list[Group]:
 
 def rule(group: Group, hint: bool, cells: int) -> Line:
     """The line above a group of rows that are not returned."""
-    text = f"── {group.title}: {len(group.rows)} "
-    key = " d hides ──" if hint else ""
+    many = f"{len(group.rows)} of {group.of}" if group.of else str(len(group.rows))
+    text = f"── {group.title}: {many} "
+    key = f" {key_of('dropped')} hides ──" if hint else ""
     filling = max(0, cells - 1 - fmt.width_of(text) - fmt.width_of(key))
     return fit((Span(text, "faint"), Span("─" * filling, "faint"), Span(key, "faint")), cells)
 

@@ -10,6 +10,8 @@ from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 _NAME = 21
 _VALUE = 12
 _TRACK = 12
+#: So many knobs are named that one step changes.
+_NAMED = 3
 
 
 def knob(name: str, knobs: Knobs, defaults: Knobs, cells: int, selected: bool) -> Line:
@@ -39,6 +41,14 @@ def knob(name: str, knobs: Knobs, defaults: Knobs, cells: int, selected: bool) -
     elif room >= 10 and name != PROFILE and not KNOBS[name].free:
         parts.append(Span(" retrieves", "faint"))
     return fit(parts, cells)
+
+
+def changed_words(before: Knobs, after: Knobs) -> str:
+    """``min score .35``: the knobs that differ, as they are after; of many, how many there are."""
+    names = [name for name in KNOBS if getattr(before, name) != getattr(after, name)]
+    if len(names) > _NAMED:
+        return f"{len(names)} knobs, profile {after.profile}"
+    return ", ".join(f"{name.replace('_', ' ')} {_value(name, getattr(after, name))}" for name in names)
 
 
 def _value(name: str, value: KnobValue) -> str:

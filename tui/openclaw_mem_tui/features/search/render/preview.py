@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from openclaw_mem_engine.api import Candidate, Excerpt, Result, Row, note_lines
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
@@ -95,7 +96,12 @@ def _rest(text: str, seen: Iterable[str]) -> str:
 def excerpt(got: Excerpt, candidate: Candidate, marker: Marker, cells: int) -> list[Line]:
     """Lines of the note as they are on disk now; those of the chunk are brighter than their context."""
     if not got.found:
-        gone = line(("This file is gone. ", "warn"), "The index still has what it said; r syncs.")
+        gone = line(
+            ("This file is gone. ", "warn"),
+            "The index still has what it said; ",
+            (key("sync"), "key"),
+            " syncs.",
+        )
         return wrapped(gone, cells)
     chunk = range(candidate.start_line, candidate.end_line + 1)
     lines_got = (

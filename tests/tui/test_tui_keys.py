@@ -1,0 +1,291 @@
+"""Filters, the table of keys, keys of the user, the help, clicks, and steps of the knobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lab_world as world
+import pytest
+from lab_world import LARGE, SMALL, lab, press, settled
+
+from openclaw_mem_engine.api import ConfigError, Knobs
+from openclaw_mem_tui import bindings
+from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
+from openclaw_mem_tui.features.index.screen import IndexScreen
+from openclaw_mem_tui.features.search.history import Steps
+from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_tui.features.timeline.screen import TimelineScreen
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.widgets.dialogs import HelpScreen
+from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.filter_line import FilterLine
+from openclaw_mem_tui.widgets.lists import WrappedTable
+
+DRILL = "restore drill"
+
+
+@pytest.fixture(autouse=True)
+def _declared_keys() -> object:
+    yield
+    bindings.take_keys({})
+
+
+def frame(widget: object) -> str:
+    return str(widget.border_subtitle)  # type: ignore[attr-defined]
+
+
+async def test_hits_are_filtered_by_path_and_text_and_the_ranking_stays(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        hits = lab(app).hits
+        ranked, trace = list(hits.rows), lab(app).search.view.trace
+        await press(pilot, "j", "n")
+        assert "f filters the list" in lab(app).status_line.text, "no filter yet"
+        chosen = hits.selected
+        assert chosen is not None
+        await press(pilot, "f", *Path(chosen.path).stem)
+        line = app.screen.query_one(FilterLine)
+        assert line.has_focus and line.region.height == 1
+        assert "every row again" in app.screen.query_one(KeyBar).text
+        assert 0 < len(hits.rows) < len(ranked) and hits.rows == [row for row in ranked if row in hits.rows]
+        assert hits.selected is chosen, "it stays where it can"
+        assert f"{len(hits.rows)} of {len(ranked)} rows, ranks unchanged" in frame(hits)
+        assert lab(app).search.view.trace is trace, "nothing is searched or ranked"
+        await press(pilot, "enter")
+        assert hits.has_focus and not line.region.height
+        await press(pilot, "escape")
+        assert list(hits.rows) == ranked and hits.selected is chosen and "filter" not in frame(hits)
+        await press(pilot, "g", "g", "n")
+        assert Path(chosen.path).stem in (hits.selected or ranked[0]).path, (
+            "n goes to a match of the last filter"
+        )
+        at = hits.cursor
+        await press(pilot, "n", "N")
+        assert hits.cursor == at
+
+        await press(pilot, "f", *"zzz", "enter")
+        assert not hits.rows and f"0 of {len(ranked)} rows" in frame(hits)
+        await press(pilot, "f", "escape")
+        assert list(hits.rows) == ranked
+
+        by_text = next(row for row in ranked if "drill" not in row.path)
+        await press(pilot, "f", *"drill", "enter")
+        assert by_text.chunk_id in {row.chunk_id for row in hits.rows}, "by the text of a chunk too"
+        assert " of " in hits.text.partition("not returned")[2].splitlines()[0], "the rule counts both"
+        await press(pilot, "slash")
+        assert lab(app).query_line.has_focus, "filtered or not, / edits the query"
+
+
+@pytest.mark.parametrize("size", [SMALL, (60, 20), (200, 50)])
+async def test_every_list_is_filtered_in_the_same_way(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = world.workbench(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape", "3")
+        screen = app.screen
+        assert isinstance(screen, IndexScreen)
+        every = screen.files.counted[1]
+        await press(pilot, "slash", *"RUNBOOKS", "enter")
+        assert 0 < screen.files.counted[0] < every and screen.files.has_focus
+        assert screen.files.selected is not None and "runbooks" in screen.files.selected.path
+        assert f"filter runbooks · {screen.files.counted[0]} of {every}" in frame(
+            screen.query_one("#files-box")
+        )
+        opened, syncs = screen.files.selected, len(screen.presenter.state.events)
+        await pilot.press("f", *"run")
+        await settled(pilot)
+        assert screen.files.wanted == "run", "letters, no keys"
+        assert len(screen.presenter.state.events) == syncs
+        await press(pilot, "enter", "enter")
+        assert isinstance(app.screen, ChunksScreen) and opened and app.screen.path == opened.path
+        pieces, anatomy = app.screen.pieces, app.screen.anatomy
+        assert anatomy is not None
+        word = next(word for line in anatomy.lines for word in line.text.split() if word.isalpha())
+        await press(pilot, "f", *word, "enter")
+        assert 0 < pieces.counted[0] <= pieces.counted[1] and pieces.selected is not None
+        await press(pilot, "escape", "escape")
+        await press(pilot, "tab")
+        if app.screen is screen:
+            await press(pilot, "f", *"passed", "enter")
+            assert screen.doctor.counted[0] == 1 and "passed" in screen.doctor.text
+        await press(pilot, "escape", "tab", "f", *"nothing-like-it", "enter")
+        assert screen.events.counted[0] == 0 < screen.events.counted[1]
+        await press(pilot, "escape")
+        assert screen.events.counted[0] == screen.events.counted[1] and app.screen is screen
+        await press(pilot, "tab", "escape", "escape")
+        assert app.screen is lab(app), "first the filter, then the screen"
+
+        await press(pilot, "4")
+        timeline = app.screen
+        assert isinstance(timeline, TimelineScreen)
+        await press(pilot, "f", *"missed", "enter")
+        assert all(moment.is_missed for moment in [timeline.events.selected] if moment is not None)
+        assert 0 < timeline.events.counted[0] < timeline.events.counted[1]
+
+
+async def test_few_rows_go_to_the_list_and_many_columns_to_the_text(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, demo=world.make.demo_guide())
+    async with app.run_test(size=(60, 20)) as pilot:
+        await settled(pilot)
+        hits = lab(app).hits
+        assert hits.size.height >= 5 and not lab(app).lesson.region.height
+        await pilot.resize_terminal(200, 50)
+        await settled(pilot)
+        assert "best line" in hits.text.splitlines()[0] and lab(app).lesson.region.height
+        await press(pilot, "question_mark", "f")
+        assert app.screen.query_one(FilterLine).region.height == 1
+        await pilot.resize_terminal(60, 20)
+        await settled(pilot)
+        rows = app.screen.query_one("#help-rows")
+        assert app.screen.query_one(FilterLine).region.height == 1 and rows.region.bottom < 20
+        await press(pilot, "enter", "G")
+        assert rows.max_scroll_y == rows.scroll_offset.y > 0
+
+
+async def test_the_help_is_filtered_and_runs_what_it_lists(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "question_mark", "f", *"pin run", "enter")
+        assert isinstance(app.screen, HelpScreen)
+        assert "1 of " in str(app.screen._box.border_subtitle)
+        await press(pilot, "enter")
+        assert app.screen is lab(app) and lab(app).search.view.pin is not None
+        await press(pilot, "question_mark", "slash", *"last row", "enter", "enter")
+        assert lab(app).hits.cursor == len(lab(app).hits.rows) - 1, "of the list, not of the help"
+        await press(pilot, "question_mark", "f", *"x", "escape", "escape")
+        assert app.screen is lab(app)
+
+
+async def test_keys_and_chips_are_clicked_and_steps_of_knobs_go_back(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+
+        def view() -> View:
+            return screen.search.view
+
+        at = screen.strip.text.index("min ")
+        await pilot.click(screen.strip, offset=(at + 1, 0))
+        await settled(pilot)
+        assert screen.knobs_open and screen.knob_panel.name_at_cursor == "min_score"
+        before = view().knobs
+        await press(pilot, "right", "escape")
+        after = view().knobs
+        assert after.min_score > before.min_score
+        await press(pilot, "z")
+        assert view().knobs == before and "back: min score .35; Z" in screen.status_line.text
+        await press(pilot, "z")
+        assert "no step of a knob to go back" in screen.status_line.text
+        await press(pilot, "Z")
+        assert view().knobs == after
+        at = screen.strip.text.index("U resets")
+        await pilot.click(screen.strip, offset=(at, 0))
+        await settled(pilot)
+        assert view().knobs == before, "a key in a text is pressed by a click"
+        await press(pilot, "z")
+        assert view().knobs == after
+
+        mode, frame_of = screen.hits.mode, screen.hits.region
+        await pilot.click(offset=(frame_of.right - 6, frame_of.bottom - 1))
+        await settled(pilot)
+        assert screen.hits.mode != mode, "the hint on the frame"
+
+
+async def test_keys_of_the_user_work_and_are_named(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL, keys={"baseline": "f5,%", "clear_baseline": "b"})
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        await press(pilot, "f5")
+        assert screen.search.view.pin is not None
+        assert "b goes back" in screen.status_line.text
+        await press(pilot, "b")
+        assert screen.search.view.pin is None, "the old key of the one is that of the other"
+        await press(pilot, "percent_sign")
+        assert screen.search.view.pin is not None
+        await press(pilot, "question_mark")
+        assert "f5 %" in app.screen.query_one("#help-rows", WrappedTable).text
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"baselin": "f5"}, "'baselin' is no id of a key. The ids are: accept, "),
+        ({"baseline": "d"}, "d would be dropped and baseline, on screen search"),
+        ({"rebuild": "j"}, "j would be down and rebuild, on screen index"),
+        ({"quit": "z"}, "z would be undo_knob and quit, on screen search"),
+        ({"more": "h"}, "h would be less and more, on screen knobs"),
+        ({"baseline": ""}, "baseline has no key"),
+    ],
+)
+def test_a_clash_or_an_unknown_id_is_refused(keys: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Workbench(world.failing(ConfigError("")), keys=keys)
+    assert reason in str(refused.value) and "config.toml" in str(refused.value)
+    assert bindings.key("baseline") == "b", "nothing has changed"
+
+
+def test_messages_name_the_keys_of_the_user() -> None:
+    bindings.take_keys({"rebuild": "f9", "show_index": "f3"})
+    assert fmt.message("Run `openclaw-mem index --force`.").startswith("f3 then f9: ")
+
+
+def test_a_key_means_the_same_on_every_screen() -> None:
+    """What shares a key is one thing to do; copying shares none with what changes the index."""
+    shared = {
+        "/": {"focus_query", "find"},
+        "S": {"session", "this_session"},
+        "esc": {"cancel", "leave"},
+        "tab": {"next_list", "next_pane"},
+        "v": {"columns", "order", "kinds", "which"},
+        "w": {"why_not", "close_why_not"},
+        "W": {"why_not_any", "pick_passage"},
+        "enter": {"apply_change", "get", "compare", "chunks", "close_chunks", "open_moment", "open_note"},
+        "x": {"export", "export_change"},
+        "z": {"undo_knob", "undo_note"},
+        "U": {"reset_all", "clear_faults"},
+        "r": {"probe", "sync_now", "read_timeline", "read_notes", "sync"},
+    }
+    found: dict[str, set[str]] = {}
+    for action in bindings.ACTIONS:
+        for sign in action.shown.split():
+            found.setdefault(sign, set()).add(action.id)
+    del found["←"], found["→"], found["shift"]  # both signs of one row
+    assert {sign: ids for sign, ids in found.items() if len(ids) > 1} == shared
+    assert found["y"] == {"copy_location"} and found["Y"] == {"copy_snippet"} and found["R"] == {"rebuild"}
+
+
+def test_steps_are_undone_and_redone_in_order() -> None:
+    one, two, three = (Knobs().set({"max_results": number}) for number in (1, 2, 3))
+    steps = Steps(limit=2)
+    assert steps.undo(one) is None
+    steps.made(one)
+    steps.made(two)
+    assert steps.undo(three) == two and steps.undo(two) == one and steps.undo(one) is None
+    assert steps.redo(one) == two
+    steps.made(two)
+    assert steps.redo(three) is None, "a step of one's own ends it"
+    steps.made(three)
+    steps.made(one)
+    assert len(steps.done) == 2
+
+
+async def test_what_is_returned_shows_its_best_line_below_it_where_there_is_room(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        hits = lab(app).hits
+        lines = hits.text.splitlines()
+        assert "restore-drill.md" in lines[1] and "drill" in lines[2].lower() and ".md" not in lines[2]
+        await press(pilot, "j", "j")
+        assert hits.selected is hits.rows[2], "a step is a row, of one line or two"
+        rows = len(hits.rows)
+        await pilot.resize_terminal(*SMALL)
+        await settled(pilot)
+        assert len(hits.rows) == rows and hits.selected is hits.rows[2]
+        one_line_each = hits.text.splitlines()[1:]
+        assert all(".md" in line or line.startswith("──") for line in one_line_each)

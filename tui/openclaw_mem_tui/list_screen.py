@@ -1,0 +1,80 @@
+"""The base of the screens of several lists that share one pane with the details of the selected row."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from openclaw_mem_tui.features.search.presenter import SearchPresenter
+from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
+from openclaw_mem_tui.widgets.line_view import Drawer, Pane
+from openclaw_mem_tui.widgets.lists import CursorList, Table
+
+
+class ListScreen(WorkbenchScreen):
+    """The list with the focus decides what the details are about; where there is one column, only that list
+    is shown (class ``-at-ID``). A subclass gives its lists in the order of ``tab`` to ``use_lists``, and
+    overrides ``draw_selected``."""
+
+    OF_CONFIGURED: ClassVar[bool] = True
+
+    def __init__(self, search: SearchPresenter) -> None:
+        super().__init__(search)
+        self.lists: tuple[Table[Any], ...] = ()
+        self.at: Table[Any]
+        self.detail: Pane
+        self._detailed: object = None
+
+    def use_lists(self, detail: Pane, *lists: Table[Any]) -> None:
+        """``detail`` is the pane of the details; the first list has the focus when the screen opens."""
+        self.detail, self.lists = detail, lists
+        #: The list that was gone to last: the focus itself comes a moment later, and keys may overtake it.
+        self.at = lists[0]
+
+    @property
+    def current_list(self) -> CursorList | None:
+        return self.at
+
+    def draw_selected(self) -> None:
+        """Draw the details of the selected row."""
+
+    def show_detail(self, shown: object, title: str, drawer: Drawer) -> bool:
+        """Draw the details when ``shown`` is other than before; False when it is the same, and nothing
+        changes."""
+        if shown == self._detailed:
+            return False
+        self._detailed = shown
+        self.label(self.detail, title)
+        self.detail.show(drawer)
+        self.call_after_refresh(self.mark_more)
+        return True
+
+    def mark_more(self) -> None:
+        """The frame of the details names the keys that scroll them, when they are longer than the pane."""
+        keys = f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}"
+        self.label(self.detail, subtitle=keys if self.detail.max_scroll_y > 0 else "")
+
+    @property
+    def lower_pane(self) -> Pane:
+        return self.detail
+
+    def on_cursor_list_moved(self) -> None:
+        self.draw_selected()
+
+    def on_descendant_focus(self) -> None:
+        self.mark(next((table for table in self.lists if table.has_focus), self.at))
+        self.draw_selected()
+        self.draw_keys()
+
+    def go_to(self, target: Table[Any]) -> None:
+        """Focus this list."""
+        self.mark(target)
+        self.set_focus(target)
+
+    def mark(self, target: Table[Any]) -> None:
+        """Where there is one column, show this list."""
+        self.at = target
+        for table in self.lists:
+            self.set_class(table is target, f"-at-{table.id}")
+
+    def action_next_list(self, step: int) -> None:
+        self.go_to(self.lists[(self.lists.index(self.at) + step) % len(self.lists)])
