@@ -1,4 +1,4 @@
-"""What a search costs in a process that stays, each query for the first time, and how it grows with the notes.
+"""What a search costs in a process that stays, each query for the first time, and how it grows with notes.
 
     uv run python benchmarks/resident_search.py [--files 2000] [--times 10] [--queries 60]
 
