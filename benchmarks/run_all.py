@@ -27,6 +27,7 @@ QUICK = {
     "vector_query": ["--rounds", "5"],
     "ranking": ["--rounds", "5"],
     "qmd": ["--files", "300", "--rounds", "1"],
+    "resident_search": ["--files", "300", "--times", "2", "--queries", "5"],
     "why_not": ["--files", "300", "--questions", "10"],
     "quality": [],
     "workbench": ["--rounds", "3"],

@@ -433,3 +433,42 @@ def test_a_match_that_keyword_rescue_did_not_take_says_its_number(
         says = f"; keyword rescue kept the first {kept} keyword matches{below}, this is number"
         assert found.stage == "min_score" and kept
         assert found.verdict.endswith(f"{says} {number} of {number}.")
+
+
+# -- the search just made -----------------------------------------------------------------------------------
+
+
+def test_a_why_not_takes_the_lists_of_the_search_just_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same answer as without them; other words, other lists and a changed index are searched anew."""
+    notes = write_notes(
+        tmp_path / "workspace", {"MEMORY.md": "The pump is red.\n", "memory/a.md": "A kettle."}
+    )
+    with open_memory(notes, tmp_path / "home", clock=lambda: NOW, resident=True) as memory:
+        memory.sync()
+        backend = backend_of(memory)
+        searched: list[str] = []
+        search = backend.search
+
+        def counted(query: str, *rest: Any, **options: Any) -> Any:
+            searched.append(query)
+            return search(query, *rest, **options)
+
+        monkeypatch.setattr(backend, "search", counted)
+        alone = memory.why_not("pump", "memory/a.md")
+        assert searched == ["pump"]
+        timings = dict(memory.search("pump").pool.timings)
+        pool = memory.search("pump").pool
+        searched.clear()
+        assert memory.why_not("pump", "memory/a.md") == alone
+        assert searched == [] and dict(pool.timings).keys() == timings.keys()
+        memory.why_not("kettle", "memory/a.md")
+        memory.why_not("kettle", "memory/a.md", knobs=profile("openclaw-2026.2"))
+        assert searched == ["kettle", "kettle"]
+        (notes / "memory" / "b.md").write_text("A second pump.\n", "utf-8")
+        memory.search("pump")
+        memory.sync()
+        searched.clear()
+        assert memory.why_not("pump", "memory/b.md").returned
+        assert searched == ["pump"]

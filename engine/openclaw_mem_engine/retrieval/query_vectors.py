@@ -251,12 +251,16 @@ class QueryVectors:
         found = {text: known for text in texts if (known := kept.get((embedder.key, text))) is not None}
         new = {text: text.split("\n") for text in dict.fromkeys(texts) if text not in found}
         asked = list(dict.fromkeys(line for lines in new.values() for line in lines if line.strip()))
-        vectors = dict(zip(asked, embedder.embed_documents(asked), strict=True)) if asked else {}
+        vectors = embedder.embed_documents(asked) if asked else []
+        rows = [vector for vector in vectors if vector is not None]
+        matrix = np.stack(rows) if rows else np.empty((0, 0), np.float32)
+        embedded = [line for line, vector in zip(asked, vectors, strict=True) if vector is not None]
+        at = dict(zip(embedded, range(len(embedded)), strict=True))
         for text, lines in new.items():
-            each = [vectors.get(line) for line in lines]
-            rows = [vector for vector in each if vector is not None]
-            stacked = np.stack(rows) if rows else np.empty((0, 0), np.float32)
-            found[text] = kept[embedder.key, text] = _LineVectors(stacked, tuple(v is not None for v in each))
+            held = [at[line] for line in lines if line in at]
+            found[text] = kept[embedder.key, text] = _LineVectors(
+                matrix[held], tuple([line in at for line in lines])
+            )
         for oldest in list(kept)[: max(0, len(kept) - _TEXTS_KEPT)]:
             del kept[oldest]
         return found

@@ -20,6 +20,8 @@ from openclaw_mem_engine.ranking.trace import Lines, Result, Shown
 WEAK_SHARE = 1 / 3
 #: Between lines that are not neighbours in the note.
 GAP = "…"
+#: What that takes, with the end of its line.
+_GAP_UNITS = 2
 
 #: The number of a line, and which piece it is of one that is longer than a chunk (0 for all others).
 Key = tuple[int, int]
@@ -113,7 +115,7 @@ class _File:
         if before is None or after is None or after[0] - before[0] == 1:
             return 0
         blank = self._blank_between(before[0], after[0])
-        return sum(utf16_length(text) + 1 for text in ((GAP,) if blank is None else blank))
+        return _GAP_UNITS if blank is None else sum(utf16_length(text) + 1 for text in blank)
 
     def joined(self) -> tuple[str, tuple[Lines, ...]]:
         """The text of the lines that are shown, in their order, and their ranges."""
@@ -153,10 +155,12 @@ def pack(state: RankingState, scores: Mapping[str, ScoredLines]) -> None:
         state.ranked = []
         return
     floor = max(wanted.lowest, WEAK_SHARE * top) if wanted else 0.0
-    if wanted and _most_units(scores, shares, floor) <= state.knobs.budget:
+    counts = {i: _count(scores[i], share, floor) for i, share in shares.items()}
+    # The most that all lines from that score on take, with all that can stand between them.
+    if wanted and sum(scores[i].units[count] for i, count in counts.items()) <= state.knobs.budget:
         # Whatever is shown of others, there is room for all of this file.
         state.ranked = [item for item in state.ranked if chunks[item.chunk_id].path == wanted.path]
-    units = _units(state, scores, shares, floor)
+    units = _units(state, scores, shares, counts)
     words, longest = state.words, min(state.knobs.snippet_chars, state.knobs.budget)
     least = 0
     if state.wanted and wanted and wanted.lowest > 0:
@@ -239,15 +243,13 @@ def _count(lines: ScoredLines, share: float, floor: float) -> int:
     return bisect_right(lines.order, -floor, key=lambda at: -(share + values[at]))
 
 
-def _most_units(scores: Mapping[str, ScoredLines], shares: Mapping[str, float], floor: float) -> int:
-    """The most UTF-16 units that lines from a score on take, with all that can stand between them."""
-    return sum(scores[i].units[_count(scores[i], share, floor)] for i, share in shares.items())
-
-
 def _units(
-    state: RankingState, scores: Mapping[str, ScoredLines], shares: Mapping[str, float], floor: float
+    state: RankingState,
+    scores: Mapping[str, ScoredLines],
+    shares: Mapping[str, float],
+    counts: Mapping[str, int],
 ) -> list[_Unit]:
-    """Every line of the chunks that are left that scores at least the floor, once, best first."""
+    """The first lines of the chunks that are left, so many of each, once, best first."""
     best: dict[tuple[str, Key], _Unit] = {}
     files: dict[str, _File] = {}
     # Of later files only the reasons are of interest.
@@ -264,7 +266,7 @@ def _units(
         if chunk_id not in made:
             made[chunk_id] = {(line.number, 0): line for line in lines}
         keys = file.load(made[chunk_id], lines)
-        for at in found.order[: _count(found, share, floor)]:
+        for at in found.order[: counts[chunk_id]]:
             unit = _Unit(-(share + found.values[at]), item.rank, keys[at], file, item)
             known = best.get((path, unit.key))
             if known is None or unit.minus_score < known.minus_score:
