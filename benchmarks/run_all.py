@@ -24,6 +24,7 @@ QUICK = {
     "local_model": ["--rounds", "1"],
     "rescan": ["--rounds", "3"],
     "vector_query": ["--rounds", "5"],
+    "common_words": ["--rounds", "3", "--chunks", "21000"],
     "ranking": ["--rounds", "5"],
     "qmd": ["--files", "300", "--rounds", "1"],
     "why_not": ["--files", "300", "--questions", "10"],
