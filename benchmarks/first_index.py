@@ -1,4 +1,4 @@
-"""The first index of a workspace: 2,000 notes, 9 MB, the built-in embedder, and where the time goes.
+"""The first index of a workspace: 2,000 notes, 9 MB, the built-in embedder; where time and room go.
 
     uv run python benchmarks/first_index.py [--files 2000] [--megabytes 9] [--rounds 5]
 
@@ -12,13 +12,14 @@ import argparse
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from operator import itemgetter
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 from unittest.mock import patch
 
+import apsw
 from _bench import (
     Goal,
     Times,
@@ -92,6 +93,13 @@ def first_index(workspace: Path, home: Path, provider: str) -> tuple[float, floa
     return time.process_time() - cpu, time.perf_counter() - wall, chunks
 
 
+def table_sizes(index: Path) -> dict[str, int]:
+    """Bytes on disk by table and index of a SQLite file, the largest first."""
+    with closing(apsw.Connection(str(index))) as connection:
+        sql = "SELECT name, sum(pgsize) FROM dbstat GROUP BY 1 ORDER BY 2 DESC"
+        return dict(connection.execute(sql).fetchall())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Speed of the first index.")
     parser.add_argument("--files", type=int, default=2_000)
@@ -114,6 +122,8 @@ def main() -> None:
 
         with phases() as spent:
             total, _, _ = first_index(workspace, folder / "home", "static")
+        (index,) = (folder / "home").rglob("main.sqlite")
+        sizes = table_sizes(index)
     spent["everything else"] = total - sum(spent.values())
     table = [("phase", "CPU ms", "share")]
     table += [
@@ -121,6 +131,10 @@ def main() -> None:
         for name, s in sorted(spent.items(), key=itemgetter(1), reverse=True)
     ]
     print_table("Where the first index spends its time", table)
+    size = sum(sizes.values())
+    table = [("table", "MB", "share"), ("all", f"{size / 1e6:.1f}", f"{size / megabytes / 1e6:.1f} × notes")]
+    table += [(name, f"{s / 1e6:.1f}", f"{s / size:.0%}") for name, s in list(sizes.items())[:10]]
+    print_table("What the index takes on disk", table)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ QUICK = {
     "rescan": ["--rounds", "3"],
     "large": ["--files", "1000", "--rounds", "2"],
     "vector_query": ["--rounds", "5"],
+    "common_words": ["--rounds", "3", "--chunks", "21000"],
     "ranking": ["--rounds", "5"],
     "qmd": ["--files", "300", "--rounds", "1"],
     "resident_search": ["--files", "300", "--times", "2", "--queries", "5"],

@@ -59,8 +59,14 @@ class SqliteIndex(SqliteReader, IndexStore):
         """See ``IndexWriter.apply``: with each commit FTS5 writes and merges its segments."""
         with self._changing() as connection:
             model, now = self._meta.expect(connection, built_with), time.time()
+            added: list[tuple[int, str, str]] = []
+            vectors: list[tuple[int, str, Vector]] = []
             for change in changes:
-                self._replace(connection, change, model, now)
+                self._replace(connection, change, model, now, added, vectors)
+            # All rows of a table together: a write to another virtual table between them makes FTS5 write
+            # what it has gathered as a segment; done for each file, that was a sixth of a first index.
+            self._text.insert(connection, added)
+            self._vectors.insert(connection, vectors)
             if built_with is not None:
                 # What was put into the cache before its chunk was written may have been pruned meanwhile.
                 pairs = (pair for x in changes for pair in zip(x.chunks, x.vectors, strict=True))
@@ -68,10 +74,18 @@ class SqliteIndex(SqliteReader, IndexStore):
                 self._vectors.cache(connection, built_with.space, made, replace=False)
             self._meta.bump(connection)
 
-    def _replace(self, connection: apsw.Connection, change: FileChange, model: str, now: float) -> None:
+    def _replace(
+        self,
+        connection: apsw.Connection,
+        change: FileChange,
+        model: str,
+        now: float,
+        added: list[tuple[int, str, str]],
+        vectors: list[tuple[int, str, Vector]],
+    ) -> None:
+        """Replace the chunks of a file. What full-text and vector tables need is put into ``added`` (seq,
+        path, text) and ``vectors`` (seq, source, vector)."""
         self._delete_chunks(connection, change.state.path, change.state.source, gone=not change.chunks)
-        added: list[tuple[int, str, str]] = []
-        vectors: list[tuple[int, str, Vector]] = []
         for chunk, vector in zip(change.chunks, change.vectors, strict=True):
             row = rows(
                 connection,
@@ -84,8 +98,6 @@ class SqliteIndex(SqliteReader, IndexStore):
                 added.append((row[0][0], chunk.path, chunk.text))
                 if vector is not None:
                     vectors.append((row[0][0], chunk.source, vector))
-        self._text.insert(connection, added)
-        self._vectors.insert(connection, vectors)
         if change.awaits_vectors:
             self._meta.set_behind(connection, "vectors_awaited")
         self._put_state(connection, change.state)
