@@ -62,7 +62,7 @@ def embedder(tiny: Path, folder: Path) -> Iterator[LocalEmbedder]:
 def one(embedder: LocalEmbedder, text: str) -> np.ndarray:
     vector = embedder.embed_query(text)
     assert vector is not None
-    return vector
+    return np.asarray(vector)
 
 
 def children() -> list[str]:

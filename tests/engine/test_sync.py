@@ -99,7 +99,7 @@ def test_the_time_of_a_sync_is_that_of_the_clock_and_times_of_files_are_those_of
         request = SyncRequest(force=force)
         clock = partial(float, at)
         never = threading.Event()
-        update.update(memory.settings, store, embedders, request, print, never, clock, SyncReport())
+        update.update(memory.settings, store, embedders, request, print, never, clock, None, SyncReport())
         assert store.synced_at() == at
         assert all(before <= state.checked_ns <= time.time_ns() for state in store.files().values())
     assert memory.freshness().state == "fresh"

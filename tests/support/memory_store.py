@@ -38,6 +38,7 @@ from openclaw_mem_engine.stores.scoring import (
 )
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.stores.base import Vector
 
 
@@ -222,7 +223,7 @@ class MemoryIndex(IndexStore):
 
     def vector(
         self,
-        vector: Vector,
+        vector: Floats,
         limit: int,
         sources: Sequence[Source] | None = None,
         space: Space | None = None,
@@ -234,7 +235,7 @@ class MemoryIndex(IndexStore):
         except ValueError as error:
             raise IndexDamaged(f"The index {self.path} is damaged ({error}).") from error
 
-    def cosines(self, vector: Vector, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
+    def cosines(self, vector: Floats, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
         found = dict(self.vector(vector, len(self._held.chunks), space=space))
         return {chunk_id: found[chunk_id] for chunk_id in ids if chunk_id in found}
 
