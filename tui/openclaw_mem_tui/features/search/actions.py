@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import Candidate, OpenClawMemError, Row, scope_decision
 from openclaw_mem_tui.editor import edit
-from openclaw_mem_tui.features.search import apply
 from openclaw_mem_tui.features.search.export import offer_export
 from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.features.search.preview import agent_text
@@ -175,6 +174,8 @@ class HitActions(_Actions):
         self._search.say("all knobs as configured")
 
     def action_apply_knobs(self) -> None:
+        from openclaw_mem_tui.features.search import apply  # not needed for the first frame
+
         self._screen.run_in(partial(apply.offer, self._screen), "apply")
 
     def action_next_pane(self) -> None:
