@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.screen import Screen
 
-from openclaw_mem_engine.api import Settings, WorkbenchState
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
 from openclaw_mem_tui.bindings import NOT_IN_PALETTE, Action, offered, take_keys
 from openclaw_mem_tui.features import FOLDERS, SCREENS
@@ -30,6 +29,9 @@ from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
 from openclaw_mem_tui.themes import mixed_variables, textual_theme
 from openclaw_mem_tui.widgets.dialogs import Choice, Palette
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Settings, WorkbenchState
 
 
 class Workbench(App[int]):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.api import Candidate, Knobs, OpenClawMemError, Row, scope_decision
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.editor import edit
-from openclaw_mem_tui.features.search import apply
 from openclaw_mem_tui.features.search.export import offer_export
 from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.features.search.preview import agent_text
@@ -181,6 +180,8 @@ class HitActions(_Actions):
         panel.action_go(KNOB_NAMES.index(name) - panel.cursor)
 
     def action_apply_knobs(self) -> None:
+        from openclaw_mem_tui.features.search import apply  # not needed for the first frame
+
         self._screen.run_in(partial(apply.offer, self._screen), "apply")
 
     def action_next_pane(self) -> None:
