@@ -194,17 +194,15 @@ class Knobs:
         """Two knob settings with the same key can share a pool; anything else needs a new retrieval. With
         ``rerank`` that is also what decides which chunks need a score."""
         lines = 0 if self.scores_all_lines else self.snippet_chars
-        lists = (
-            self.lexical_form,
-            self.lexical_index,
-            self.common_words,
-            self.name_weight,
-            self.vector_space,
-        )
-        expanded = (self.expansion, self.strong_signal)
+        lists = (*self.words_key, self.vector_space, self.expansion, self.strong_signal)
         before = self.to_dict().items() if self.rerank else ()
         wanted = tuple(value for name, value in before if name not in _AFTER_RERANK)
-        return (*lists, *expanded, self.fill_missing, lines, self.signal_depth, *wanted)
+        return (*lists, self.fill_missing, lines, self.signal_depth, *wanted)
+
+    @property
+    def words_key(self) -> tuple[object, ...]:
+        """What the keyword list of a query depends on."""
+        return self.lexical_form, self.lexical_index, self.common_words, self.name_weight
 
     @property
     def space_number(self) -> int:

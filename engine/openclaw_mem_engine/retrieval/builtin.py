@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, RunningCalls
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, SkippedFile, Space
 from openclaw_mem_engine.providers.base import Embedders, space_of, stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -23,11 +22,11 @@ from openclaw_mem_engine.retrieval import (
 )
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder, candidate_of
 from openclaw_mem_engine.retrieval.freshness import FreshnessTracker, note_by_products, note_staleness
+from openclaw_mem_engine.retrieval.keywords import keyword_query
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.retrieval.scoped import checked_query
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore
-from openclaw_mem_engine.stores.query import Common, LexicalQuery, build_keyword_query, build_query
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.lock import SyncLock
@@ -96,6 +95,7 @@ class BuiltinBackend:
         self._clock = clock
         self.tracker = self._freshness = FreshnessTracker(settings, store, embedders)
         self._vectors = QueryVectors(store, embedders)
+        self._keywords = partial(keyword_query, store, embedders)
         #: The last search, and what its lists depend on.
         self.last: tuple[tuple[object, ...], FoundLists] | None = None
         self._searching = RunningCalls()
@@ -239,7 +239,7 @@ class BuiltinBackend:
         stop_if_cancelled(cancel, SEARCH_STOPPED)
         # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
         # network, which both would have to wait for anyway.
-        lexical = self._lexical_query(query, knobs, notes, vectors=bool(spaces))
+        lexical = self._keywords(query, knobs, notes, vectors=bool(spaces))
         for asked in spaces:
             builder.add_vectors(query, asked)
             stop_if_cancelled(cancel, SEARCH_STOPPED)
@@ -273,14 +273,14 @@ class BuiltinBackend:
 
     def key(self, query: str, knobs: Knobs) -> tuple[object, ...]:
         """What the lists of a query depend on."""
-        lists = knobs.lexical_form, knobs.lexical_index, knobs.name_weight, knobs.space_number
-        return query, *lists, knobs.expansion, self.store.generation(), self.store.follow(make=False)
+        lists = *knobs.words_key, knobs.space_number, knobs.expansion
+        return query, *lists, self.store.generation(), self.store.follow(make=False)
 
     def with_words(self, before: FoundLists, knobs: Knobs, cancel: CancelToken) -> FoundLists:
         """The lists of an earlier search with the keyword query of other knobs, for ranking without a trace:
         ranks beyond the rows are not looked up."""
         spaces = before.builder.searched.spaces
-        lexical = self._lexical_query(before.query, knobs, [], vectors=bool(spaces))
+        lexical = self._keywords(before.query, knobs, [], vectors=bool(spaces))
         builder = before.builder.with_words(lexical, {})
         stop_if_cancelled(cancel, SEARCH_STOPPED)
         ids = dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows)
@@ -312,34 +312,6 @@ class BuiltinBackend:
             tuple(notes),
             found.builder.timings,
         )
-
-    def _lexical_query(
-        self, query: str, knobs: Knobs, notes: list[Note], *, vectors: bool
-    ) -> LexicalQuery | None:
-        if not self.store.caps.full_text:
-            remains = "vectors only." if vectors else "nothing can be searched."
-            notes.append(Note("no-full-text", f"Full-text search is not available: {remains}", "warning"))
-            return None
-        if knobs.lexical_form == "and" and self.embedders.primary is None:
-            # What this profile's original does without embeddings.
-            return build_keyword_query(query)
-        built = build_query(query, knobs.lexical_form, knobs.lexical_index, knobs.name_weight)
-        if built is None:
-            notes.append(Note("no-words", "The query holds no word to look for: no keyword search."))
-        elif knobs.common_words == "skip":
-            with suppress(IndexUnavailable):  # the search itself reports it
-                return self._without_common(built, notes)
-        return built
-
-    def _without_common(self, query: LexicalQuery, notes: list[Note]) -> LexicalQuery:
-        kept = self.store.without_common(query)
-        if skipped := [" ".join(term) for term in query.terms if term not in kept.terms]:
-            text = (
-                f"Not searched as keywords, because more than {Common.SHARE:.0%} of the chunks hold them: "
-                f"{', '.join(skipped)}. `--set common_words=all` searches them too."
-            )
-            notes.append(Note("common-words", text, "info"))
-        return kept
 
     def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
         return get_excerpt(

@@ -215,7 +215,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         return replace(knobs, name_weight=max(now, low)) if first == last else knobs
 
     def _key(self, knobs: Knobs) -> tuple[object, ...]:
-        return _words_key(knobs)
+        return knobs.words_key
 
     def _lists_of(self, knobs: Knobs, before: FoundLists | None) -> FoundLists:
         """The query is embedded, and vectors are searched, once."""
@@ -246,8 +246,3 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         lists = sorted(found.lists, key=lambda lst: (lst.id not in fused, lst.space_number or 0, lst.kind))
         scores = [found.builder.scores_of(list(by_id), lst) for lst in lists]
         return max(chunks, key=lambda chunk: [known.get(chunk.chunk_id, -1.0) for known in scores])
-
-
-def _words_key(knobs: Knobs) -> tuple[object, ...]:
-    """What the lists themselves depend on."""
-    return knobs.lexical_form, knobs.lexical_index, knobs.common_words, knobs.name_weight
